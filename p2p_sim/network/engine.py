@@ -1,0 +1,120 @@
+"""The event engine: a clock and a delivery queue in arrays. It knows no labels and no protocol.
+
+One SimPy event advances the clock by a *window* that holds some thousands of messages. The messages of a window are
+handed to their handlers in causal rounds: first those already queued, then the ones these gave rise to within the same
+window, and so on until none is left. Every message carries its own exact time, so the partition into windows shows in no
+result, as long as a handler's effect on one message does not depend on another message of the same window.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Generator, Sequence
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+Users = NDArray[np.int32]
+Times = NDArray[np.float64]
+Handler = Callable[[Users, Times], None]
+Batches = defaultdict[int, list[tuple[Users, Times]]]
+
+SLOTS = 64
+"""Windows that are queued by time; what lies beyond them waits unsorted until the clock comes near."""
+SLICE = 16_384
+"""Most messages handed to a handler at once, which bounds the memory of temporaries."""
+
+
+class Engine:
+    """Delivers messages, each a (kind, user, time), to one handler per kind.
+
+    Args:
+        handlers: handler of messages of kind 0, 1, ...; called with users (m,) and times (m,), seconds.
+        window_messages: messages that a window should hold; its width in seconds follows the load.
+    """
+
+    def __init__(self, handlers: Sequence[Handler], window_messages: int = 8192) -> None:
+        self._handlers = handlers
+        self._target = window_messages
+        self._ring: list[Batches] = [defaultdict(list) for _ in range(SLOTS)]
+        self._beyond: Batches = defaultdict(list)
+        self._origin, self._width = 0.0, 0.0
+        self.delivered = 0
+        self.windows = 0
+
+    def post(self, kind: int, users: Users, times: Times) -> None:
+        """Queue messages for delivery at the given times, which must not lie before the current message's."""
+        if users.size == 0:
+            return
+        if self._width == 0.0:
+            self._beyond[kind].append((users, times))
+            return
+        slot = self._slot(times)
+        lowest, highest = int(slot.min()), int(slot.max())
+        if lowest == highest:
+            self._batches(lowest)[kind].append((users, times))
+            return
+        order = np.argsort(slot, kind="stable")  # a radix sort for 16-bit keys
+        users, times = users[order], times[order]
+        ends = np.cumsum(np.bincount(slot))
+        for index in range(lowest, highest + 1):
+            begin, end = (int(ends[index - 1]) if index else 0), int(ends[index])
+            if end > begin:
+                self._batches(index)[kind].append((users[begin:end], times[begin:end]))
+
+    def run(self) -> float:
+        """Deliver until nothing is queued; returns the time at which the last window ended, seconds."""
+        environment = simpy.Environment()
+        environment.process(self._advance(environment))
+        environment.run()
+        return float(environment.now)
+
+    def _advance(self, environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
+        while self._beyond:
+            self._refill()
+            for index in range(SLOTS):
+                if self._ring[index]:
+                    end = self._origin + (index + 1) * self._width
+                    yield environment.timeout(max(end - environment.now, 0.0))
+                    self._deliver(index)
+                    self.windows += 1
+
+    def _deliver(self, index: int) -> None:
+        """All causal rounds of one window."""
+        while self._ring[index]:
+            batches, self._ring[index] = self._ring[index], defaultdict(list)
+            for kind in sorted(batches):
+                users, times = _join(batches.pop(kind))
+                self.delivered += users.size
+                for start in range(0, users.size, SLICE):
+                    part = slice(start, start + SLICE)
+                    self._handlers[kind](users[part], times[part])
+
+    def _refill(self) -> None:
+        """Choose the window's width from the load and queue what lies beyond the last window."""
+        waiting, self._beyond = self._beyond, defaultdict(list)
+        times = np.concatenate([t for batch in waiting.values() for _, t in batch])
+        windows = min(max(times.size // self._target, 1), SLOTS)
+        near = np.partition(times, min(windows * self._target, times.size) - 1)
+        self._origin = float(near.min())
+        reach = float(near[min(windows * self._target, times.size) - 1]) - self._origin
+        smallest = 1e-9 * max(1.0, abs(self._origin))
+        self._width = max(reach / windows, smallest) * (1.0 + 1e-9)
+        del times, near
+        for kind in sorted(waiting):
+            for users, moments in waiting.pop(kind):
+                self.post(kind, users, moments)
+
+    def _slot(self, times: Times) -> NDArray[np.int16]:
+        position = times - self._origin
+        position /= self._width
+        np.minimum(position, SLOTS, out=position)
+        return position.astype(np.int16)
+
+    def _batches(self, index: int) -> Batches:
+        return self._ring[index] if index < SLOTS else self._beyond
+
+
+def _join(batch: list[tuple[Users, Times]]) -> tuple[Users, Times]:
+    if len(batch) == 1:
+        return batch[0]
+    return np.concatenate([users for users, _ in batch]), np.concatenate([times for _, times in batch])
