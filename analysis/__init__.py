@@ -1,0 +1,1 @@
+"""Analysis of label exchange: privacy, utility, figures. It imports nothing from the simulator."""

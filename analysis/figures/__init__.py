@@ -1,0 +1,1 @@
+"""Plots: they take tables and axes and do no other work."""

@@ -1,0 +1,17 @@
+"""Privacy of the label exchange: exact values, certified bounds and the papers' claims. Independent of the simulator."""
+
+from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.calibration import calibrate_flip_prob
+from analysis.privacy.label_exchange import Bracket, LabelExchange
+from analysis.privacy.local import local_epsilon
+from analysis.privacy.paper import lemma9_epsilon, theorem3
+
+__all__ = [
+    "Bracket",
+    "LabelExchange",
+    "PrivacyBound",
+    "calibrate_flip_prob",
+    "lemma9_epsilon",
+    "local_epsilon",
+    "theorem3",
+]

@@ -1,0 +1,25 @@
+"""Randomised response on its own: what protects a label from an observer who gets no amplification."""
+
+import math
+
+
+def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
+    """ε₀ = ln((1-α)(K-1)/α): pure label differential privacy of K-ary randomised response.
+
+    Args:
+        flip_prob: α in [0, (K-1)/K], the probability that the noisy label differs from the true one.
+        num_classes: K, at least 2.
+
+    >>> round(local_epsilon(0.1), 4)
+    2.1972
+    >>> local_epsilon(0.5)
+    0.0
+    """
+    if num_classes < 2:
+        raise ValueError(f"num_classes = {num_classes}: must be at least 2")
+    largest = (num_classes - 1) / num_classes
+    if not 0.0 <= flip_prob <= largest:
+        raise ValueError(f"flip_prob = {flip_prob}: must lie in [0, {largest:g}]")
+    if flip_prob == 0.0:
+        return math.inf
+    return max(0.0, math.log((1.0 - flip_prob) * (num_classes - 1) / flip_prob))

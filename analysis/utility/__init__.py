@@ -1,0 +1,1 @@
+"""Heterogeneity, risk and intervals: what a release is worth."""

@@ -1,0 +1,39 @@
+"""Confidence intervals of means over replicates."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean with its two-sided confidence interval and the number of replicates behind it."""
+
+    value: float
+    low: float
+    high: float
+    replicates: int
+
+    def __str__(self) -> str:
+        if self.replicates < 2:
+            return f"{self.value:.4f} (1 replicate, no interval)"
+        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+
+def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
+    """Student's t interval for the mean of independent replicates; NaN ends for a single one.
+
+    >>> str(mean_interval([1.0, 2.0, 3.0]))
+    '2.0000 [-0.4841, 4.4841]'
+    """
+    from scipy.special import stdtrit
+
+    data = np.asarray(values, dtype=np.float64)
+    if data.ndim != 1 or data.size == 0:
+        raise ValueError(f"values of shape {data.shape}: a non-empty vector is needed")
+    mean = float(data.mean())
+    if data.size == 1:
+        return Mean(mean, float("nan"), float("nan"), 1)
+    half = float(stdtrit(data.size - 1, 0.5 + confidence / 2) * data.std(ddof=1) / np.sqrt(data.size))
+    return Mean(mean, mean - half, mean + half, data.size)

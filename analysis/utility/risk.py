@@ -1,0 +1,66 @@
+"""Risk of a classifier: exact where the law is known on finitely many points, else measured on a holdout."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def log_risk(mass: Floats, label_distribution: Floats, predicted: Floats) -> float:
+    """Expected log loss -Σ_x mass(x) Σ_y p(y|x) ln predicted(y|x), nats.
+
+    Args:
+        mass: (P,); label_distribution: (P, K); predicted: (P, K), rows that sum to 1.
+    """
+    safe = np.log(np.clip(predicted, 1e-300, 1.0))
+    return float(-(mass @ np.sum(label_distribution * safe, axis=1)))
+
+
+def error_rate(mass: Floats, label_distribution: Floats, predicted: Floats) -> float:
+    """Expected 0-1 loss of the most probable predicted class."""
+    chosen = predicted.argmax(axis=1)
+    return float(mass @ (1.0 - label_distribution[np.arange(len(chosen)), chosen]))
+
+
+def bayes_error_rate(mass: Floats, label_distribution: Floats) -> float:
+    """Smallest 0-1 loss of any classifier."""
+    return float(mass @ (1.0 - label_distribution.max(axis=1)))
+
+
+def holdout_error_rate(labels: NDArray[np.integer], predicted: Floats) -> float:
+    """Share of holdout rows whose most probable predicted class is not their label."""
+    return float(np.mean(predicted.argmax(axis=1) != labels))
+
+
+def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
+    """Smallest expected log loss of any affine logistic model p(1|x) = 1/(1 + exp(-w·x - b)), nats.
+
+    The expectation over the finite law is a convex function of (w, b), minimised by a trust-region Newton method to a
+    gradient of 1e-11; nothing is sampled.
+
+    Args:
+        points: (P, d) features; mass: (P,); positive: (P,) p(1|x), in [0, 1].
+    """
+    from scipy.optimize import minimize
+
+    design = np.hstack([points, np.ones((len(points), 1))])
+    basis, values, _ = np.linalg.svd(design, full_matrices=False)
+    design = basis[:, values > 1e-10 * values[0]] * np.sqrt(len(points))
+
+    def loss(w: Floats) -> float:
+        score = design @ w
+        return float(mass @ (np.logaddexp(0.0, score) - positive * score))
+
+    def share(w: Floats) -> Floats:
+        return np.asarray(0.5 * (1.0 + np.tanh(0.5 * (design @ w))))
+
+    def gradient(w: Floats) -> Floats:
+        return np.asarray(design.T @ (mass * (share(w) - positive)))
+
+    def hessian(w: Floats) -> Floats:
+        p = share(w)
+        return np.asarray(design.T @ (design * (mass * p * (1.0 - p))[:, None]))
+
+    start = np.zeros(design.shape[1])
+    found = minimize(loss, start, jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-11})
+    return float(found.fun)

@@ -1,0 +1,31 @@
+"""Simulator of decentralised, peer-to-peer label exchange under label differential privacy.
+
+    >>> import p2p_sim
+    >>> scenario = p2p_sim.Scenario.from_tree({"name": "small", "population": {"kind": "synthetic", "users": 2000},
+    ...     "mechanism": {"flip_prob": 0.1, "sampling_rate": 0.5}})
+    >>> result = p2p_sim.run(scenario, replicate=0)
+    >>> result.row["epsilon_upper"] < result.row["epsilon_local"]
+    True
+"""
+
+from typing import Any
+
+_PUBLIC = {
+    "InputError": "p2p_sim.config",
+    "Result": "p2p_sim.experiment",
+    "Scenario": "p2p_sim.scenario",
+    "load_results": "p2p_sim.store",
+    "load_scenario": "p2p_sim.scenario",
+    "run": "p2p_sim.experiment",
+    "run_all": "p2p_sim.sweep",
+}
+__all__ = list(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names when they are first used, so that `p2p-sim --help` stays quick."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'p2p_sim' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_PUBLIC[name]), name)

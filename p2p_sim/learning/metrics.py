@@ -1,0 +1,62 @@
+"""How good a predictor is. Metrics alone may look at true labels."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.utility.heterogeneity import heterogeneity, heterogeneity_upper_estimate
+from analysis.utility.risk import (
+    bayes_error_rate,
+    best_logistic_risk,
+    error_rate,
+    holdout_error_rate,
+    log_risk,
+)
+from p2p_sim.learning.logistic_regression import Predictor
+from p2p_sim.population.population import Population
+
+
+@dataclass(frozen=True)
+class Risk:
+    """A private predictor beside the same learner without privacy; figures that do not apply are None.
+
+    error_rate, nonprivate_error_rate: 0-1 loss, exact under a known law, else on the holdout.
+    excess_risk: expected log loss above the best model of the hypothesis class, nats, exact; nonprivate likewise.
+    best_risk: that best model's log loss. bayes_error_rate: smallest 0-1 loss of any classifier.
+    """
+
+    error_rate: float
+    nonprivate_error_rate: float
+    excess_risk: float | None = None
+    nonprivate_excess_risk: float | None = None
+    best_risk: float | None = None
+    bayes_error_rate: float | None = None
+
+
+def assess(population: Population, private: Predictor, nonprivate: Predictor) -> Risk:
+    """Measure both predictors on the population's law or, where that is unknown, on its holdout."""
+    law, holdout = population.law, population.holdout
+    if law is not None:
+        predicted = [p.probabilities(law.points) for p in (private, nonprivate)]
+        best = best_logistic_risk(law.points, law.mass, law.label_distribution[:, 1])
+        errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted]
+        risks = [log_risk(law.mass, law.label_distribution, p) for p in predicted]
+        bayes = bayes_error_rate(law.mass, law.label_distribution)
+        return Risk(errors[0], errors[1], risks[0] - best, risks[1] - best, best, bayes)
+    assert holdout is not None
+    predicted = [p.probabilities(holdout.features) for p in (private, nonprivate)]
+    return Risk(*(holdout_error_rate(holdout.labels, p) for p in predicted))
+
+
+def population_heterogeneity(population: Population) -> tuple[float, str]:
+    """φ of the population's clusters, and what kind of figure it is."""
+    law, distribution = population.law, population.label_distribution
+    if law is not None and population.law_clusters:
+        return heterogeneity(law.mass, law.label_distribution, law.cluster), "exact"
+    sizes = population.cluster_sizes
+    if distribution is not None:
+        users = np.full(population.num_users, 1.0 / population.num_users)
+        cluster = np.repeat(np.arange(len(sizes)), sizes)
+        return heterogeneity(users, distribution, cluster), "exact for the users at hand"
+    estimate = heterogeneity_upper_estimate(population.labels, population.cluster_offsets, population.num_classes)
+    return estimate, "estimate of an upper bound, from labels"

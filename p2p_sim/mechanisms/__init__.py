@@ -1,0 +1,1 @@
+"""Ways to privatise labels behind one interface."""

@@ -1,0 +1,73 @@
+"""The seams every mechanism shares: what it takes, what it releases, what it says of privacy."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.privacy.bound import PrivacyBound
+from p2p_sim.network.config import NetworkConfig
+from p2p_sim.population.population import Population
+from p2p_sim.protocol.label_exchange import Traffic
+from p2p_sim.protocol.transcript import Transcript
+from p2p_sim.streams import Streams
+
+PayloadKind = Literal["hard", "bits", "soft", "signed"]
+
+
+class Randomizer(Protocol):
+    """A local randomiser: turns each true label into a payload that may leave its owner."""
+
+    @property
+    def local_epsilon(self) -> float:
+        """ε of one payload on its own (label adjacency)."""
+        ...
+
+    @property
+    def payload_bits(self) -> int:
+        """Size of one payload, bits."""
+        ...
+
+    def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.generic]:
+        """Payloads (n, ...) of the labels (n,), each drawn independently."""
+        ...
+
+
+@dataclass(frozen=True)
+class LabelRelease:
+    """The noisy data set that reaches a learner: labels for some users, never a true one.
+
+    user: (m,) int32, ascending; whose (public) features the label goes with.
+    payload: (m, ...) the label: a class (hard), K bits, K probabilities (soft) or K signed weights.
+    """
+
+    user: NDArray[np.int32]
+    payload: NDArray[np.generic]
+    kind: PayloadKind = "hard"
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run of a mechanism leaves behind; traffic and transcript exist where messages were simulated."""
+
+    release: LabelRelease
+    traffic: Traffic | None = None
+    transcript: Transcript | None = None
+
+
+class Mechanism(Protocol):
+    """A way to privatise labels."""
+
+    def release(
+        self, population: Population, network: NetworkConfig, streams: Streams, record: bool = False
+    ) -> Outcome:
+        """Privatise the population's labels; `record` keeps the transcript."""
+        ...
+
+    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
+        """What the learner can tell about a label, for each cluster size, at the given δ."""
+        ...

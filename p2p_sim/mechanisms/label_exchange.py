@@ -1,0 +1,102 @@
+"""The peer-to-peer label exchange (Algorithm 2 of the clustering paper) as a mechanism."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.calibration import calibrate_flip_prob
+from analysis.privacy.label_exchange import LabelExchange, kary_bound
+from p2p_sim.config import Config
+from p2p_sim.mechanisms.interface import LabelRelease, Outcome
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.network.config import NetworkConfig
+from p2p_sim.population.population import Population
+from p2p_sim.population.shards import shards
+from p2p_sim.protocol.label_exchange import ShardExchange, Traffic
+from p2p_sim.protocol.transcript import Messages, Transcript
+from p2p_sim.protocol.vectorised import exchange_shard
+from p2p_sim.streams import Streams
+
+EngineName = Literal["events", "vectorised"]
+
+
+class LabelExchangeConfig(Config):
+    """Flip the label, fetch a random peer's noisy label, submit it with some probability."""
+
+    kind: Literal["label_exchange"] = "label_exchange"
+    flip_prob: float | None = Field(default=None, ge=0, le=0.5)
+    """α: probability that a noisy label differs from the true one, 0 to 1/2. Give this or `target_epsilon`."""
+    target_epsilon: float | None = Field(default=None, gt=0)
+    """ε: choose the smallest α that keeps every cluster's certified ε at the scenario's δ at or below this. Above 0."""
+    sampling_rate: float = Field(default=1.0, gt=0, le=1)
+    """θ: probability that a user passes the label she fetched on to the learner, above 0 and at most 1."""
+
+    @model_validator(mode="after")
+    def _one_noise(self) -> "LabelExchangeConfig":
+        if (self.flip_prob is None) == (self.target_epsilon is None):
+            raise ValueError("give either flip_prob or target_epsilon")
+        return self
+
+    def build(
+        self, sizes: NDArray[np.int64], num_classes: int, delta: float, engine: EngineName
+    ) -> "LabelExchangeMechanism":
+        """The mechanism for clusters of these sizes, its flip probability calibrated where a target is given."""
+        flip_prob = self.flip_prob
+        if flip_prob is None:
+            assert self.target_epsilon is not None
+            flip_prob = calibrate_flip_prob(sizes, num_classes, self.sampling_rate, self.target_epsilon, delta)
+        return LabelExchangeMechanism(RandomizedResponse(flip_prob, num_classes), self.sampling_rate, engine)
+
+
+@dataclass(frozen=True)
+class LabelExchangeMechanism:
+    """The exchange with its parameters fixed.
+
+    Args:
+        randomizer: the local noise (α, K).
+        sampling_rate: θ.
+        engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
+    """
+
+    randomizer: RandomizedResponse
+    sampling_rate: float
+    engine: EngineName = "events"
+
+    def release(
+        self, population: Population, network: NetworkConfig, streams: Streams, record: bool = False
+    ) -> Outcome:
+        """Run the exchange shard by shard; without a request timeout both engines release the same bytes."""
+        users = np.empty(population.num_users, dtype=np.int32)
+        labels = np.empty(population.num_users, dtype=np.uint8)
+        count, traffic = 0, Traffic()
+        log: list[Messages] = []
+        for shard in shards(population.cluster_offsets):
+            truth = population.labels[shard.start : shard.stop]
+            payload = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
+            if self.engine == "vectorised":
+                count += exchange_shard(
+                    shard, payload, self.sampling_rate, streams, users[count:], labels[count:]
+                )
+                continue
+            exchange = ShardExchange(shard, payload, self.sampling_rate, network, streams, record)
+            traffic += exchange.run()
+            count += exchange.release(users[count:], labels[count:])
+            if record:
+                log.append(exchange.messages())
+        users.resize(count, refcheck=False)
+        labels.resize(count, refcheck=False)
+        release = LabelRelease(users, labels, "hard")
+        if self.engine == "vectorised":
+            return Outcome(release)
+        return Outcome(release, traffic, Transcript(Messages.join(log)) if record else None)
+
+    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
+        """The learner's ε at δ for each cluster size: a bracket of the exact value (two classes), ε₀ otherwise."""
+        alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
+        if classes > 2:
+            return [kary_bound(alpha, classes, delta) for _ in sizes]
+        return [LabelExchange(int(n), alpha, self.sampling_rate).epsilon(delta) for n in sizes]

@@ -1,0 +1,1 @@
+"""How messages reach each other: latencies and the event engine."""

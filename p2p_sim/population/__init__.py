@@ -1,0 +1,1 @@
+"""Who the users are: synthetic laws, data sets, tables, clusters."""

@@ -1,0 +1,115 @@
+"""Grouping users by their public features; labels never take part."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from p2p_sim.config import Config, InputError
+from p2p_sim.population.population import Examples
+from p2p_sim.streams import Streams
+
+Clusters = NDArray[np.int64]
+
+
+class GivenClusters(Config):
+    """The clusters that the population comes with (synthetic laws, tables with a cluster column)."""
+
+    kind: Literal["given"] = "given"
+    min_size: int = Field(default=2, ge=2)
+    """s: smallest cluster allowed, at least 2; a smaller one is an error."""
+
+    def assign(self, users: Examples, streams: Streams) -> Clusters:
+        """Cluster of each user (n,), numbered from 0."""
+        if users.cluster is None:
+            raise InputError("clusters.kind = 'given': this population has no clusters; use 'kmeans' or 'grid'")
+        cluster = np.unique(users.cluster, return_inverse=True)[1].astype(np.int64)
+        smallest = int(np.bincount(cluster).min())
+        if smallest < self.min_size:
+            raise InputError(f"clusters.min_size = {self.min_size}: the population has a cluster of {smallest} users")
+        return cluster
+
+
+class KMeansClusters(Config):
+    """k-means on the features; clusters below the minimum are merged into their nearest neighbour."""
+
+    kind: Literal["kmeans"] = "kmeans"
+    count: int = Field(default=20, ge=1)
+    """Clusters asked for, at least 1; merging may leave fewer."""
+    min_size: int = Field(default=2, ge=2)
+    """s: smallest cluster allowed, at least 2."""
+    minibatch: bool = False
+    """Use mini-batch k-means: faster on very large populations, a little less tight."""
+
+    def assign(self, users: Examples, streams: Streams) -> Clusters:
+        """Cluster of each user (n,), numbered from 0."""
+        from sklearn.cluster import KMeans, MiniBatchKMeans
+
+        if self.count > len(users.labels):
+            raise InputError(f"clusters.count = {self.count}: there are only {len(users.labels)} users")
+        algorithm = MiniBatchKMeans if self.minibatch else KMeans
+        model = algorithm(self.count, n_init=1, random_state=streams.integer_seed("clusters"))
+        cluster = np.unique(model.fit_predict(users.features), return_inverse=True)[1]
+        return merge_small(users.features, cluster.astype(np.int64), self.min_size)
+
+
+class GridClusters(Config):
+    """Cells of a regular grid over some features; cells below the minimum are merged into their nearest neighbour."""
+
+    kind: Literal["grid"] = "grid"
+    dims: tuple[int, ...] = Field(default=(0,), min_length=1)
+    """Indices of the features that the grid divides."""
+    bins: int = Field(default=4, ge=1)
+    """Equal intervals along each of them, between the smallest and largest value; at least 1."""
+    min_size: int = Field(default=2, ge=2)
+    """s: smallest cluster allowed, at least 2."""
+
+    def assign(self, users: Examples, streams: Streams) -> Clusters:
+        """Cluster of each user (n,), numbered from 0."""
+        available = users.features.shape[1]
+        for dim in self.dims:
+            if not 0 <= dim < available:
+                raise InputError(f"clusters.dims: {dim} is not among the features 0 to {available - 1}")
+        chosen = users.features[:, list(self.dims)].astype(np.float64)
+        low, high = chosen.min(axis=0), chosen.max(axis=0)
+        span = np.where(high > low, high - low, 1.0)
+        cells = np.minimum((chosen - low) / span * self.bins, self.bins - 1).astype(np.int64)
+        cluster = np.unique(cells, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        return merge_small(users.features, cluster, self.min_size)
+
+
+ClustersConfig = Annotated[GivenClusters | KMeansClusters | GridClusters, Field(discriminator="kind")]
+
+
+def merge_small(features: NDArray[np.floating], cluster: Clusters, min_size: int) -> Clusters:
+    """Merge the smallest cluster into the one with the nearest mean until none is smaller than `min_size`.
+
+    Args:
+        features: (n, d).
+        cluster: (n,) numbered 0..C-1 without gaps.
+        min_size: at least 1 and at most n, else an InputError.
+
+    Returns:
+        Clusters (n,), numbered without gaps.
+    """
+    if min_size > len(cluster):
+        raise InputError(f"clusters.min_size = {min_size}: there are only {len(cluster)} users")
+    sizes = np.bincount(cluster)
+    order = np.argsort(cluster, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    sums = np.add.reduceat(features[order].astype(np.float64), starts, axis=0)
+    target = np.arange(len(sizes))
+    alive = sizes > 0
+    while (small := int(np.argmin(np.where(alive, sizes, np.iinfo(np.int64).max)))) >= 0:
+        if sizes[small] >= min_size:
+            break
+        alive[small] = False
+        others = np.flatnonzero(alive)
+        means = sums[others] / sizes[others, None]
+        distance = np.sum((means - sums[small] / sizes[small]) ** 2, axis=1)
+        into = others[int(np.argmin(distance))]
+        sums[into] += sums[small]
+        sizes[into] += sizes[small]
+        target[target == small] = into
+    return np.unique(target[cluster], return_inverse=True)[1].astype(np.int64)

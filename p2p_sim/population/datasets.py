@@ -1,0 +1,184 @@
+"""Data sets in their standard files: scikit-learn's digits, MNIST, Fashion-MNIST and UCI Adult."""
+
+import io
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import Field
+
+from p2p_sim.config import Config, InputError
+from p2p_sim.population.files import find_file, read_bytes, read_idx
+from p2p_sim.population.population import Examples, Sample
+from p2p_sim.streams import Streams
+
+DigitTask = Literal["even-odd", "classes"]
+
+
+class DigitsConfig(Config):
+    """scikit-learn's bundled 8 by 8 digits (1,797 rows); every replicate draws a fresh holdout."""
+
+    kind: Literal["digits"] = "digits"
+    task: DigitTask = "even-odd"
+    """"even-odd": label 1 for odd digits; "classes": the ten digits."""
+    test_fraction: float = Field(default=0.2, gt=0, lt=1)
+    """Share of the rows held out to measure error, between 0 and 1."""
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """No files: the data comes with scikit-learn."""
+        return []
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Split the rows into users and holdout."""
+        from sklearn.datasets import load_digits
+
+        features, digits = load_digits(return_X_y=True)
+        labels, num_classes = digit_labels(digits, self.task)
+        return split(Examples(features / 16.0, labels), num_classes, self.test_fraction, streams)
+
+
+class _OfficialSplit(Config):
+    users: int | None = Field(default=None, ge=2)
+    """Users drawn at random from the training rows in each replicate, at least 2; absent: all of them."""
+
+    def _choose(self, train: Examples, streams: Streams) -> Examples:
+        if self.users is None:
+            return train
+        if self.users > len(train.labels):
+            raise InputError(f"population.users = {self.users}: the data set has {len(train.labels)} training rows")
+        return train.take(streams.generator("population").permutation(len(train.labels))[: self.users])
+
+
+class _IdxConfig(_OfficialSplit):
+    task: DigitTask = "even-odd"
+    """"even-odd": label 1 for odd class numbers; "classes": all ten."""
+    pca_dims: int | None = Field(default=None, ge=1, le=784)
+    """Replace the 784 pixels by this many principal components of the (public) training features; absent: pixels."""
+
+    def _paths(self, kind: str, places: tuple[Path, ...]) -> tuple[Path, Path, Path, Path]:
+        names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+        found = [find_file(kind, places, kind, (f"{name}-ubyte", name.replace("-idx", ".idx") + "-ubyte")) for name in names]
+        return found[0], found[1], found[2], found[3]
+
+    def _sample(self, kind: str, places: tuple[Path, ...], streams: Streams) -> Sample:
+        train, digits, test, test_digits = load_images(self._paths(kind, places), self.pca_dims)
+        labels, num_classes = digit_labels(digits, self.task)
+        holdout = Examples(test, digit_labels(test_digits, self.task)[0])
+        return Sample(self._choose(Examples(train, labels), streams), num_classes, holdout)
+
+
+class MnistConfig(_IdxConfig):
+    """MNIST from the four standard IDX files (plain or .gz), in the data directory or its folder mnist/."""
+
+    kind: Literal["mnist"] = "mnist"
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """The four files."""
+        return list(self._paths(self.kind, places))
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Training rows as users, test rows as holdout."""
+        return self._sample(self.kind, places, streams)
+
+
+class FashionMnistConfig(_IdxConfig):
+    """Fashion-MNIST from the four standard IDX files, in the data directory or its folder fashion-mnist/."""
+
+    kind: Literal["fashion-mnist"] = "fashion-mnist"
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """The four files."""
+        return list(self._paths(self.kind, places))
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Training rows as users, test rows as holdout."""
+        return self._sample(self.kind, places, streams)
+
+
+class AdultConfig(_OfficialSplit):
+    """UCI Adult: an income above 50K is the sensitive label; numbers standardised, categories one-hot."""
+
+    kind: Literal["adult"] = "adult"
+
+    def _paths(self, places: tuple[Path, ...]) -> tuple[Path, Path]:
+        train = find_file("adult", places, "adult", ("adult-train.csv", "adult.data"))
+        return train, find_file("adult", places, "adult", ("adult-test.csv", "adult.test"))
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """The training and the test file."""
+        return list(self._paths(places))
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Training rows as users, test rows as holdout."""
+        train, holdout = load_adult(*self._paths(places))
+        return Sample(self._choose(train, streams), 2, holdout)
+
+
+def digit_labels(digits: NDArray[np.integer], task: DigitTask) -> tuple[NDArray[np.uint8], int]:
+    """Labels and number of classes of a task on digits."""
+    if task == "classes":
+        return digits.astype(np.uint8), 10
+    return (digits % 2).astype(np.uint8), 2
+
+
+def split(rows: Examples, num_classes: int, test_fraction: float, streams: Streams) -> Sample:
+    """Hold out a random share of the rows."""
+    order = streams.generator("population").permutation(len(rows.labels))
+    held = round(test_fraction * len(order))
+    if held < 1 or held > len(order) - 2:
+        raise InputError(
+            f"population.test_fraction = {test_fraction:g}: leaves {held} of {len(order)} rows to test on; "
+            "at least 1 and all but 2 are allowed"
+        )
+    users, holdout = rows.take(order[held:]), rows.take(order[:held])
+    return Sample(users, num_classes, Examples(holdout.features, holdout.labels))
+
+
+@lru_cache(maxsize=2)
+def load_images(
+    paths: tuple[Path, Path, Path, Path], pca_dims: int | None
+) -> tuple[NDArray[np.float32], NDArray[np.uint8], NDArray[np.float32], NDArray[np.uint8]]:
+    """Training features (n, d) in [0, 1] or principal components, digits, test features, test digits."""
+    train, digits, test, test_digits = (read_idx(path) for path in paths)
+    for images, labels, path in ((train, digits, paths[0]), (test, test_digits, paths[2])):
+        if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
+            raise InputError(f"{path}: holds {images.shape} pixels for labels of shape {labels.shape}")
+    flat = [images.reshape(len(images), -1).astype(np.float32) / np.float32(255) for images in (train, test)]
+    if pca_dims is not None:
+        from sklearn.decomposition import PCA
+
+        components = PCA(pca_dims, svd_solver="covariance_eigh").fit(flat[0])
+        flat = [components.transform(part).astype(np.float32) for part in flat]
+    return flat[0], digits, flat[1], test_digits
+
+
+@lru_cache(maxsize=1)
+def load_adult(train: Path, test: Path) -> tuple[Examples, Examples]:
+    """Both files of UCI Adult with the same columns: 6 standardised numbers, then one column a category value."""
+    frames = [_read_adult(path) for path in (train, test)]
+    both = pd.concat(frames, keys=["train", "test"])
+    labels = both.pop(14).str.rstrip(".").eq(">50K").to_numpy(dtype=np.uint8)
+    numbers = both[_ADULT_NUMBERS].to_numpy(dtype=np.float64)
+    count = len(frames[0])
+    numbers = (numbers - numbers[:count].mean(axis=0)) / numbers[:count].std(axis=0)
+    categories = pd.get_dummies(both.drop(columns=_ADULT_NUMBERS).astype("str"))
+    features = np.hstack([numbers, categories.to_numpy(dtype=np.float64)])
+    return Examples(features[:count], labels[:count]), Examples(features[count:], labels[count:])
+
+
+_ADULT_NUMBERS = [0, 2, 4, 10, 11, 12]
+
+
+def _read_adult(path: Path) -> pd.DataFrame:
+    text = read_bytes(path).decode("utf-8", errors="replace")
+    try:
+        frame = pd.read_csv(io.StringIO(text), header=None, skipinitialspace=True, comment="|")
+        frame[_ADULT_NUMBERS] = frame[_ADULT_NUMBERS].astype(np.float64)
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{path}: not the UCI Adult format ({str(error).splitlines()[0]})") from None
+    if frame.shape[1] != 15 or not frame[14].isin(["<=50K", ">50K", "<=50K.", ">50K."]).all():
+        raise InputError(f"{path}: not the UCI Adult format (15 columns, the last one <=50K or >50K)")
+    return frame

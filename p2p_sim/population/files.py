@@ -1,0 +1,63 @@
+"""Finding, reading and checking data files in the standard formats."""
+
+import gzip
+import hashlib
+import struct
+import zlib
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.config import InputError
+
+
+def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:
+    """The first of `names` (as it is or with .gz) that exists in one of the places or its subfolder `folder`."""
+    for place in places:
+        for name in names:
+            for path in (place / folder / name, place / name):
+                for candidate in (path, path.with_name(path.name + ".gz")):
+                    if candidate.is_file():
+                        return candidate
+    where = ", ".join(str(place / folder) for place in places) or "no data directory was named"
+    raise InputError(
+        f"population.kind = {kind!r}: no file {' or '.join(names)} (or .gz) found ({where}); "
+        "name the directory with --data-dir or P2P_SIM_DATA"
+    )
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file's content, decompressed where its name ends in .gz."""
+    try:
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read as a whole ({error}); is the file truncated?") from None
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """An array of unsigned bytes in the IDX format of the MNIST files."""
+    content = read_bytes(path)
+    if len(content) < 4 or content[:3] != b"\x00\x00\x08":
+        raise InputError(f"{path}: not an IDX file of unsigned bytes")
+    rank = content[3]
+    if len(content) < 4 + 4 * rank:
+        raise InputError(f"{path}: the file is truncated")
+    shape = struct.unpack(f">{rank}I", content[4 : 4 + 4 * rank])
+    expected = 4 + 4 * rank + int(np.prod(shape))
+    if len(content) != expected:
+        raise InputError(f"{path}: {len(content)} bytes where the header promises {expected}; is it truncated?")
+    return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * rank).reshape(shape)
+
+
+@lru_cache(maxsize=64)
+def _checksum(path: Path, modified_ns: int, size: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of the file's bytes."""
+    status = path.stat()
+    return _checksum(path, status.st_mtime_ns, status.st_size)

@@ -1,0 +1,83 @@
+"""The values that say who the users are."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Labelled rows: features (n, d), labels (n,) in 0..K-1, and the cluster of each row where the source gives one."""
+
+    features: NDArray[np.floating]
+    labels: NDArray[np.uint8]
+    cluster: NDArray[np.int64] | None = None
+
+    def take(self, rows: NDArray[np.intp]) -> "Examples":
+        """The given rows."""
+        cluster = None if self.cluster is None else self.cluster[rows]
+        return Examples(self.features[rows], self.labels[rows], cluster)
+
+
+@dataclass(frozen=True)
+class FiniteLaw:
+    """A known law of (x, y) on finitely many points.
+
+    points: (P, d) features; mass: (P,) their probabilities; label_distribution: (P, K) p(y|x); cluster: (P,).
+    """
+
+    points: NDArray[np.float64]
+    mass: NDArray[np.float64]
+    label_distribution: NDArray[np.float64]
+    cluster: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a source yields for one replicate: the users' rows, a holdout (data sets) or a law (synthetic).
+
+    point: (n,) index of each user's point in the law.
+    """
+
+    users: Examples
+    num_classes: int
+    holdout: Examples | None = None
+    law: FiniteLaw | None = None
+    point: NDArray[np.int32] | None = None
+
+
+@dataclass(frozen=True)
+class Population:
+    """Users stored cluster by cluster: features are public, labels are what is protected.
+
+    features: (n, d); labels: (n,) in 0..K-1; cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
+    holdout: labelled rows of nobody, for measuring error. law: the law where it is known, with each user's `point`;
+    law_clusters: whether the clusters are the law's own.
+    """
+
+    features: NDArray[np.floating]
+    labels: NDArray[np.uint8]
+    cluster_offsets: NDArray[np.int64]
+    num_classes: int
+    holdout: Examples | None = None
+    law: FiniteLaw | None = None
+    point: NDArray[np.int32] | None = None
+    law_clusters: bool = False
+
+    @property
+    def num_users(self) -> int:
+        """n."""
+        return len(self.labels)
+
+    @property
+    def cluster_sizes(self) -> NDArray[np.int64]:
+        """Users in each cluster (C,)."""
+        return np.diff(self.cluster_offsets)
+
+    @property
+    def label_distribution(self) -> NDArray[np.float64] | None:
+        """p(y|x) of every user (n, K), where the law is known."""
+        if self.law is None or self.point is None:
+            return None
+        return self.law.label_distribution[self.point]

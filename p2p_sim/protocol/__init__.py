@@ -1,0 +1,1 @@
+"""What peers say, as messages and as one draw."""

@@ -1,0 +1,206 @@
+"""What a scenario is: one frozen value that says everything an experiment depends on."""
+
+import difflib
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
+
+from p2p_sim.config import Config, InputError
+from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
+from p2p_sim.mechanisms.label_exchange import EngineName, LabelExchangeConfig
+from p2p_sim.network.config import NetworkConfig
+from p2p_sim.population.build import PopulationConfig
+from p2p_sim.population.clustering import ClustersConfig, GivenClusters
+from p2p_sim.population.datasets import DigitsConfig
+
+MODEL_VERSION = 1
+"""Raised whenever the same scenario would give other rows."""
+
+
+class PrivacyConfig(Config):
+    """For which statement ε is computed."""
+
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    """δ: probability left to chance in the (ε, δ) statement, between 0 and 1."""
+
+
+class Scenario(Config):
+    """One experiment: who the users are, how they are grouped, what they say, what is learned, how it is judged."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """Names the output directory; letters, digits, dots, dashes and underscores."""
+    seed: int = Field(default=1, ge=0)
+    """Root seed of all random streams, at least 0."""
+    replicates: int = Field(default=10, ge=1)
+    """Independent repetitions, at least 1; more of them extend a finished run."""
+    engine: EngineName = "events"
+    """"events": messages over the simulated network; "vectorised": one draw from the same law."""
+    population: PopulationConfig = DigitsConfig()
+    """Where the users come from; kind = "synthetic", "digits", "mnist", "fashion-mnist", "adult" or "table"."""
+    clusters: ClustersConfig = GivenClusters()
+    """How users are grouped by their features; kind = "given", "kmeans" or "grid"."""
+    mechanism: LabelExchangeConfig
+    """How labels are privatised; kind = "label_exchange"."""
+    network: NetworkConfig = NetworkConfig()
+    """How messages travel (event engine)."""
+    learner: LogisticRegressionConfig = LogisticRegressionConfig()
+    """What is learned from the release; kind = "logistic_regression"."""
+    privacy: PrivacyConfig = PrivacyConfig()
+    """For which statement ε is computed."""
+
+    _folder: Path = PrivateAttr(default=Path())
+
+    @model_validator(mode="after")
+    def _clocks(self) -> Self:
+        if self.engine == "vectorised" and self.network.request_timeout_s is not None:
+            raise ValueError("engine = 'vectorised' has no clock: network.request_timeout_s needs engine = 'events'")
+        return self
+
+    @property
+    def folder(self) -> Path:
+        """Where the scenario file lies; files it names are looked for there first."""
+        return self._folder
+
+    def places(self, data_dir: Path | None) -> tuple[Path, ...]:
+        """Directories in which data files are looked for."""
+        return (self._folder,) if data_dir is None else (self._folder, data_dir)
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with dotted keys changed: `replace(**{"mechanism.flip_prob": 0.2})` or `replace(seed=2)`."""
+        tree = self.model_dump(mode="json")
+        for key, value in changes.items():
+            set_key(tree, key, value)
+        return type(self).from_tree(tree, self._folder)
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any], folder: Path = Path()) -> Self:
+        """Validate a nested mapping, as read from TOML; one InputError names the first fault."""
+        try:  # through JSON, whose strict mode takes lists for tuples and 1 for 1.0
+            scenario = cls.model_validate_json(json.dumps(tree, default=str))
+        except ValidationError as error:
+            raise InputError(explain(error, cls)) from None
+        scenario._folder = folder
+        return scenario
+
+    def canonical(self) -> dict[str, Any]:
+        """What the rows depend on: everything but name, replicate count and paths."""
+        tree = self.model_dump(mode="json", exclude={"name", "replicates"})
+        tree["population"].pop("path", None)
+        return tree
+
+    def content_hash(self, checksums: Iterable[str] = ()) -> str:
+        """SHA-256 of the canonical form, the data files' checksums and the model version; stable under key order."""
+        identity = {"scenario": self.canonical(), "data": list(checksums), "model": MODEL_VERSION}
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
+    """Read a scenario file; `overrides` are "dotted.key=value" with the value in TOML syntax.
+
+    Raises:
+        InputError: one line that names the file or key, the value and what is allowed.
+    """
+    path = Path(path)
+    try:
+        tree: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not valid TOML ({error})") from None
+    for override in overrides:
+        apply_override(tree, override)
+    try:
+        return Scenario.from_tree(tree, path.parent)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def apply_override(tree: dict[str, Any], override: str) -> None:
+    """Set "dotted.key=value" in a tree; a value that is no TOML is refused, with a hint where it lacks quotes."""
+    key, equals, text = override.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise InputError(f"--set {override}: must read key=value, such as mechanism.flip_prob=0.2")
+    try:
+        value = tomllib.loads(f"value = {text.strip()}")
+    except tomllib.TOMLDecodeError:
+        raise InputError(f"--set {override}: {text!r} is not a TOML value; put text in quotes: '{key}=\"{text}\"'") from None
+    if list(value) != ["value"]:
+        raise InputError(f"--set {override}: one value is allowed")
+    set_key(tree, key, value["value"])
+
+
+def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key; a table whose `kind` changes loses its other keys' old defaults."""
+    *parents, last = key.split(".")
+    for parent in parents:
+        tree = tree.setdefault(parent, {})
+        if not isinstance(tree, dict):
+            raise InputError(f"{key}: {parent} is not a table")
+    if last == "kind" and tree.get("kind") != value:
+        tree.clear()
+    tree[last] = value
+
+
+def explain(error: ValidationError, model: type[Config]) -> str:
+    """The first fault of a validation error in one line: key, value and what is allowed."""
+    faults = error.errors(include_url=False)
+    first = faults[0]
+    # locations in tagged unions hold the tag after the field's name: population.digits.task
+    parts = [str(part) for part in first["loc"]]
+    if len(parts) > 1 and parts[0] in ("population", "clusters"):
+        parts = [parts[0], *parts[2:]]
+    if len(parts) > 2 and parts[:2] == ["network", "latency"]:
+        parts = ["network", "latency", *parts[3:]]
+    key, value = ".".join(parts), first.get("input")
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        known = sorted(_keys(model))
+        close = difflib.get_close_matches(key, known, 1, 0.5)
+        close = close or difflib.get_close_matches(parts[-1], [k.split(".")[-1] for k in known], 1)
+        return f"{key}: unknown key" + (f"; did you mean {close[0]}?" if close else "") + more
+    if first["type"] == "missing":
+        return f"{key}: is missing{more}"
+    if first["type"].startswith("union_tag"):
+        context = first["ctx"]
+        given = f' = "{context["tag"]}"' if "tag" in context else " is missing"
+        allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
+        return f"{key}.kind{given}: must be one of {allowed}{more}"
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    message = message[0].lower() + message[1:]
+    shown = "" if isinstance(value, dict) else f" = {json.dumps(value, default=str)}"
+    return f"{key}{shown}: {message}{more}" if key else f"{message}{more}"
+
+
+def _kinds(model: type[Config], path: list[str]) -> list[str]:
+    """The kinds that the table at a path may have."""
+    schema = model.model_json_schema()
+    node: dict[str, Any] = schema
+    for part in path:
+        node = node["properties"][part]
+        if "$ref" in node:
+            node = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]
+    return list(node["discriminator"]["mapping"])
+
+
+def _keys(model: type[Config]) -> set[str]:
+    """All dotted keys of a scenario, from its JSON Schema."""
+    schema = model.model_json_schema()
+    found: set[str] = set()
+
+    def walk(node: Mapping[str, Any], prefix: str) -> None:
+        if "$ref" in node:
+            walk(schema["$defs"][node["$ref"].rsplit("/", 1)[-1]], prefix)
+        for branch in (*node.get("oneOf", ()), *node.get("anyOf", ()), *node.get("allOf", ())):
+            walk(branch, prefix)
+        for name, child in node.get("properties", {}).items():
+            found.add(prefix + name)
+            walk(child, f"{prefix}{name}.")
+
+    walk(schema, "")
+    return found

@@ -1,0 +1,66 @@
+"""Many replicates: run those that are missing, keep every finished one, end with a table and a figure."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from p2p_sim.experiment import identity, run
+from p2p_sim.scenario import Scenario
+from p2p_sim.store import open_store
+
+Progress = Callable[[int, int], None]
+"""Called with (replicates done, replicates wanted) before the first and after each."""
+FIGURE = "privacy-utility.png"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished run: its directory and its rows, one a replicate."""
+
+    directory: Path
+    rows: pd.DataFrame
+
+
+def default_directory(scenario: Scenario, hash_: str) -> Path:
+    """results/<name>-<first 8 digits of the hash>, below the current directory."""
+    return Path("results") / f"{scenario.name}-{hash_[:8]}"
+
+
+def run_point(
+    scenario: Scenario,
+    out: Path | None = None,
+    data_dir: Path | None = None,
+    progress: Progress | None = None,
+) -> Finished:
+    """Run every replicate that is not on disk yet and draw the figure."""
+    from analysis.figures.privacy_utility import plot_privacy_utility
+
+    hash_ = identity(scenario, data_dir)
+    directory = out or default_directory(scenario, hash_)
+    with open_store(directory, scenario, hash_) as store:
+        missing = [index for index in range(scenario.replicates) if index not in store.rows]
+        for position, replicate in enumerate(missing):
+            if progress:
+                progress(scenario.replicates - len(missing) + position, scenario.replicates)
+            begin = time.perf_counter()
+            row = run(scenario, replicate, data_dir).row
+            store.append(row, time.perf_counter() - begin)
+        if progress:
+            progress(scenario.replicates, scenario.replicates)
+        rows = store.finish()
+        plot_privacy_utility(rows, scenario.name, directory / FIGURE)
+    return Finished(directory, rows)
+
+
+def run_all(scenario: Scenario, out: str | Path | None = None, data_dir: str | Path | None = None) -> pd.DataFrame:
+    """Run every replicate of a scenario and return the rows; running again resumes.
+
+    Args:
+        scenario: what to run.
+        out: results directory; default results/<name>-<hash8> below the current directory.
+        data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
+    """
+    return run_point(scenario, out and Path(out), data_dir and Path(data_dir)).rows
