@@ -1,11 +1,11 @@
 """Simulator of decentralised, peer-to-peer label exchange under label differential privacy.
 
-    >>> import p2p_sim
-    >>> scenario = p2p_sim.Scenario.from_tree({"name": "small", "population": {"kind": "synthetic", "users": 2000},
-    ...     "mechanism": {"flip_prob": 0.1, "sampling_rate": 0.5}})
-    >>> result = p2p_sim.run(scenario, replicate=0)
-    >>> result.row["epsilon_upper"] < result.row["epsilon_local"]
-    True
+>>> import p2p_sim
+>>> scenario = p2p_sim.Scenario.from_tree({"name": "small", "population": {"kind": "synthetic", "users": 2000},
+...     "mechanism": {"flip_prob": 0.1, "sampling_rate": 0.5}})
+>>> result = p2p_sim.run(scenario, replicate=0)
+>>> result.row["epsilon_upper"] < result.row["epsilon_local"]
+True
 """
 
 from typing import Any

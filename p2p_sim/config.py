@@ -10,7 +10,9 @@ class Config(BaseModel):
     Each field states its meaning, unit, range and, where there is one, the paper's symbol in its description.
     """
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class InputError(Exception):

@@ -62,9 +62,7 @@ def identity(scenario: Scenario, data_dir: Path | None = None) -> str:
     return scenario.content_hash(checksum(path) for path in paths)
 
 
-def exchange(
-    scenario: Scenario, replicate: int = 0, data_dir: Path | None = None, record: bool = False
-) -> Exchanged:
+def exchange(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None, record: bool = False) -> Exchanged:
     """Run one replicate up to the release; `record` keeps the transcript (event engine)."""
     streams = Streams(scenario.seed, replicate)
     places = scenario.places(data_directory(data_dir))
@@ -129,7 +127,10 @@ def _setting(scenario: Scenario, done: Exchanged) -> Row:
 
 
 def _privacy(
-    mechanism: LabelExchangeMechanism, sizes: np.ndarray[Any, Any], bounds: list[PrivacyBound], num_classes: int
+    mechanism: LabelExchangeMechanism,
+    sizes: np.ndarray[Any, Any],
+    bounds: list[PrivacyBound],
+    num_classes: int,
 ) -> Row:
     """The worst cluster's figures: a user is protected at least this well, whichever her cluster."""
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)

@@ -129,7 +129,9 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
     try:
         value = tomllib.loads(f"value = {text.strip()}")
     except tomllib.TOMLDecodeError:
-        raise InputError(f"--set {override}: {text!r} is not a TOML value; put text in quotes: '{key}=\"{text}\"'") from None
+        raise InputError(
+            f"--set {override}: {text!r} is not a TOML value; put text in quotes: '{key}=\"{text}\"'"
+        ) from None
     if list(value) != ["value"]:
         raise InputError(f"--set {override}: one value is allowed")
     set_key(tree, key, value["value"])

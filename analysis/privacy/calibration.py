@@ -1,6 +1,7 @@
 """The smallest flip probability that meets a privacy target."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,11 @@ from analysis.privacy.label_exchange import LabelExchange
 def calibrate_flip_prob(
     sizes: NDArray[np.int64], num_classes: int, sampling_rate: float, epsilon: float, delta: float
 ) -> float:
-    """The smallest α (to a relative 1e-3, rounded up) at which the learner's (ε, δ) is certified in every cluster.
+    """The smallest α of three digits at which the learner's (ε, δ) is certified in every cluster.
 
     δ at fixed ε does not increase in α once maximised over data sets (further flips are post-processing of one's own
-    bit and a mixture over the others' labels), so bisection is sound; every distinct cluster size is evaluated.
+    bit and a mixture over the others' labels), so bisection is sound; every distinct cluster size is evaluated. Below
+    1e-6 no smaller α is looked for.
 
     Args:
         sizes: cluster sizes, each at least 2.
@@ -23,22 +25,33 @@ def calibrate_flip_prob(
         epsilon: target ε, above 0.
         delta: target δ in (0, 1).
     """
-    flip_prob = 0.0
     local = (num_classes - 1) / (num_classes - 1 + math.exp(min(epsilon, 700.0)))
     if num_classes > 2:
         return local
+    flip_prob = 0.0
     for size in np.unique(sizes):
-        if not LabelExchange(int(size), flip_prob, sampling_rate).satisfies(epsilon, delta):
-            flip_prob = _calibrate(int(size), sampling_rate, epsilon, delta, flip_prob, local)
+
+        def certified(alpha: float, n: int = int(size)) -> bool:
+            return LabelExchange(n, alpha, sampling_rate).satisfies(epsilon, delta)
+
+        if not certified(flip_prob):
+            flip_prob = _smallest(certified, flip_prob, local)
     return flip_prob
 
 
-def _calibrate(n: int, theta: float, epsilon: float, delta: float, low: float, high: float) -> float:
-    floor = high * 1e-6
-    while high - low > 1e-3 * high and high > floor:
-        middle = math.sqrt(max(low, floor) * high)
-        if LabelExchange(n, middle, theta).satisfies(epsilon, delta):
+def _smallest(certified: Callable[[float], bool], low: float, high: float) -> float:
+    """Bisect (low, high] on a logarithmic scale over numbers of three significant digits; `high` is known to hold."""
+    low = max(low, 1e-6)
+    while True:
+        middle = _three_digits_up(math.sqrt(low * high))
+        if not low < middle < high:
+            return high
+        if certified(middle):
             high = middle
         else:
             low = middle
-    return high
+
+
+def _three_digits_up(value: float) -> float:
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.ceil(value / unit - 1e-9) * unit:.3g}")

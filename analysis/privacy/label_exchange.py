@@ -1,9 +1,9 @@
 """The exact accountant of the label exchange for the learner (binary labels, label adjacency).
 
-    >>> from analysis.privacy import LabelExchange
-    >>> bound = LabelExchange(cluster_size=40, flip_prob=0.1, sampling_rate=0.5).epsilon(delta=1e-5)
-    >>> bound.epsilon_lower <= bound.epsilon_upper < 2.2
-    True
+>>> from analysis.privacy import LabelExchange
+>>> bound = LabelExchange(cluster_size=40, flip_prob=0.1, sampling_rate=0.5).epsilon(delta=1e-5)
+>>> bound.epsilon_lower <= bound.epsilon_upper < 2.2
+True
 """
 
 import math
@@ -66,7 +66,7 @@ class LabelExchange:
         Args:
             epsilon: ε, at least 0.
         """
-        if not 0.0 <= epsilon:
+        if not epsilon >= 0.0:
             raise ValueError(f"epsilon = {epsilon}: must be at least 0")
         if epsilon >= local_epsilon(self.flip_prob):
             return Bracket(0.0, 0.0)
@@ -135,7 +135,7 @@ class _Scan:
     @property
     def log_tail(self) -> float:
         """Allowed probability of each truncation, as a logarithm."""
-        return self.log_delta - 18.0
+        return self.log_delta - 14.0
 
     @cached_property
     def submissions(self) -> Submissions:
@@ -167,9 +167,7 @@ class _Scan:
         lower = [views.lower @ np.maximum(keep * down * p - lose * up * q, 0.0) for p, q in pairs]
         upper = [views.upper @ np.maximum(keep * up * p - lose * down * q, 0.0) for p, q in pairs]
         lost = self.submissions.lost + 8.0 * math.exp(self.log_tail)
-        return _Deltas(
-            np.stack(lower, axis=1) * down, np.minimum(np.stack(upper, axis=1) * up + lost, 1.0)
-        )
+        return _Deltas(np.stack(lower, axis=1) * down, np.minimum(np.stack(upper, axis=1) * up + lost, 1.0))
 
     def at(self, ones: Sequence[int], epsilon: float) -> _Deltas:
         """Bounds of δ(ε) for these data sets."""

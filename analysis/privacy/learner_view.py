@@ -34,35 +34,46 @@ class Submissions:
 
     @staticmethod
     def of(cluster_size: int, sampling_rate: float, log_tail: float, log_delta: float) -> "Submissions":
-        """Blocks so narrow that δ changes by some ten percent within one; single values where n is small."""
+        """Blocks so narrow that δ changes by a few percent within one, wider where t is improbable."""
         n, theta = cluster_size, sampling_rate
         if theta == 1.0:
             return Submissions((n,), np.ones(1), np.ones(1), 0.0)
-        first, last = bernstein_window(n * theta, n * theta * (1.0 - theta), n, log_tail)
-        # d ln δ / d ln t is about -ln δ / (1+θ) in the Gaussian limit
-        width = max(1, int(0.1 * n * theta * (1.0 + theta) / max(-log_delta, 1.0)))
+        variance = n * theta * (1.0 - theta)
+        first, last = bernstein_window(n * theta, variance, n, log_tail)
         mass = binomial_pmf(first, last, n, theta)
-        starts = np.arange(0, mass.size, width)
-        held = np.add.reduceat(mass, starts)
-        counts = [first + int(start) for start in starts]
-        if width == 1:
-            lower, upper = held.copy(), held.copy()
-        else:
-            counts.append(last + 1 if last < n else n)
-            lower, upper = np.append(held, 0.0), np.append(0.0, held)
-        upper[0] += math.exp(log_tail) if first > 0 else 0.0
-        return Submissions(tuple(counts), lower, upper, math.exp(log_tail) if last < n else 0.0)
+        # d ln δ / d ln t is about -ln δ / (1+θ) in the Gaussian limit
+        narrow = min(0.05 * n * theta * (1.0 + theta) / max(-log_delta, 1.0), 0.25 * math.sqrt(variance))
+        starts, t = [], first
+        while t <= last:
+            starts.append(t)
+            t += max(1, int(narrow * (1.0 + (t - n * theta) ** 2 / (4.0 * variance))))
+        held = np.add.reduceat(mass, np.array(starts) - first)
+        # a block [t, next t) is charged δ(t) below and δ(next t) above; a single value is charged as it is
+        ends = np.array([*starts[1:], min(last + 1, n)])
+        single = ends - np.array(starts) <= 1
+        lower, upper = np.append(held, 0.0), np.append(np.where(single, held, 0.0), 0.0)
+        upper[1:] += np.where(single, 0.0, held)
+        below = math.exp(log_tail) if first > 0 else 0.0
+        above = math.exp(log_tail) if last < n else 0.0
+        upper[0] += below
+        used = (lower > 0) | (upper > 0)
+        counts = np.array([*starts, ends[-1]])[used]
+        return Submissions(tuple(int(t) for t in counts), lower[used], upper[used], above)
 
 
 def noisy_ones(cluster_size: int, flip_prob: float, ones: int, log_tail: float) -> tuple[int, Floats]:
-    """First value and probabilities of X on a window that misses at most 4 exp(log_tail)."""
+    """First value and probabilities of X on a window that misses at most 6 exp(log_tail)."""
     first, pmf = 0, np.ones(1)
     for users, probability in ((ones, 1.0 - flip_prob), (cluster_size - 1 - ones, flip_prob)):
         spread = users * flip_prob * (1.0 - flip_prob)
         low, high = bernstein_window(users * probability, spread, users, log_tail)
         first += low
         pmf = np.convolve(pmf, binomial_pmf(low, high, users, probability))
-    return first, pmf
+    others = cluster_size - 1
+    mean = ones * (1.0 - flip_prob) + (others - ones) * flip_prob
+    low, high = bernstein_window(mean, others * flip_prob * (1.0 - flip_prob), others, log_tail)
+    low = max(low, first)
+    return low, pmf[low - first : high + 1 - first]
 
 
 def likelihoods(

@@ -22,9 +22,7 @@ def lemma9_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, de
     xi = math.sqrt(-math.log(delta) * 4.0 * (alpha + 1.0 / s) * (1.0 - alpha) / alpha)
     if xi > 3.0 * alpha * math.sqrt(theta * s * (1.0 - alpha)):
         return None
-    return theta * math.log(math.e + 3.0 / (s * alpha)) + math.sqrt(theta) * xi * math.log1p(
-        3.0 / math.sqrt(s * alpha)
-    )
+    return theta * math.log(math.e + 3.0 / (s * alpha)) + math.sqrt(theta) * xi * math.log1p(3.0 / math.sqrt(s * alpha))
 
 
 @dataclass(frozen=True)

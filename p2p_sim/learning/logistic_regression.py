@@ -30,17 +30,13 @@ class LogisticRegressionConfig(Config):
     max_iterations: int = Field(default=1000, ge=1)
     """Most L-BFGS iterations, at least 1."""
 
-    def fit_release(
-        self, features: NDArray[np.floating], release: LabelRelease, num_classes: int
-    ) -> Predictor:
+    def fit_release(self, features: NDArray[np.floating], release: LabelRelease, num_classes: int) -> Predictor:
         """Learn from a release; `features` (n, d) are the public features of all users."""
         if release.kind != "hard":
             raise InputError(f"learner.kind = {self.kind!r}: takes hard labels, the release has {release.kind} ones")
         return self.fit(features[release.user], release.payload.astype(np.uint8), num_classes)
 
-    def fit(
-        self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int
-    ) -> Predictor:
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
         """Learn from features (m, d) and labels (m,); with fewer than two classes among them, predict these."""
         from sklearn.linear_model import LogisticRegression
 

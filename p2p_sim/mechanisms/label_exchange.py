@@ -78,9 +78,7 @@ class LabelExchangeMechanism:
             truth = population.labels[shard.start : shard.stop]
             payload = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
             if self.engine == "vectorised":
-                count += exchange_shard(
-                    shard, payload, self.sampling_rate, streams, users[count:], labels[count:]
-                )
+                count += exchange_shard(shard, payload, self.sampling_rate, streams, users[count:], labels[count:])
                 continue
             exchange = ShardExchange(shard, payload, self.sampling_rate, network, streams, record)
             traffic += exchange.run()

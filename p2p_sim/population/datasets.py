@@ -60,7 +60,9 @@ class _IdxConfig(_OfficialSplit):
 
     def _paths(self, kind: str, places: tuple[Path, ...]) -> tuple[Path, Path, Path, Path]:
         names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
-        found = [find_file(kind, places, kind, (f"{name}-ubyte", name.replace("-idx", ".idx") + "-ubyte")) for name in names]
+        found = [
+            find_file(kind, places, kind, (f"{name}-ubyte", name.replace("-idx", ".idx") + "-ubyte")) for name in names
+        ]
         return found[0], found[1], found[2], found[3]
 
     def _sample(self, kind: str, places: tuple[Path, ...], streams: Streams) -> Sample:

@@ -40,9 +40,7 @@ def all_choices(shard: Shard, streams: Streams, sampling_rate: float) -> Choices
     return Choices(0, np.concatenate([b.peer for b in blocks]), np.concatenate([b.keep for b in blocks]))
 
 
-def _uniform_peers(
-    rng: np.random.Generator, offsets: NDArray[np.int64], start: int, stop: int
-) -> NDArray[np.int32]:
+def _uniform_peers(rng: np.random.Generator, offsets: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int32]:
     """For users start..stop-1, a uniform member of the own cluster: floor(u·size) with u a multiple of 2**-53."""
     first = int(np.searchsorted(offsets, start, side="right")) - 1
     last = int(np.searchsorted(offsets, stop, side="left"))

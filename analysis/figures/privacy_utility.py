@@ -1,0 +1,86 @@
+"""The figure of a single point: what is learned, beside every ε that could be stated for it."""
+
+import math
+from pathlib import Path
+
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+
+from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure
+from analysis.utility.intervals import Mean, mean_interval
+
+STATEMENTS = (
+    ("epsilon_upper", "label exchange: exact, worst cluster"),
+    ("epsilon_paper_lemma9", "label exchange: the paper's Lemma 9"),
+    ("epsilon_local", "noisy label alone (randomised response)"),
+)
+
+
+def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
+    """Draw accuracy, or excess risk where the law is known, against ε for the learner.
+
+    Args:
+        rows: one line a replicate of a single point, as `load_results` gives them.
+        title: heading.
+        path: where the figure goes; its ending decides the format.
+    """
+    exact = rows["excess_risk"].notna().all()
+    if exact:
+        value, reference = mean_interval(rows["excess_risk"]), mean_interval(rows["nonprivate_excess_risk"])
+        label = "excess risk (log loss, nats)"
+    else:
+        value = mean_interval(1.0 - rows["error_rate"])
+        reference = mean_interval(1.0 - rows["nonprivate_error_rate"])
+        label = "accuracy on the holdout"
+    with rc_context(RC):
+        figure = new_figure()
+        axes = figure.add_subplot()
+        axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
+        axes.axhline(reference.value, color=GREY, linestyle="--", label=f"without privacy: {reference.value:.3f}")
+        shown = _statements(rows)
+        low, high = _ends(value)
+        error = [[value.value - low], [high - value.value]]
+        for index, (epsilon, text) in enumerate(shown):
+            axes.errorbar(
+                [epsilon], [value.value], yerr=error, fmt=MARKERS[index], color=COLOURS[index], capsize=4,
+                markersize=8, label=f"{text}: ε = {epsilon:.3g}",
+            )  # fmt: skip
+        if len(shown) > 1:
+            span = [min(e for e, _ in shown), max(e for e, _ in shown)]
+            axes.plot(span, [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
+        axes.set_xscale("log")
+        _wide_limits(axes, [epsilon for epsilon, _ in shown])
+        axes.set_xlabel(f"ε at δ = {rows['delta'].iloc[0]:g}, learner's view, label adjacency (log scale)")
+        axes.set_ylabel(label)
+        axes.set_title(f"{title}: one result, and the ε one could state for it", loc="left", fontsize=11)
+        axes.legend(loc="center left", bbox_to_anchor=(0.0, 0.5 if value.value < reference.value else 0.6))
+        bars = "95% confidence intervals" if value.replicates > 1 else "no interval"
+        figure.supxlabel(f"{value.replicates} replicates, {bars}", fontsize=8, color=GREY, x=0.99, ha="right")
+        figure.savefig(path)
+
+
+def _statements(rows: pd.DataFrame) -> list[tuple[float, str]]:
+    """The finite ε of each kind, the worst over replicates: ε is never averaged."""
+    found = []
+    for column, text in STATEMENTS:
+        values = rows[column].astype(float)
+        worst = float(values.max())
+        if values.notna().all() and math.isfinite(worst) and worst > 0:
+            found.append((worst, text))
+    return found
+
+
+def _ends(mean: Mean) -> tuple[float, float]:
+    return (mean.low, mean.high) if mean.replicates > 1 else (mean.value, mean.value)
+
+
+def _wide_limits(axes: Axes, values: list[float]) -> None:
+    """Limits that keep a decade in sight, and plain numbers as ticks."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    if values:
+        axes.set_xlim(min(values) / 3.0, max(values) * 2.0)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axes.xaxis.set_minor_formatter(FuncFormatter(lambda x, _: ""))

@@ -1,0 +1,51 @@
+"""One point's rows in a few figures: means with intervals, ε at its worst."""
+
+from typing import Any
+
+import pandas as pd
+
+from analysis.utility.intervals import Mean, mean_interval
+
+MEANS = (
+    "error_rate",
+    "nonprivate_error_rate",
+    "bayes_error_rate",
+    "excess_risk",
+    "nonprivate_excess_risk",
+    "heterogeneity",
+    "effective_sampling_rate",
+    "completion_time_s",
+)
+WORST = ("epsilon_lower", "epsilon_upper", "epsilon_local", "epsilon_paper_lemma9", "epsilon_paper_theorem3")
+
+
+def means(rows: pd.DataFrame) -> dict[str, Mean]:
+    """Mean and 95% interval of every measured column that applies."""
+    return {name: mean_interval(rows[name].astype(float)) for name in MEANS if rows[name].notna().all()}
+
+
+def excess_error(rows: pd.DataFrame) -> Mean:
+    """Paired difference of error rates: private minus non-private, replicate by replicate."""
+    return mean_interval((rows["error_rate"] - rows["nonprivate_error_rate"]).astype(float))
+
+
+def worst_epsilons(rows: pd.DataFrame) -> dict[str, float | None]:
+    """Largest ε of each kind over the replicates, None where it does not apply to all of them; never a mean."""
+    return {name: float(rows[name].max()) if rows[name].notna().all() else None for name in WORST}
+
+
+def summarise(rows: pd.DataFrame) -> dict[str, Any]:
+    """A flat record of a point, ready for JSON."""
+    first = rows.iloc[0]
+    record: dict[str, Any] = {"replicates": len(rows)}
+    record |= {name: first[name] for name in ("engine", "population", "mechanism", "observer", "adjacency", "basis")}
+    record |= {name: float(first[name]) for name in ("delta", "sampling_rate")}
+    record |= {
+        "flip_prob_min": float(rows["flip_prob"].min()),
+        "flip_prob_max": float(rows["flip_prob"].max()),
+    }
+    record |= worst_epsilons(rows)
+    for name, mean in {**means(rows), "excess_error_rate": excess_error(rows)}.items():
+        interval = [mean.low, mean.high] if mean.replicates > 1 else None
+        record[name] = {"mean": mean.value, "interval_95": interval}
+    return record

@@ -1,0 +1,143 @@
+"""The commands: they parse and print; everything else happens in the rooms below."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from p2p_sim.config import InputError
+
+if TYPE_CHECKING:
+    from p2p_sim.scenario import Scenario
+
+app = typer.Typer(
+    name="p2p-sim",
+    help="Simulate peer-to-peer label exchange and say exactly how private and how useful it is.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Scenario file.", show_default=False)]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key, in TOML syntax: mechanism.flip_prob=0.2"),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", metavar="DIR", help="Where data files are [default: $P2P_SIM_DATA]."),
+]
+
+
+@app.callback()
+def _root() -> None:
+    """Keeps `run` a command of its own."""
+
+
+@app.command()
+def run(
+    scenario: ScenarioFile,
+    overrides: Overrides = None,
+    engine: Annotated[
+        str | None, typer.Option(metavar="NAME", help="events or vectorised; overrides the scenario.")
+    ] = None,
+    data_dir: DataDir = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Results directory [default: results/NAME-HASH].")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the releases (.csv, .parquet, .npz).")
+    ] = None,
+    transcript: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every delivered message (.csv, .parquet, .npz)."),
+    ] = None,
+) -> None:
+    """Run every replicate of a scenario that is not on disk yet, then show a summary and a figure.
+
+    Example: p2p-sim run scenarios/quickstart.toml --set mechanism.flip_prob=0.2
+    """
+    from p2p_sim.export import check_format, export_release, export_transcript
+    from p2p_sim.printing import print_json, print_summary, progress
+    from p2p_sim.sweep import run_point
+
+    _check_data_dir(data_dir)
+    chosen = _load(scenario, overrides, engine)
+    exports: list[tuple[str, Path, Callable[[Scenario, Path, Path | None], int]]] = []
+    for option, path, write in (
+        ("--export", export, export_release),
+        ("--transcript", transcript, export_transcript),
+    ):
+        if path is not None:
+            check_format(option, path)
+            exports.append((option, path, write))
+    if transcript is not None and chosen.engine != "events":
+        raise InputError(f"--transcript {transcript}: needs engine = 'events', not {chosen.engine!r}")
+    try:
+        with progress(chosen.name) as report:
+            finished = run_point(chosen, out, data_dir, report)
+    except KeyboardInterrupt:
+        print("interrupted; finished replicates are kept: run the same command again to go on", file=sys.stderr)
+        raise typer.Exit(130) from None
+    written = [(path, write(chosen, path, data_dir)) for _, path, write in exports]
+    if json_:
+        print_json(chosen, finished)
+    else:
+        print_summary(chosen, finished, written)
+
+
+@app.command()
+def validate(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files.", show_default=False)],
+    overrides: Overrides = None,
+) -> None:
+    """Check scenario files without running them.
+
+    Example: p2p-sim validate scenarios/*.toml
+    """
+    failed = False
+    for file in files:
+        try:
+            print(f"{file}: ok, hash {_load(file, overrides, None).content_hash()[:8]}")
+        except InputError as error:
+            failed = True
+            print(error, file=sys.stderr)
+    if failed:
+        raise typer.Exit(2)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of scenario files, for completion and checks in an editor.
+
+    Example: p2p-sim schema > scenario.schema.json
+    """
+    import json
+
+    from p2p_sim.scenario import Scenario
+
+    print(json.dumps(Scenario.model_json_schema(), indent=2))
+
+
+def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":
+    from p2p_sim.scenario import load_scenario
+
+    chosen = [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())]
+    return load_scenario(path, chosen)
+
+
+def _check_data_dir(data_dir: Path | None) -> None:
+    if data_dir is not None and not data_dir.is_dir():
+        raise InputError(f"--data-dir {data_dir}: there is no such directory")
+
+
+def main() -> None:
+    """Entry point: bad input ends in one clear line and exit status 2."""
+    try:
+        app()
+    except InputError as error:
+        print(f"p2p-sim: {error}", file=sys.stderr)
+        sys.exit(2)

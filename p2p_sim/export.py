@@ -1,0 +1,84 @@
+"""A scenario's releases or transcripts as one file, for other tools."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from p2p_sim.config import InputError
+from p2p_sim.experiment import exchange
+from p2p_sim.protocol.transcript import KIND_NAMES
+from p2p_sim.scenario import Scenario
+
+FORMATS = (".csv", ".parquet", ".npz")
+
+
+def check_format(option: str, path: Path) -> None:
+    """Refuse a file name before anything runs."""
+    if path.suffix not in FORMATS:
+        raise InputError(f"{option} {path}: must end in {', '.join(FORMATS)}")
+    if not path.parent.is_dir():
+        raise InputError(f"{option} {path}: there is no directory {path.parent}")
+
+
+def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
+    """Write what the learner receives: replicate, user, cluster, label and her public features; returns the lines.
+
+    Users are numbered in the replicate's cluster order.
+    """
+    return _write(pd.concat(_releases(scenario, data_dir), ignore_index=True), path)
+
+
+def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
+    """Write every delivered message: replicate, time, kind, sender, receiver, noisy label, late; returns the lines.
+
+    The learner is user -1. An eavesdropper sees all lines, the learner those she receives, a peer those she sends or
+    receives. A request carries label -1.
+    """
+    if scenario.engine != "events":
+        raise InputError(f"--transcript {path}: needs engine = 'events', not {scenario.engine!r}")
+    return _write(pd.concat(_transcripts(scenario, data_dir), ignore_index=True), path)
+
+
+def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
+    for replicate in range(scenario.replicates):
+        done = exchange(scenario, replicate, data_dir)
+        release, population = done.outcome.release, done.population
+        cluster = np.searchsorted(population.cluster_offsets, release.user, side="right") - 1
+        frame = pd.DataFrame(
+            {"replicate": replicate, "user": release.user, "cluster": cluster, "label": release.payload}
+        )
+        features = population.features[release.user]
+        columns = pd.DataFrame(features, columns=[f"x{i}" for i in range(features.shape[1])])
+        yield pd.concat([frame, columns], axis=1)
+
+
+def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
+    for replicate in range(scenario.replicates):
+        transcript = exchange(scenario, replicate, data_dir, record=True).outcome.transcript
+        assert transcript is not None
+        m = transcript.messages
+        kind = np.array(["", *KIND_NAMES.values()])[m.kind]
+        yield pd.DataFrame(
+            {"replicate": replicate, "time_s": m.time_s, "kind": kind, "sender": m.sender,
+             "receiver": m.receiver, "label": m.label, "late": m.late}
+        )  # fmt: skip
+
+
+def _write(frame: pd.DataFrame, path: Path) -> int:
+    partial = path.with_name(path.name + ".partial" + path.suffix)
+    if path.suffix == ".csv":
+        frame.to_csv(partial, index=False)
+    elif path.suffix == ".parquet":
+        frame.to_parquet(partial, index=False)
+    else:
+        np.savez_compressed(partial, **{name: _plain(frame[name]) for name in frame.columns})
+    partial.replace(path)
+    return len(frame)
+
+
+def _plain(column: "pd.Series[object]") -> np.ndarray[tuple[int], np.dtype[np.generic]]:
+    """A column as an array that NumPy reads back without pickling."""
+    values = column.to_numpy()
+    return values if values.dtype.kind in "biuf" else values.astype("U16")

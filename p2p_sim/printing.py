@@ -1,0 +1,138 @@
+"""What the commands show: progress, the summary table, JSON."""
+
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
+
+from analysis.utility.summary import excess_error, means, summarise, worst_epsilons
+from p2p_sim.scenario import Scenario
+from p2p_sim.store import MANIFEST, ROWS, TABLE
+from p2p_sim.sweep import FIGURE, Finished, Progress
+
+PLAIN_EVERY_S = 10.0
+
+
+@contextmanager
+def progress(name: str) -> Iterator[Progress]:
+    """A bar on a terminal; elsewhere one plain line every ten seconds, both on standard error."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _plain_lines(name)
+        return
+    columns = (
+        TextColumn(name),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("replicates"),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=console, transient=True) as bars:
+        task = bars.add_task(name, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def _plain_lines(name: str) -> Progress:
+    last = time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PLAIN_EVERY_S:
+            last = time.monotonic()
+            print(f"{name}: {done} of {total} replicates", file=sys.stderr, flush=True)
+
+    return report
+
+
+def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Path, int]]) -> None:
+    """A table of what was found, then the paths of everything that was written."""
+    rows, console = finished.rows, Console(soft_wrap=True)
+    first = rows.iloc[0]
+    table = Table(title=f"{scenario.name}: {len(rows)} replicates", title_justify="left", show_header=False)
+    for text, value in _setting(rows) + _privacy(rows) + _utility(rows):
+        table.add_row(text, value)
+    console.print(table)
+    print(
+        f"Whoever learns from the submissions cannot tell any one user's label better than (ε, δ) = "
+        f"({worst_epsilons(rows)['epsilon_upper']:.3g}, {first['delta']:g}) allows, as long as she sees the set of "
+        "submissions alone:\nno arrival times, no traffic. Peers and eavesdroppers see single noisy labels: "
+        f"ε = {_epsilon(float(rows['epsilon_local'].max()))}. The noise is simulated; it protects nobody's real data."
+    )
+    for name in (ROWS, TABLE, MANIFEST, FIGURE):
+        print(finished.directory / name)
+    for path, lines in written:
+        print(f"{path} ({lines} lines)")
+
+
+def _setting(rows: Any) -> list[tuple[str, str]]:
+    first, phi = rows.iloc[0], means(rows)["heterogeneity"]
+    return [
+        ("users, clusters", f"{_range(rows['num_users'])} users in {_range(rows['num_clusters'])} clusters"),
+        ("smallest cluster s", _range(rows["min_cluster_size"])),
+        ("heterogeneity φ", f"{phi.value:.4g} ({first['heterogeneity_basis']})"),
+        ("flip probability α", _range(rows["flip_prob"])),
+        ("sampling rate θ", f"{first['sampling_rate']:g}"),
+    ]
+
+
+def _privacy(rows: Any) -> list[tuple[str, str]]:
+    first, worst = rows.iloc[0], worst_epsilons(rows)
+    lower, upper = worst["epsilon_lower"], worst["epsilon_upper"]
+    assert lower is not None
+    return [
+        (f"ε, learner, at δ = {first['delta']:g}", f"{_epsilon(upper)}  (worst cluster; {first['basis']})"),
+        ("  no smaller ε holds than", _epsilon(lower)),
+        ("  the paper's Lemma 9", _epsilon(worst["epsilon_paper_lemma9"])),
+        ("  the paper's Theorem 3", _epsilon(worst["epsilon_paper_theorem3"])),
+        ("  noisy label alone, ε₀", _epsilon(worst["epsilon_local"])),
+    ]
+
+
+def _utility(rows: Any) -> list[tuple[str, str]]:
+    values = means(rows)
+    exact = "excess_risk" in values
+    lines = [
+        ("accuracy (exact)" if exact else "accuracy on holdout", _accuracy(rows["error_rate"])),
+        ("  without privacy", _accuracy(rows["nonprivate_error_rate"])),
+        ("  paired loss of accuracy", str(excess_error(rows))),
+    ]
+    if exact:
+        lines += [
+            ("excess risk, nats", str(values["excess_risk"])),
+            ("  without privacy", str(values["nonprivate_excess_risk"])),
+        ]
+    return lines
+
+
+def _accuracy(errors: Any) -> str:
+    from analysis.utility.intervals import mean_interval
+
+    return str(mean_interval(1.0 - errors.astype(float)))
+
+
+def _range(values: Any) -> str:
+    low, high = values.min(), values.max()
+    form = ",d" if values.dtype.kind == "i" else ".4g"
+    return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"
+
+
+def _epsilon(value: float | None) -> str:
+    if value is None:
+        return "not applicable"
+    return "∞" if math.isinf(value) else f"{value:.4g}"
+
+
+def print_json(scenario: Scenario, finished: Finished) -> None:
+    """One JSON object; an infinite ε is the string "inf"."""
+    record = {"name": scenario.name, "directory": str(finished.directory), **summarise(finished.rows)}
+    record = {key: "inf" if value == math.inf else value for key, value in record.items()}
+    print(json.dumps(record, allow_nan=False))
