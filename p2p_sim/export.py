@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from p2p_sim.config import InputError
 from p2p_sim.experiment import exchange
@@ -73,12 +75,12 @@ def _write(frame: pd.DataFrame, path: Path) -> int:
     elif path.suffix == ".parquet":
         frame.to_parquet(partial, index=False)
     else:
-        np.savez_compressed(partial, **{name: _plain(frame[name]) for name in frame.columns})
+        arrays: dict[str, Any] = {name: _plain(frame[name].to_numpy()) for name in frame.columns}
+        np.savez_compressed(partial, **arrays)
     partial.replace(path)
     return len(frame)
 
 
-def _plain(column: "pd.Series[object]") -> np.ndarray[tuple[int], np.dtype[np.generic]]:
-    """A column as an array that NumPy reads back without pickling."""
-    values = column.to_numpy()
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """A column that NumPy reads back without pickling."""
     return values if values.dtype.kind in "biuf" else values.astype("U16")

@@ -15,11 +15,19 @@ from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.mechanisms.label_exchange import EngineName, LabelExchangeConfig
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.build import PopulationConfig
-from p2p_sim.population.clustering import ClustersConfig, GivenClusters
+from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
 from p2p_sim.population.datasets import DigitsConfig
+from p2p_sim.population.synthetic import SyntheticConfig
+from p2p_sim.population.table import TableConfig
 
 MODEL_VERSION = 1
 """Raised whenever the same scenario would give other rows."""
+
+
+def default_clusters(population: Config | None) -> GivenClusters | KMeansClusters:
+    """The population's own clusters where it has some, else k-means."""
+    own = isinstance(population, SyntheticConfig) or (isinstance(population, TableConfig) and population.cluster)
+    return GivenClusters() if own else KMeansClusters(count=20, min_size=36)
 
 
 class PrivacyConfig(Config):
@@ -42,8 +50,9 @@ class Scenario(Config):
     """"events": messages over the simulated network; "vectorised": one draw from the same law."""
     population: PopulationConfig = DigitsConfig()
     """Where the users come from; kind = "synthetic", "digits", "mnist", "fashion-mnist", "adult" or "table"."""
-    clusters: ClustersConfig = GivenClusters()
-    """How users are grouped by their features; kind = "given", "kmeans" or "grid"."""
+    clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
+    """How users are grouped by their features; kind = "given", "kmeans" or "grid". Absent: given where the population
+    comes with clusters, else k-means into 20 clusters of at least 36 users."""
     mechanism: LabelExchangeConfig
     """How labels are privatised; kind = "label_exchange"."""
     network: NetworkConfig = NetworkConfig()
@@ -51,7 +60,7 @@ class Scenario(Config):
     learner: LogisticRegressionConfig = LogisticRegressionConfig()
     """What is learned from the release; kind = "logistic_regression"."""
     privacy: PrivacyConfig = PrivacyConfig()
-    """For which statement ε is computed."""
+    """The statement that ε is part of."""
 
     _folder: Path = PrivateAttr(default=Path())
 

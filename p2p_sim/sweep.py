@@ -63,4 +63,5 @@ def run_all(scenario: Scenario, out: str | Path | None = None, data_dir: str | P
         out: results directory; default results/<name>-<hash8> below the current directory.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
     """
-    return run_point(scenario, out and Path(out), data_dir and Path(data_dir)).rows
+    place, data = (None if path is None else Path(path) for path in (out, data_dir))
+    return run_point(scenario, place, data).rows

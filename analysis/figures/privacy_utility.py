@@ -13,7 +13,7 @@ from analysis.utility.intervals import Mean, mean_interval
 STATEMENTS = (
     ("epsilon_upper", "label exchange: exact, worst cluster"),
     ("epsilon_paper_lemma9", "label exchange: the paper's Lemma 9"),
-    ("epsilon_local", "noisy label alone (randomised response)"),
+    ("epsilon_local", "the same noisy labels without exchange (ε₀)"),
 )
 
 
@@ -54,9 +54,13 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
         axes.set_xlabel(f"ε at δ = {rows['delta'].iloc[0]:g}, learner's view, label adjacency (log scale)")
         axes.set_ylabel(label)
         axes.set_title(f"{title}: one result, and the ε one could state for it", loc="left", fontsize=11)
-        axes.legend(loc="center left", bbox_to_anchor=(0.0, 0.5 if value.value < reference.value else 0.6))
         bars = "95% confidence intervals" if value.replicates > 1 else "no interval"
-        figure.supxlabel(f"{value.replicates} replicates, {bars}", fontsize=8, color=GREY, x=0.99, ha="right")
+        axes.text(
+            0.99, 0.02, f"{value.replicates} replicates, {bars}", transform=axes.transAxes, ha="right",
+            fontsize=8, color=GREY,
+        )  # fmt: skip
+        axes.margins(y=0.25)
+        figure.legend(loc="outside lower left", fontsize=9)
         figure.savefig(path)
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#6B6B6B"
-RC: dict[str, Any] = {
+RC: Any = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,

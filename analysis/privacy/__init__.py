@@ -1,4 +1,4 @@
-"""Privacy of the label exchange: exact values, certified bounds and the papers' claims. Independent of the simulator."""
+"""Privacy of the label exchange: exact values, certified bounds and the papers' claims. No simulator needed."""
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.calibration import calibrate_flip_prob

@@ -1,8 +1,8 @@
 """A bound for the learner that holds for every data set at once: shuffled randomised response, blanket revealed.
 
 A noisy bit is a fair coin with probability 2α and the true label otherwise. Tell the learner which of the others' bits
-are true, and give her all noisy bits as a shuffled multiset: the exchange is a post-processing of that, and what is left
-is b ~ Bin(n-1, 2α) fair coins beside the target's noisy bit, whatever the others' labels are.
+are true, and give her all noisy bits as a shuffled multiset: the exchange is a post-processing of that, and what
+is left is b ~ Bin(n-1, 2α) fair coins beside the target's noisy bit, whatever the others' labels are.
 """
 
 import math

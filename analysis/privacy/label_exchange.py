@@ -21,6 +21,8 @@ from analysis.privacy.windows import Floats, rounding
 
 EXHAUSTIVE = 4096
 """Largest cluster for which every data set is evaluated; beyond it the upper bound is one that needs no data set."""
+SUMMED_IN_FULL = 64
+"""Largest cluster whose sums are not truncated at all."""
 LARGEST_EPSILON = 700.0
 LEARNER_CONDITIONS = (
     "the learner sees the set of submissions, not their arrival times or other traffic",
@@ -134,8 +136,8 @@ class _Scan:
 
     @property
     def log_tail(self) -> float:
-        """Allowed probability of each truncation, as a logarithm."""
-        return self.log_delta - 14.0
+        """Allowed probability of each truncation, as a logarithm; small clusters are summed in full."""
+        return -math.inf if self.exchange.cluster_size <= SUMMED_IN_FULL else self.log_delta - 14.0
 
     @cached_property
     def submissions(self) -> Submissions:

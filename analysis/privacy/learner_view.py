@@ -43,6 +43,8 @@ class Submissions:
         mass = binomial_pmf(first, last, n, theta)
         # d ln δ / d ln t is about -ln δ / (1+θ) in the Gaussian limit
         narrow = min(0.05 * n * theta * (1.0 + theta) / max(-log_delta, 1.0), 0.25 * math.sqrt(variance))
+        if math.isinf(log_tail):
+            narrow = 0.0  # every t on its own
         starts, t = [], first
         while t <= last:
             starts.append(t)

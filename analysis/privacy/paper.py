@@ -37,8 +37,7 @@ class Theorem3:
 def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
     """Theorem 3 with the constants of its proof, or None where its α would exceed 1/2.
 
-    α = 4√2 ln s / √(θs), δ = 1/s², ε = θ + 3θ^1.5/(e √s ln s) + 2^0.75·3 θ^0.75/s^0.25. The printed second term has
-    √(s log s); here the ε of Lemma 9, which the proof bounds, is used instead of its simplification.
+    α = 4√2 ln s / √(θs), δ = 1/s² and, by line (32) of the proof, ε = θ + 3θ^1.5/(e √(s ln s)) + 3 (2θ)^0.75 / s^0.25.
 
     >>> theorem3(10_000, 1.0) is None
     True
@@ -49,5 +48,5 @@ def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
     alpha = 4.0 * math.sqrt(2.0) * math.log(s) / math.sqrt(theta * s)
     if alpha > 0.5:
         return None
-    epsilon = lemma9_epsilon(s, alpha, theta, 1.0 / s**2)
-    return None if epsilon is None else Theorem3(alpha, epsilon, 1.0 / s**2)
+    epsilon = theta + 3.0 * theta**1.5 / (math.e * math.sqrt(s * math.log(s))) + 3.0 * (2.0 * theta) ** 0.75 / s**0.25
+    return Theorem3(alpha, epsilon, 1.0 / s**2)

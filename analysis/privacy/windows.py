@@ -17,9 +17,11 @@ def bernstein_window(mean: float, variance: float, largest: int, log_tail: float
     Args:
         mean, variance: of the sum.
         largest: number of bits; the window is cut to [0, largest].
-        log_tail: natural logarithm of each side's allowed probability, negative.
+        log_tail: natural logarithm of each side's allowed probability, negative; -inf asks for everything.
     """
     budget = -log_tail
+    if math.isinf(budget):
+        return 0, largest
     reach = budget / 3.0 + math.sqrt(budget * budget / 9.0 + 2.0 * variance * budget)
     return max(0, math.floor(mean - reach)), min(largest, math.ceil(mean + reach))
 

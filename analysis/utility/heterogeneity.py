@@ -33,8 +33,8 @@ def heterogeneity_upper_estimate(
     """An unbiased estimate of an upper bound on φ, from labels alone.
 
     Taking each label as certain given its features (p(y|x) = 1) can only enlarge φ, by Jensen's inequality, to
-    E 2(1 - p(Y|c)); the other users of the cluster estimate p(Y|c) without bias. It reads true labels: it is a figure for
-    the experimenter, not a private choice of a parameter.
+    E 2(1 - p(Y|c)); the other users of the cluster estimate p(Y|c) without bias. It reads true labels: it is a figure
+    for the experimenter, not a private choice of a parameter.
 
     Args:
         labels: (n,) in 0..K-1, stored cluster by cluster.

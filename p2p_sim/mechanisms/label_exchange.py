@@ -11,6 +11,7 @@ from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.calibration import calibrate_flip_prob
 from analysis.privacy.label_exchange import LabelExchange, kary_bound
 from p2p_sim.config import Config
+from p2p_sim.mechanisms.growing import Growing
 from p2p_sim.mechanisms.interface import LabelRelease, Outcome
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.config import NetworkConfig
@@ -70,24 +71,25 @@ class LabelExchangeMechanism:
         self, population: Population, network: NetworkConfig, streams: Streams, record: bool = False
     ) -> Outcome:
         """Run the exchange shard by shard; without a request timeout both engines release the same bytes."""
-        users = np.empty(population.num_users, dtype=np.int32)
-        labels = np.empty(population.num_users, dtype=np.uint8)
-        count, traffic = 0, Traffic()
+        expected = int(self.sampling_rate * population.num_users + 4 * population.num_users**0.5)
+        users, labels = Growing(np.dtype(np.int32), expected), Growing(np.dtype(np.uint8), expected)
+        traffic = Traffic()
         log: list[Messages] = []
         for shard in shards(population.cluster_offsets):
             truth = population.labels[shard.start : shard.stop]
             payload = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
             if self.engine == "vectorised":
-                count += exchange_shard(shard, payload, self.sampling_rate, streams, users[count:], labels[count:])
-                continue
-            exchange = ShardExchange(shard, payload, self.sampling_rate, network, streams, record)
-            traffic += exchange.run()
-            count += exchange.release(users[count:], labels[count:])
-            if record:
-                log.append(exchange.messages())
-        users.resize(count, refcheck=False)
-        labels.resize(count, refcheck=False)
-        release = LabelRelease(users, labels, "hard")
+                pieces = exchange_shard(shard, payload, self.sampling_rate, streams)
+            else:
+                exchange = ShardExchange(shard, payload, self.sampling_rate, network, streams, record)
+                traffic += exchange.run()
+                pieces = iter([exchange.submissions()])
+                if record:
+                    log.append(exchange.messages())
+            for submitter, fetched in pieces:
+                users.append(submitter)
+                labels.append(fetched)
+        release = LabelRelease(users.values(), labels.values(), "hard")
         if self.engine == "vectorised":
             return Outcome(release)
         return Outcome(release, traffic, Transcript(Messages.join(log)) if record else None)

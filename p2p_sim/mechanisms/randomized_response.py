@@ -35,7 +35,8 @@ class RandomizedResponse:
         """Noisy labels (n,) of the labels (n,) in 0..K-1."""
         flips = bernoulli(rng, self.flip_prob, labels.size)
         if self.num_classes == 2:
-            return np.bitwise_xor(labels, flips.view(np.uint8))
+            noisy = flips.view(np.uint8)
+            return np.bitwise_xor(labels, noisy, out=noisy)
         noisy = labels.copy()
         users = np.flatnonzero(flips)
         shift = rng.integers(1, self.num_classes, size=users.size)

@@ -2,8 +2,8 @@
 
 One SimPy event advances the clock by a *window* that holds some thousands of messages. The messages of a window are
 handed to their handlers in causal rounds: first those already queued, then the ones these gave rise to within the same
-window, and so on until none is left. Every message carries its own exact time, so the partition into windows shows in no
-result, as long as a handler's effect on one message does not depend on another message of the same window.
+window, and so on until none is left. Every message carries its own exact time, so the partition into windows shows in
+no result, as long as a handler's effect on one message does not depend on another message of the same window.
 """
 
 from collections import defaultdict

@@ -162,11 +162,11 @@ def load_adult(train: Path, test: Path) -> tuple[Examples, Examples]:
     """Both files of UCI Adult with the same columns: 6 standardised numbers, then one column a category value."""
     frames = [_read_adult(path) for path in (train, test)]
     both = pd.concat(frames, keys=["train", "test"])
-    labels = both.pop(14).str.rstrip(".").eq(">50K").to_numpy(dtype=np.uint8)
+    labels = both[14].str.rstrip(".").eq(">50K").to_numpy().astype(np.uint8)
     numbers = both[_ADULT_NUMBERS].to_numpy(dtype=np.float64)
     count = len(frames[0])
     numbers = (numbers - numbers[:count].mean(axis=0)) / numbers[:count].std(axis=0)
-    categories = pd.get_dummies(both.drop(columns=_ADULT_NUMBERS).astype("str"))
+    categories = pd.get_dummies(both.drop(columns=[*_ADULT_NUMBERS, 14]).astype("str"))
     features = np.hstack([numbers, categories.to_numpy(dtype=np.float64)])
     return Examples(features[:count], labels[:count]), Examples(features[count:], labels[count:])
 

@@ -51,7 +51,8 @@ def _uniform_peers(rng: np.random.Generator, offsets: NDArray[np.int64], start: 
         peer = position.astype(np.int32)
         peer += np.int32(bounds[0])
         return peer
-    users = np.diff(np.clip(bounds, start, stop))
+    inside = np.clip(bounds, start, stop)
+    users = inside[1:] - inside[:-1]
     position *= np.repeat(np.diff(bounds).astype(np.float64), users)
     peer = position.astype(np.int32)
     peer += np.repeat(bounds[:-1].astype(np.int32), users)

@@ -38,11 +38,11 @@ class Timing:
         """Draw a shard's timing from its own streams."""
         start = streams.generator("start", shard.index).random(shard.size)
         start *= network.start_window_s
-        legs = (
+        request, reply, submission = (
             network.latency.sample(streams.generator(f"latency-{leg}", shard.index), shard.size)
             for leg in ("request", "reply", "submission")
         )
-        return Timing(start, *legs, timeout=network.request_timeout_s or np.inf)
+        return Timing(start, request, reply, submission, network.request_timeout_s or np.inf)
 
 
 @dataclass(frozen=True)
@@ -102,15 +102,13 @@ class ShardExchange:
         self._engine.run()
         return Traffic(self._engine.delivered, self._late, self._last)
 
-    def release(self, user_out: NDArray[np.int32], payload_out: NDArray[np.generic]) -> int:
-        """Write the submissions that arrived to the front of the output arrays; returns their number.
+    def submissions(self) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
+        """What arrived: who submitted (index in the population, ascending), and what she had fetched.
 
-        They are in order of user, not of arrival: the learner's figure holds for a learner who sees a set.
+        In order of user, not of arrival: the learner's figure holds for a learner who sees a set.
         """
         users = np.flatnonzero(self._submitted)
-        np.add(users, self._shard.start, out=user_out[: users.size], casting="unsafe")
-        np.take(self._payload, self._choices.peer[users], axis=0, out=payload_out[: users.size], mode="clip")
-        return users.size
+        return users + self._shard.start, np.take(self._payload, self._choices.peer[users], axis=0)
 
     def messages(self) -> Messages:
         """All delivered messages, if they were recorded."""

@@ -1,5 +1,7 @@
 """The label exchange as one vectorised draw: the law of Algorithm 2 on a network without faults."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,29 +11,18 @@ from p2p_sim.streams import Streams
 
 
 def exchange_shard(
-    shard: Shard,
-    payload: NDArray[np.generic],
-    sampling_rate: float,
-    streams: Streams,
-    user_out: NDArray[np.int32],
-    payload_out: NDArray[np.generic],
-) -> int:
-    """Write one shard's submissions to the front of the two output arrays and return how many there are.
+    shard: Shard, payload: NDArray[np.generic], sampling_rate: float, streams: Streams
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.generic]]]:
+    """One shard's submissions in pieces: who submits (index in the population, ascending), and what she fetched.
 
     Args:
         shard: the users.
         payload: (shard.size, ...) what each user of the shard answers when asked.
         sampling_rate: θ in [0, 1].
         streams: the replicate's random streams.
-        user_out: receives the submitters' indices in the population, ascending.
-        payload_out: receives the payload each of them fetched.
     """
-    written = 0
     for block in choices(shard, streams, sampling_rate):
         submitter = np.flatnonzero(block.keep)
-        count = submitter.size
-        out = slice(written, written + count)
-        np.add(submitter, shard.start + block.start, out=user_out[out], casting="unsafe")
-        np.take(payload, block.peer[submitter], axis=0, out=payload_out[out], mode="clip")
-        written += count
-    return written
+        fetched = np.take(payload, block.peer[submitter], axis=0, mode="clip")
+        submitter += shard.start + block.start
+        yield submitter, fetched

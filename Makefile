@@ -1,0 +1,37 @@
+# Every target sets up what it needs in .venv, inside this directory.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: run test check bench clean
+.DEFAULT_GOAL := run
+
+run: .venv/.run  ## run the quickstart scenario
+	$(BIN)/p2p-sim run scenarios/quickstart.toml
+
+test: .venv/.dev  ## run all tests; set P2P_SIM_DATA to include the data sets
+	$(BIN)/pytest tests --doctest-modules p2p_sim analysis
+
+check: .venv/.dev  ## formatting, lint, types, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(MAKE) test
+
+bench: .venv/.dev  ## benchmarks, each a ratio measured side by side
+	$(BIN)/python -m benchmarks.event_engine
+	$(BIN)/python -m benchmarks.vectorised
+	$(BIN)/python -m benchmarks.accountant
+
+clean:  ## remove the virtual environment and caches, keep results
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/.run: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "p2p-sim needs Python 3.11 or newer")'
+	$(PYTHON) -m venv .venv
+	$(PIP) --editable .
+	@touch $@
+
+.venv/.dev: .venv/.run
+	$(PIP) --editable '.[dev]'
+	@touch $@

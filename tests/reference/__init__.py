@@ -1,0 +1,1 @@
+"""Slow and obvious counterparts of the fast code."""

@@ -1,0 +1,169 @@
+"""The commands as a user types them, rightly and wrongly."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from p2p_sim.cli import main
+from p2p_sim.scenario import Scenario
+
+TEXT = """
+name = "small"
+replicates = 2
+[population]
+kind = "synthetic"
+users = 400
+num_clusters = 5
+[mechanism]
+flip_prob = 0.1
+sampling_rate = 0.5
+"""
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Runs the command line in an empty directory: returns (exit status, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("P2P_SIM_DATA", raising=False)
+    (tmp_path / "small.toml").write_text(TEXT)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["p2p-sim", *arguments])
+        status = 0
+        try:
+            main()
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        out = capsys.readouterr()
+        return status, out.out, out.err
+
+    return run
+
+
+def test_run_prints_a_summary_and_paths(call, tmp_path):
+    status, out, _ = call("run", "small.toml")
+    assert status == 0
+    assert "ε, learner, at δ = 1e-05" in out
+    assert "2 replicates" in out
+    paths = [line for line in out.splitlines() if line.startswith("results/small-")]
+    assert [path.rsplit("/")[-1] for path in paths] == [
+        "rows.jsonl",
+        "rows.parquet",
+        "manifest.json",
+        "privacy-utility.png",
+    ]
+    assert all((tmp_path / path).is_file() for path in paths)
+
+
+def test_json_is_one_object_with_the_bounds(call):
+    status, out, err = call("run", "small.toml", "--json", "--engine", "vectorised", "--out", "there")
+    assert (status, err) == (0, "")
+    record = json.loads(out)
+    assert {"epsilon_lower", "epsilon_upper", "delta", "observer", "basis"} <= set(record)
+    assert record["epsilon_lower"] <= record["epsilon_upper"] < record["epsilon_local"]
+    assert record["engine"] == "vectorised"
+    assert record["directory"] == "there"
+
+
+def test_infinite_epsilon_is_said_in_words_that_json_has(call):
+    status, out, _ = call("run", "small.toml", "--json", "--set", "mechanism.flip_prob=0.0")
+    assert status == 0
+    assert json.loads(out)["epsilon_upper"] == "inf"
+    status, out, _ = call("run", "small.toml", "--set", "mechanism.flip_prob=0.0")
+    assert "∞" in out
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_exports(call, tmp_path, suffix):
+    status, out, _ = call("run", "small.toml", "--export", f"r{suffix}", "--transcript", f"t{suffix}")
+    assert status == 0
+    assert f"t{suffix} (" in out
+    read = {".csv": pd.read_csv, ".parquet": pd.read_parquet, ".npz": lambda p: pd.DataFrame(dict(np.load(p)))}[suffix]
+    release, messages = read(tmp_path / f"r{suffix}"), read(tmp_path / f"t{suffix}")
+    assert list(release) == ["replicate", "user", "cluster", "label", "x0", "x1", "x2"]
+    assert set(release.replicate) == {0, 1}
+    assert set(messages.kind) == {"request", "reply", "submission"}
+    assert np.count_nonzero(messages.kind == "submission") == len(release)
+
+
+def test_validate_and_schema(call, tmp_path):
+    status, out, _ = call("validate", "small.toml")
+    assert (status, out.startswith("small.toml: ok, hash ")) == (0, True)
+    (tmp_path / "bad.toml").write_text(TEXT.replace("flip_prob", "flip_prop"))
+    status, out, err = call("validate", "bad.toml", "small.toml")
+    assert status == 2
+    assert "did you mean mechanism.flip_prob" in err
+    assert "small.toml: ok" in out
+    status, out, _ = call("schema")
+    assert json.loads(out) == Scenario.model_json_schema()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "none.toml"], "none.toml: cannot be read (No such file or directory)"),
+        (["run", "small.toml", "--set", "mechanism.flip_prob=0.7"], "mechanism.flip_prob = 0.7: should be less than"),
+        (["run", "small.toml", "--set", "mechanism.flip=0.7"], "mechanism.flip: unknown key; did you mean"),
+        (["run", "small.toml", "--engine", "warp"], "engine = \"warp\": should be 'events' or 'vectorised'"),
+        (["run", "small.toml", "--data-dir", "nowhere"], "--data-dir nowhere: there is no such directory"),
+        (["run", "small.toml", "--set", 'population.kind="adult"'], "name the directory with --data-dir"),
+        (
+            ["run", "small.toml", "--set", 'clusters={kind="given", min_size=300}'],
+            "clusters.min_size = 300: the population has a",
+        ),
+        (["run", "small.toml", "--export", "r.xls"], "--export r.xls: must end in .csv, .parquet, .npz"),
+        (["run", "small.toml", "--export", "no/r.csv"], "there is no directory no"),
+        (["run", "small.toml", "--transcript", "t.csv", "--engine", "vectorised"], "needs engine = 'events'"),
+        (["run", "small.toml", "--out", "small.toml"], "--out small.toml: exists and holds no results"),
+    ],
+)
+def test_mistakes_get_one_line_and_status_2(call, tmp_path, arguments, message):
+    status, out, err = call(*arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert {p.name for p in tmp_path.iterdir()} <= {"small.toml", "results"}
+
+
+def test_a_directory_with_other_results_is_refused(call):
+    assert call("run", "small.toml", "--out", "there")[0] == 0
+    status, _, err = call("run", "small.toml", "--out", "there", "--set", "seed=5")
+    assert status == 2
+    assert "already holds another scenario's results" in err
+
+
+def test_help_loads_nothing_heavy():
+    heavy = ("numpy", "scipy", "sklearn", "pandas", "matplotlib", "pydantic")
+    code = (
+        "import sys; sys.argv = ['p2p-sim', '--help']\nfrom p2p_sim.cli import main\n"
+        f"try: main()\nexcept SystemExit: pass\nprint([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() in ("[]", "['pydantic']")
+    assert "validate" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["adult", "mnist"])
+def test_real_data_runs_from_the_data_directory(data_dir, call, scenarios, name):
+    settings = ["--set", "replicates=1", "--set", "population.users=4000", "--set", "clusters.count=20"]
+    command = ["run", str(scenarios / f"{name}.toml"), "--data-dir", str(data_dir.resolve()), "--json", *settings]
+    status, out, _ = call(*command)
+    assert status == 0
+    record = json.loads(out)
+    assert record["error_rate"]["mean"] < 0.25
+    assert record["epsilon_upper"] < 0.6
+
+
+def test_quickstart_shows_what_the_readme_says(call, scenarios):
+    status, out, _ = call("run", str(scenarios / "quickstart.toml"), "--json")
+    assert status == 0
+    record = json.loads(out)
+    assert record["replicates"] == 20
+    assert record["epsilon_upper"] <= 0.75
+    assert record["epsilon_local"] == pytest.approx(2.197, abs=1e-3)
+    assert 1 - record["error_rate"]["mean"] == pytest.approx(0.887, abs=0.01)
+    assert 1 - record["nonprivate_error_rate"]["mean"] == pytest.approx(0.920, abs=0.01)

@@ -1,0 +1,101 @@
+"""The plan of the rooms: imports go only downward, none in a circle."""
+
+import ast
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = (
+    ("p2p_sim.cli",),
+    ("p2p_sim.printing",),
+    ("p2p_sim.export", "p2p_sim.sweep"),
+    ("p2p_sim.store",),
+    ("p2p_sim.experiment",),
+    ("p2p_sim.scenario",),
+    ("p2p_sim.learning",),
+    ("p2p_sim.mechanisms",),
+    ("p2p_sim.protocol",),
+    ("p2p_sim.network",),
+    ("p2p_sim.population",),
+    ("p2p_sim.streams",),
+    ("p2p_sim.config",),
+    ("analysis.figures",),
+    ("analysis.utility",),
+    ("analysis.privacy",),
+)
+"""From the top down; a room may import from those below it, and modules of one line not from each other."""
+FLOOR = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for package in ("p2p_sim", "analysis"):
+        for path in (ROOT / package).rglob("*.py"):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            found[name.removesuffix(".__init__")] = path
+    return found
+
+
+def imports(source: str, known: set[str]) -> set[str]:
+    """Modules of the project that a module imports, wherever in the file."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, "imports are absolute"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    return names & known
+
+
+def room(module: str) -> str | None:
+    return next((r for r in FLOOR if module == r or module.startswith(r + ".")), None)
+
+
+def faults(graph: nx.DiGraph) -> list[str]:
+    """Arrows that run up, or sideways between two rooms, and circles."""
+    wrong = []
+    for importer, imported in graph.edges:
+        if {importer, imported} & {"p2p_sim", "analysis"}:
+            continue
+        a, b = room(importer), room(imported)
+        if a is None or b is None:
+            wrong.append(f"{importer if a is None else imported} is in no room")
+        elif a != b and FLOOR[a] >= FLOOR[b]:
+            wrong.append(f"{importer} -> {imported}")
+    circles = [c for c in nx.simple_cycles(graph) if len(c) > 1]
+    return wrong + [f"circle {circle}" for circle in circles]
+
+
+def house() -> nx.DiGraph:
+    files = modules()
+    graph = nx.DiGraph()
+    graph.add_nodes_from(files)
+    for name, path in files.items():
+        found = imports(path.read_text(encoding="utf-8"), set(files)) - {name}
+        graph.add_edges_from((name, other) for other in found if not name.startswith(other + "."))
+    return graph
+
+
+def test_no_import_runs_up_and_none_in_a_circle():
+    graph = house()
+    assert graph.number_of_edges() > 40
+    assert faults(graph) == []
+
+
+@pytest.mark.parametrize(
+    "arrow",
+    [("p2p_sim.network.engine", "p2p_sim.protocol.draws"), ("analysis.privacy.local", "p2p_sim.streams"),
+     ("p2p_sim.sweep", "p2p_sim.export")],
+)  # fmt: skip
+def test_an_arrow_that_runs_up_is_seen(arrow):
+    graph = house()
+    graph.add_edge(*arrow)
+    assert faults(graph)
+
+
+def test_files_stay_small():
+    sizes = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in modules().items()}
+    assert max(sizes.values()) <= 350, max(sizes, key=lambda name: sizes[name])

@@ -1,0 +1,165 @@
+"""The exact accountant against enumeration, direct summation and the published figures."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.privacy import LabelExchange, calibrate_flip_prob, lemma9_epsilon, local_epsilon, theorem3
+from analysis.privacy.blanket import blanket_delta
+from tests.reference import direct_sum, enumeration
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+@pytest.mark.parametrize(("alpha", "theta"), [(0.1, 0.5), (0.3, 1.0), (0.02, 0.2), (0.0, 0.7), (0.5, 1.0)])
+def test_equals_enumeration_of_every_flip_choice_and_subsample(n, alpha, theta):
+    exchange = LabelExchange(n, alpha, theta)
+    for epsilon in (0.0, 0.3, 0.8, 1.5, 2.1, 4.0):
+        truth = enumeration.delta(n, alpha, theta, epsilon)
+        bracket = exchange.delta(epsilon)
+        assert bracket.lower <= truth + 1e-15
+        assert bracket.upper >= truth - 1e-15
+        assert bracket.lower == pytest.approx(truth, abs=1e-12)
+        assert bracket.upper == pytest.approx(truth, abs=1e-12)
+
+
+def test_enumeration_would_see_the_papers_simplification():
+    """Control: with t fixed at θn instead of Bin(n, θ), as in the proof of Lemma 9, the figures differ."""
+    truth = enumeration.delta(4, 0.1, 0.5, 0.3)
+    fixed = [enumeration_fixed_t(0.1, 0.3, ones) for ones in range(4)]
+    assert abs(max(fixed) - truth) > 1e-3
+
+
+def enumeration_fixed_t(alpha: float, epsilon: float, ones: int) -> float:
+    from analysis.privacy.learner_view import likelihoods
+
+    [(a, b)] = likelihoods(4, alpha, [ones], [2], -math.inf)
+    p, q = (1 - alpha) * a + alpha * b, alpha * a + (1 - alpha) * b
+    return max(float((u - math.exp(epsilon) * v).clip(min=0).sum()) for u, v in ((p, q), (q, p)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(2, 90),
+    alpha=st.one_of(st.floats(1e-3, 0.5), st.sampled_from([0.0, 1e-6])),
+    theta=st.floats(0.02, 1.0),
+    epsilon=st.floats(0.0, 3.0),
+)
+def test_bracket_holds_against_direct_summation_over_all_data_sets(n, alpha, theta, epsilon):
+    truth = direct_sum.delta(n, alpha, theta, epsilon) if epsilon < local_epsilon(alpha) else 0.0
+    bracket = LabelExchange(n, alpha, theta).delta(epsilon)
+    # the reference itself is good to some 1e-12 relative, and to nothing below 1e-15
+    assert bracket.upper >= truth * (1 - 1e-9) - 1e-15
+    assert bracket.lower <= truth * (1 + 1e-9) + 1e-15
+    assert bracket.lower <= bracket.upper
+    if n <= 64:
+        assert bracket.upper == pytest.approx(truth, rel=1e-6, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("n", "alpha", "theta", "delta", "epsilon"),
+    [
+        (1000, 0.05, 1.0, 1e-6, 0.420),
+        (1000, 0.1, 1.0, 1e-6, 0.249),
+        (1000, 0.1, 0.1, 1e-6, 0.0986),
+        (3000, 0.1, 0.5, 1e-5, 0.0869),
+    ],
+)
+def test_published_values_and_tight_brackets(n, alpha, theta, delta, epsilon):
+    bound = LabelExchange(n, alpha, theta).epsilon(delta)
+    assert bound.epsilon_lower <= bound.epsilon_upper <= 1.01 * bound.epsilon_lower
+    assert bound.epsilon_upper == pytest.approx(epsilon, rel=3e-3)
+    assert (bound.observer, bound.adjacency, bound.delta) == ("learner", "label", delta)
+
+
+def test_an_interior_data_set_can_be_the_worst():
+    """n = 50, α = .05, θ = 1, ε = .92: two ones among the others are worse than none or all."""
+    assert LabelExchange(50, 0.05, 1.0).delta(0.92).upper == pytest.approx(6.7e-4, rel=0.01)
+    bound = LabelExchange(50, 0.05, 1.0).epsilon(6.7e-4)
+    assert bound.epsilon_upper >= 0.9199
+
+
+@settings(max_examples=15, deadline=None)
+@given(n=st.integers(2, 60), alpha=st.floats(0.01, 0.49), theta=st.floats(0.05, 1.0), delta=st.floats(1e-9, 0.05))
+def test_epsilon_inverts_delta(n, alpha, theta, delta):
+    exchange = LabelExchange(n, alpha, theta)
+    bound = exchange.epsilon(delta)
+    assert 0.0 <= bound.epsilon_lower <= bound.epsilon_upper <= local_epsilon(alpha)
+    assert exchange.satisfies(bound.epsilon_upper * (1 + 1e-6) + 1e-9, delta)
+    assert exchange.delta(bound.epsilon_upper * (1 + 1e-6) + 1e-9).lower <= delta
+    if bound.epsilon_lower > 1e-3:
+        assert exchange.delta(0.999 * bound.epsilon_lower).upper >= delta
+
+
+def test_ends_of_the_parameter_range():
+    assert LabelExchange(50, 0.5, 1.0).epsilon(1e-6).epsilon_upper == 0.0
+    assert LabelExchange(5, 0.0, 1.0).epsilon(1e-6).epsilon_lower == math.inf
+    assert LabelExchange(50, 0.1, 1.0).delta(local_epsilon(0.1)).upper == 0.0
+    assert LabelExchange(50, 0.1, 1e-4).epsilon(0.5).epsilon_upper == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [((1, 0.1, 0.5), "cluster_size"), ((9, 0.6, 0.5), "flip_prob"), ((9, math.nan, 0.5), "flip_prob"),
+     ((9, 0.1, 0.0), "sampling_rate"), ((9, 0.1, 1.1), "sampling_rate")],
+)  # fmt: skip
+def test_bad_parameters_are_named(arguments, key):
+    with pytest.raises(ValueError, match=key):
+        LabelExchange(*arguments)
+    for delta in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="delta"):
+            LabelExchange(9, 0.1, 0.5).epsilon(delta)
+
+
+@pytest.mark.parametrize("n", [5, 40, 400])
+def test_bound_without_data_sets_lies_above_the_exact_value(n):
+    for epsilon in (0.05, 0.3, 1.0):
+        exact = LabelExchange(n, 0.1, 1.0).delta(epsilon)
+        assert blanket_delta(n, 0.1, epsilon, math.log(1e-30)) >= exact.lower
+
+
+def test_large_clusters_are_bracketed():
+    bound = LabelExchange(20_000, 0.1, 0.5).epsilon(1e-8)
+    assert 0.0 < bound.epsilon_lower < bound.epsilon_upper < 3 * bound.epsilon_lower
+    assert "shuffled" in bound.basis
+
+
+def test_privacy_improves_with_noise_users_and_sampling():
+    def epsilon(n, alpha, theta):
+        return LabelExchange(n, alpha, theta).epsilon(1e-5).epsilon_upper
+
+    assert epsilon(50, 0.2, 0.5) < epsilon(50, 0.1, 0.5) < epsilon(50, 0.1, 1.0)
+    assert epsilon(200, 0.1, 0.5) < epsilon(50, 0.1, 0.5)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 2.0])
+def test_calibration_meets_its_target_and_not_by_much(epsilon):
+    sizes = [36, 90]
+    alpha = calibrate_flip_prob(sizes, 2, 0.5, epsilon, 1e-5)
+    assert all(LabelExchange(n, alpha, 0.5).epsilon(1e-5).epsilon_upper <= epsilon for n in sizes)
+    assert not LabelExchange(36, 0.985 * alpha, 0.5).satisfies(epsilon, 1e-5)
+
+
+def test_calibration_for_many_classes_is_local():
+    alpha = calibrate_flip_prob([50], 10, 0.5, 1.0, 1e-5)
+    assert local_epsilon(alpha, 10) == pytest.approx(1.0)
+
+
+def test_lemma9_where_it_applies_lies_above_the_exact_value():
+    paper = lemma9_epsilon(1000, 0.3, 1.0, 1e-6)
+    assert paper is not None
+    assert paper > 4 * LabelExchange(1000, 0.3, 1.0).epsilon(1e-6).epsilon_upper
+
+
+def test_lemma9_and_theorem3_say_when_they_do_not_apply():
+    assert lemma9_epsilon(19, 0.1, 1.0, 0.5) is None  # s < 2/α
+    assert lemma9_epsilon(40, 0.1, 0.5, 1e-5) is None  # ξ beyond its range
+    assert lemma9_epsilon(1000, 0.0, 1.0, 1e-6) is None
+    assert theorem3(10_900, 1.0) is None  # not applicable below about 11,000 users
+    found = theorem3(12_000, 1.0)
+    assert found is not None
+    # the theorem simplifies the lemma upwards, by little
+    lemma = lemma9_epsilon(12_000, found.flip_prob, 1.0, found.delta)
+    assert lemma is not None
+    assert lemma <= found.epsilon <= 1.25 * lemma
