@@ -13,7 +13,7 @@ from analysis.utility.intervals import Mean, mean_interval
 STATEMENTS = (
     ("epsilon_upper", "label exchange: exact, worst cluster"),
     ("epsilon_paper_lemma9", "label exchange: the paper's Lemma 9"),
-    ("epsilon_local", "the same noisy labels without exchange (ε₀)"),
+    ("epsilon_local", "label exchange: counting only the noise on each label, ε₀"),
 )
 
 
