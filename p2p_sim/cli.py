@@ -136,8 +136,12 @@ def _check_data_dir(data_dir: Path | None) -> None:
 
 def main() -> None:
     """Entry point: bad input ends in one clear line and exit status 2."""
+    usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer names it only by its children
     try:
-        app()
-    except InputError as error:
-        print(f"p2p-sim: {error}", file=sys.stderr)
+        status = app(standalone_mode=False)
+    except (InputError, usage_error) as error:
+        text = error.format_message() if hasattr(error, "format_message") else str(error)
+        if text:  # empty where the help has just been shown
+            print(f"p2p-sim: {text}", file=sys.stderr)
         sys.exit(2)
+    sys.exit(status)

@@ -105,6 +105,9 @@ def test_validate_and_schema(call, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["rum"], "No such command 'rum'. Did you mean 'run'?"),
+        (["run"], "Missing argument 'SCENARIO.toml'"),
+        (["run", "small.toml", "--sett", "seed=1"], "No such option: --sett"),
         (["run", "none.toml"], "none.toml: cannot be read (No such file or directory)"),
         (["run", "small.toml", "--set", "mechanism.flip_prob=0.7"], "mechanism.flip_prob = 0.7: should be less than"),
         (["run", "small.toml", "--set", "mechanism.flip=0.7"], "mechanism.flip: unknown key; did you mean"),

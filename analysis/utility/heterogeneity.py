@@ -14,7 +14,7 @@ def heterogeneity(
         label_distribution: (P, K) p(y|x).
         cluster: (P,) cluster of each point.
 
-    >>> heterogeneity(np.full(2, 0.5), np.array([[0.4, 0.6], [0.6, 0.4]]), np.zeros(2, dtype=int))
+    >>> round(heterogeneity(np.full(2, 0.5), np.array([[0.4, 0.6], [0.6, 0.4]]), np.zeros(2, dtype=int)), 12)
     0.2
     """
     count = int(cluster.max()) + 1
