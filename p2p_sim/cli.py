@@ -60,20 +60,19 @@ def run(
 
     Example: p2p-sim run scenarios/quickstart.toml --set mechanism.flip_prob=0.2
     """
-    from p2p_sim.export import check_format, export_release, export_transcript
+    from p2p_sim.export import check_destination, export_release, export_transcript
     from p2p_sim.printing import print_json, print_summary, progress
     from p2p_sim.sweep import run_point
 
     _check_data_dir(data_dir)
     chosen = _load(scenario, overrides, engine)
-    exports: list[tuple[str, Path, Callable[[Scenario, Path, Path | None], int]]] = []
-    for option, path, write in (
-        ("--export", export, export_release),
-        ("--transcript", transcript, export_transcript),
-    ):
+    exports: list[tuple[Path, Callable[[Scenario, Path, Path | None], int]]] = []
+    for option, path, write in (("--export", export, export_release), ("--transcript", transcript, export_transcript)):
         if path is not None:
-            check_format(option, path)
-            exports.append((option, path, write))
+            check_destination(option, path)
+            exports.append((path, write))
+    if export is not None and export == transcript:
+        raise InputError(f"--transcript {transcript}: is the file of --export too; choose another name")
     if transcript is not None and chosen.engine != "events":
         raise InputError(f"--transcript {transcript}: needs engine = 'events', not {chosen.engine!r}")
     try:
@@ -82,7 +81,7 @@ def run(
     except KeyboardInterrupt:
         print("interrupted; finished replicates are kept: run the same command again to go on", file=sys.stderr)
         raise typer.Exit(130) from None
-    written = [(path, write(chosen, path, data_dir)) for _, path, write in exports]
+    written = [(path, write(chosen, path, data_dir)) for path, write in exports]
     if json_:
         print_json(chosen, finished)
     else:

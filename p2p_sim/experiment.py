@@ -69,7 +69,11 @@ def exchange(scenario: Scenario, replicate: int = 0, data_dir: Path | None = Non
     with threadpool_limits(1):
         population = build_population(scenario.population, scenario.clusters, places, streams)
         mechanism = scenario.mechanism.build(
-            population.cluster_sizes, population.num_classes, scenario.privacy.delta, scenario.engine
+            population.cluster_sizes,
+            population.num_classes,
+            scenario.privacy.delta,
+            scenario.engine,
+            may_drop=scenario.network.request_timeout_s is not None,
         )
         outcome = mechanism.release(population, scenario.network, streams, record)
     return Exchanged(population, mechanism, outcome)

@@ -1,5 +1,6 @@
 """A scenario's releases or transcripts as one file, for other tools."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,16 @@ from p2p_sim.scenario import Scenario
 FORMATS = (".csv", ".parquet", ".npz")
 
 
-def check_format(option: str, path: Path) -> None:
-    """Refuse a file name before anything runs."""
+def check_destination(option: str, path: Path) -> None:
+    """Refuse a file name before anything runs; an existing file is never overwritten."""
     if path.suffix not in FORMATS:
         raise InputError(f"{option} {path}: must end in {', '.join(FORMATS)}")
+    if path.exists():
+        raise InputError(f"{option} {path}: exists already; choose another name")
     if not path.parent.is_dir():
         raise InputError(f"{option} {path}: there is no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"{option} {path}: {path.parent} cannot be written to")
 
 
 def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
@@ -36,10 +41,8 @@ def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = No
     """Write every delivered message: replicate, time, kind, sender, receiver, noisy label, late; returns the lines.
 
     The learner is user -1. An eavesdropper sees all lines, the learner those she receives, a peer those she sends or
-    receives. A request carries label -1.
+    receives. A request carries label -1. Needs the event engine.
     """
-    if scenario.engine != "events":
-        raise InputError(f"--transcript {path}: needs engine = 'events', not {scenario.engine!r}")
     return _write(pd.concat(_transcripts(scenario, data_dir), ignore_index=True), path)
 
 

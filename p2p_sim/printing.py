@@ -134,5 +134,15 @@ def _epsilon(value: float | None) -> str:
 def print_json(scenario: Scenario, finished: Finished) -> None:
     """One JSON object; an infinite ε is the string "inf"."""
     record = {"name": scenario.name, "directory": str(finished.directory), **summarise(finished.rows)}
-    record = {key: "inf" if value == math.inf else value for key, value in record.items()}
-    print(json.dumps(record, allow_nan=False))
+    print(json.dumps(_finite(record), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """The value with infinities spelled out and NaN as null, at any depth."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value

@@ -42,8 +42,8 @@ class Scenario(Config):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """Names the output directory; letters, digits, dots, dashes and underscores."""
-    seed: int = Field(default=1, ge=0)
-    """Root seed of all random streams, at least 0."""
+    seed: int = Field(default=1, ge=0, le=2**63 - 1)
+    """Root seed of all random streams, 0 to 2**63 - 1."""
     replicates: int = Field(default=10, ge=1)
     """Independent repetitions, at least 1; more of them extend a finished run."""
     engine: EngineName = "events"
@@ -90,7 +90,7 @@ class Scenario(Config):
     def from_tree(cls, tree: Mapping[str, Any], folder: Path = Path()) -> Self:
         """Validate a nested mapping, as read from TOML; one InputError names the first fault."""
         try:  # through JSON, whose strict mode takes lists for tuples and 1 for 1.0
-            scenario = cls.model_validate_json(json.dumps(tree, default=str))
+            scenario = cls.model_validate_json(json.dumps(tree, default=_date))
         except ValidationError as error:
             raise InputError(explain(error, cls)) from None
         scenario._folder = folder
@@ -119,7 +119,7 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
         tree: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits
         raise InputError(f"{path}: not valid TOML ({error})") from None
     for override in overrides:
         apply_override(tree, override)
@@ -137,7 +137,7 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
         raise InputError(f"--set {override}: must read key=value, such as mechanism.flip_prob=0.2")
     try:
         value = tomllib.loads(f"value = {text.strip()}")
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         raise InputError(
             f"--set {override}: {text!r} is not a TOML value; put text in quotes: '{key}=\"{text}\"'"
         ) from None
@@ -156,6 +156,11 @@ def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
     if last == "kind" and tree.get("kind") != value:
         tree.clear()
     tree[last] = value
+
+
+def _date(value: object) -> list[str]:
+    """A TOML date as something that no field takes."""
+    return [str(value)]
 
 
 def explain(error: ValidationError, model: type[Config]) -> str:

@@ -22,12 +22,23 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")
 class Store:
     """The results of one scenario in one directory; use `open_store` to get one."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.rows: dict[int, dict[str, Any]] = {row["replicate"]: row for row in read_jsonl(directory / ROWS)}
+    def __init__(self, directory: Path, identity: str) -> None:
+        self.directory, self._identity = directory, identity
+        self.rows: dict[int, dict[str, Any]] = {}
+        for row in read_rows(directory):
+            self._check(row)
+            self.rows[row["replicate"]] = row
+
+    def _check(self, row: dict[str, Any]) -> None:
+        if not self._identity.startswith(str(row["scenario"])):
+            raise InputError(
+                f"{self.directory / ROWS}: replicate {row['replicate']} is of another scenario or of other data "
+                f"(hash {str(row['scenario'])[:8]}, not {self._identity[:8]})"
+            )
 
     def append(self, row: dict[str, Any], wall_s: float) -> None:
         """Add a finished replicate; it is on disk when this returns. Clock times go to a file of their own."""
+        self._check(row)
         append_jsonl(self.directory / TIMINGS, {"replicate": row["replicate"], "wall_s": round(wall_s, 6)})
         append_jsonl(self.directory / ROWS, row)
         self.rows[row["replicate"]] = row
@@ -50,16 +61,7 @@ def open_store(directory: Path, scenario: Scenario, identity: str) -> Iterator[S
     Raises:
         InputError: it holds something else, or another process is writing to it. Nothing is changed then.
     """
-    manifest = directory / MANIFEST
-    if manifest.is_file():
-        held = read_manifest(directory).get("identity", "")
-        if held != identity:
-            raise InputError(
-                f"--out {directory}: already holds another scenario's results (hash {held[:8]}, this one is "
-                f"{identity[:8]}); choose another directory"
-            )
-    elif directory.exists() and (not directory.is_dir() or any(p.name != LOCK for p in directory.iterdir())):
-        raise InputError(f"--out {directory}: exists and holds no results of p2p-sim; choose another directory")
+    _check_directory(directory, identity)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = (directory / LOCK).open("w")
@@ -70,11 +72,33 @@ def open_store(directory: Path, scenario: Scenario, identity: str) -> Iterator[S
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(f"--out {directory}: another run is writing there; wait for it to end") from None
+        _check_directory(directory, identity)  # it may have changed hands while we waited for the lock
         for name in (ROWS, TIMINGS):
             repair_jsonl(directory / name)
-        store = Store(directory)
+        store = Store(directory, identity)
         write_manifest(directory, scenario, identity, max([scenario.replicates, *(i + 1 for i in store.rows)]))
         yield store
+
+
+def _check_directory(directory: Path, identity: str) -> None:
+    """Refuse a directory that holds anything but this scenario's results."""
+    if (directory / MANIFEST).exists():
+        held = str(read_manifest(directory).get("identity", ""))
+        if held != identity:
+            raise InputError(
+                f"--out {directory}: already holds another scenario's results (hash {held[:8]}, this one is "
+                f"{identity[:8]}); choose another directory"
+            )
+    elif directory.exists() and not (directory.is_dir() and all(_ours(path.name) for path in directory.iterdir())):
+        raise InputError(f"--out {directory}: exists and holds no results of p2p-sim; choose another directory")
+    for name in (ROWS, TABLE, TIMINGS):
+        if (directory / name).exists() and not (directory / name).is_file():
+            raise InputError(f"{directory / name}: is not a file")
+
+
+def _ours(name: str) -> bool:
+    """Whether a file may be left by a run that was killed before its manifest was there."""
+    return name in (LOCK, MANIFEST + ".partial")
 
 
 def load_results(directory: str | Path) -> pd.DataFrame:
@@ -86,8 +110,8 @@ def load_results(directory: str | Path) -> pd.DataFrame:
     directory = Path(directory)
     if not (directory / MANIFEST).is_file():
         raise InputError(f"{directory}: holds no results of p2p-sim")
-    rows = sorted(read_jsonl(directory / ROWS), key=lambda row: int(row["replicate"]))
-    return pd.DataFrame(rows)
+    rows = {row["replicate"]: row for row in read_rows(directory)}
+    return pd.DataFrame([rows[replicate] for replicate in sorted(rows)])
 
 
 def write_manifest(directory: Path, scenario: Scenario, identity: str, replicates: int) -> None:
@@ -142,15 +166,22 @@ def repair_jsonl(path: Path) -> None:
             file.truncate(whole)
 
 
-def read_jsonl(path: Path) -> list[dict[str, Any]]:
-    """All whole lines of a file; none where it does not exist."""
+def read_rows(directory: Path) -> list[dict[str, Any]]:
+    """All whole lines of a directory's rows; none where there are no rows yet."""
+    path = directory / ROWS
     if not path.exists():
         return []
-    lines = path.read_bytes().split(b"\n")[:-1]
+    rows = []
     try:
-        return [json.loads(line) for line in lines]
-    except ValueError as error:
+        lines = path.read_bytes().split(b"\n")[:-1]
+        for number, line in enumerate(lines, 1):
+            row = json.loads(line)
+            if not isinstance(row, dict) or type(row.get("replicate")) is not int or "scenario" not in row:
+                raise ValueError(f"line {number} is no row")
+            rows.append(row)
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: damaged ({error})") from None
+    return rows
 
 
 def write_whole(path: Path, content: bytes) -> None:

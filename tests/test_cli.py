@@ -90,6 +90,15 @@ def test_exports(call, tmp_path, suffix):
     assert np.count_nonzero(messages.kind == "submission") == len(release)
 
 
+def test_exports_overwrite_nothing(call, tmp_path):
+    (tmp_path / "mine.csv").write_text("precious")
+    for option in ("--export", "--transcript"):
+        status, _, err = call("run", "small.toml", option, "mine.csv")
+        assert status == 2
+        assert "exists already" in err
+    assert (tmp_path / "mine.csv").read_text() == "precious"
+
+
 def test_validate_and_schema(call, tmp_path):
     status, out, _ = call("validate", "small.toml")
     assert (status, out.startswith("small.toml: ok, hash ")) == (0, True)
@@ -121,6 +130,11 @@ def test_validate_and_schema(call, tmp_path):
         (["run", "small.toml", "--export", "r.xls"], "--export r.xls: must end in .csv, .parquet, .npz"),
         (["run", "small.toml", "--export", "no/r.csv"], "there is no directory no"),
         (["run", "small.toml", "--transcript", "t.csv", "--engine", "vectorised"], "needs engine = 'events'"),
+        (["run", "small.toml", "--export", "x.csv", "--transcript", "x.csv"], "is the file of --export too"),
+        (["run", "small.toml", "--set", "mechanism={target_epsilon=710}"], "mechanism.target_epsilon = 710: should be"),
+        (["run", "small.toml", "--set", "seed=" + "9" * 5000], "is not a TOML value"),
+        (["run", "small.toml", "--set", "name=1979-05-27"], 'name = ["1979-05-27"]: should be a valid string'),
+        (["run", "small.toml", "--set", "population.num_clusters=1000000000000"], "num_clusters = 1000000000000"),
         (["run", "small.toml", "--out", "small.toml"], "--out small.toml: exists and holds no results"),
     ],
 )

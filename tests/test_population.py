@@ -236,3 +236,43 @@ def test_table_with_holes_names_column_and_row(tmp_path):
     (tmp_path / "own.parquet").write_bytes(b"PAR1 cut")
     with pytest.raises(InputError, match="cannot be read"):
         TableConfig(path="own.parquet", label="sick").sample((tmp_path,), STREAMS)
+
+
+@pytest.mark.parametrize("change", [{"cluster": "sick"}, {"features": ("a", "sick")}])
+def test_the_label_cannot_be_a_feature_or_the_cluster(change):
+    with pytest.raises(ValueError, match="is what is to be protected"):
+        TableConfig(path="own.csv", label="sick", **change)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"y": np.zeros((4, 2)), "x": np.zeros(4)}, "population.label = 'y': must be one plain value a row"),
+        ({"y": np.arange(4) % 2, "x": np.float64(3.0)}, "column 'x' .* is not numeric"),
+        ({"y": np.arange(4) % 2, "x": np.zeros((4, 0))}, "column 'x' .* is not numeric"),
+        ({"y": np.arange(4) % 2, "x": np.zeros(4) * 1j}, "column 'x' .* is not numeric"),
+        ({"y": np.arange(4) % 2, "x": np.zeros(5)}, "same number of rows"),
+        ({"y": np.arange(4) % 2, "x": np.zeros(4), "c": np.zeros(3)}, "population.cluster = 'c': 3 rows for 4 labels"),
+        ({"y": np.arange(4) % 2, "x": np.zeros(4), "c": [0, 1, np.nan, 1]}, "has rows without a value"),
+    ],
+)
+def test_odd_arrays_are_named(tmp_path, arrays, message):
+    np.savez(tmp_path / "own.npz", **arrays)
+    config = TableConfig(path="own.npz", label="y", cluster="c" if "c" in arrays else None)
+    with pytest.raises(InputError, match=message):
+        config.sample((tmp_path,), STREAMS)
+
+
+def test_lists_are_no_labels(tmp_path):
+    pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [[0], [1], [0]]}).to_parquet(tmp_path / "own.parquet")
+    with pytest.raises(InputError, match="must be one plain value a row"):
+        TableConfig(path="own.parquet", label="y").sample((tmp_path,), STREAMS)
+
+
+def test_image_files_are_checked_for_classes_and_components(tmp_path):
+    write_mnist(tmp_path / "mnist")
+    with pytest.raises(InputError, match="pca_dims = 100: at most 60"):
+        MnistConfig(pca_dims=100).sample((tmp_path,), STREAMS)
+    write_idx(tmp_path / "mnist" / "train-labels-idx1-ubyte", np.full(60, 99, np.uint8))
+    with pytest.raises(InputError, match="labels go up to 99"):
+        MnistConfig(pca_dims=4).sample((tmp_path,), STREAMS)

@@ -188,3 +188,45 @@ def test_paper_bound_is_reported_where_it_applies():
     row = p2p_sim.run(scenario.replace(engine="vectorised")).row
     assert row["epsilon_upper"] < row["epsilon_paper_lemma9"] <= row["epsilon_paper_theorem3"]
     assert p2p_sim.run(small()).row["epsilon_paper_theorem3"] is None
+
+
+def test_a_deadline_leaves_an_upper_bound_alone():
+    """No reply is in time: the learner sees nothing, so no ε above 0 can be attained."""
+    network = {"latency": {"kind": "constant", "value_s": 1.0}, "request_timeout_s": 1.5}
+    row = p2p_sim.run(small(network=network)).row
+    assert row["submissions"] == 0
+    assert row["late_replies"] == 400
+    assert row["epsilon_lower"] == 0.0
+    assert "upper bound" in row["basis"]
+
+
+@pytest.mark.parametrize("line", ["5", "{}", "null", "[]", '{"replicate": "0"}', '{"replicate": 0}', "{"])
+def test_damaged_rows_are_named(tmp_path, line):
+    p2p_sim.run_all(small(), tmp_path / "a")
+    (tmp_path / "a" / "rows.jsonl").write_text(line + "\n")
+    for action in (lambda: p2p_sim.run_all(small(), tmp_path / "a"), lambda: p2p_sim.load_results(tmp_path / "a")):
+        with pytest.raises(InputError, match=r"rows.jsonl: damaged"):
+            action()
+
+
+def test_rows_of_another_scenario_are_refused(tmp_path):
+    for seed in (1, 7):
+        p2p_sim.run_all(small(seed=seed), tmp_path / str(seed))
+    (tmp_path / "1" / "rows.jsonl").write_bytes((tmp_path / "7" / "rows.jsonl").read_bytes())
+    with pytest.raises(InputError, match="is of another scenario"):
+        p2p_sim.run_all(small(), tmp_path / "1")
+
+
+def test_what_a_kill_before_the_first_manifest_leaves_is_no_obstacle(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / ".lock").touch()
+    (tmp_path / "a" / "manifest.json.partial").write_text("{")
+    assert len(p2p_sim.run_all(small(), tmp_path / "a")) == 3
+
+
+def test_a_directory_in_place_of_a_file_is_named(tmp_path):
+    p2p_sim.run_all(small(), tmp_path / "a")
+    (tmp_path / "a" / "rows.parquet").unlink()
+    (tmp_path / "a" / "rows.parquet").mkdir()
+    with pytest.raises(InputError, match=r"rows.parquet: is not a file"):
+        p2p_sim.run_all(small(replicates=4), tmp_path / "a")

@@ -11,7 +11,7 @@ from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure
 from analysis.utility.intervals import Mean, mean_interval
 
 STATEMENTS = (
-    ("epsilon_upper", "label exchange: exact, worst cluster"),
+    ("epsilon_upper", "label exchange, worst cluster ({basis})"),
     ("epsilon_paper_lemma9", "label exchange: the paper's Lemma 9"),
     ("epsilon_local", "label exchange: counting only the noise on each label, ε₀"),
 )
@@ -71,7 +71,7 @@ def _statements(rows: pd.DataFrame) -> list[tuple[float, str]]:
         values = rows[column].astype(float)
         worst = float(values.max())
         if values.notna().all() and math.isfinite(worst) and worst > 0:
-            found.append((worst, text))
+            found.append((worst, text.format(basis=rows["basis"].iloc[0])))
     return found
 
 

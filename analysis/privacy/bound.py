@@ -7,6 +7,14 @@ Adjacency = Literal["label", "example"]
 
 
 @dataclass(frozen=True)
+class Bracket:
+    """A lower and an upper bound of one number."""
+
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
 class PrivacyBound:
     """ε at a given δ, for one observer.
 

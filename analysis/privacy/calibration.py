@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.label_exchange import LabelExchange
+from analysis.privacy.local import local_epsilon
 
 
 def calibrate_flip_prob(
@@ -26,6 +27,8 @@ def calibrate_flip_prob(
         delta: target δ in (0, 1).
     """
     local = (num_classes - 1) / (num_classes - 1 + math.exp(min(epsilon, 700.0)))
+    while local_epsilon(local, num_classes) > epsilon:  # a last digit
+        local = min(local * (1.0 + 2.0**-50), (num_classes - 1) / num_classes)
     if num_classes > 2:
         return local
     flip_prob = 0.0

@@ -2,9 +2,13 @@
 
 import math
 
+from analysis.privacy.bound import PrivacyBound
+
+LOCAL_CONDITIONS = ("every user draws one noisy label and repeats it",)
+
 
 def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
-    """ε₀ = ln((1-α)(K-1)/α): pure label differential privacy of K-ary randomised response.
+    """ε₀ = ln((1-α)(K-1)/α), rounded up: pure label differential privacy of K-ary randomised response.
 
     Args:
         flip_prob: α in [0, (K-1)/K], the probability that the noisy label differs from the true one.
@@ -22,4 +26,13 @@ def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
         raise ValueError(f"flip_prob = {flip_prob}: must lie in [0, {largest:g}]")
     if flip_prob == 0.0:
         return math.inf
-    return max(0.0, math.log((1.0 - flip_prob) * (num_classes - 1) / flip_prob))
+    excess = (num_classes - 1 - num_classes * flip_prob) / flip_prob  # e^ε₀ - 1, without cancellation for K = 2
+    if excess <= 0.0:
+        return 0.0
+    return math.log1p(excess) * (1.0 + 2.0**-50)
+
+
+def local_bound(flip_prob: float, num_classes: int, delta: float) -> PrivacyBound:
+    """What the local randomiser alone guarantees, whoever looks."""
+    epsilon = local_epsilon(flip_prob, num_classes)
+    return PrivacyBound(0.0, epsilon, delta, "learner", "label", "local randomiser alone", LOCAL_CONDITIONS)

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 Floats = NDArray[np.float64]
 
@@ -26,23 +25,25 @@ def bernstein_window(mean: float, variance: float, largest: int, log_tail: float
     return max(0, math.floor(mean - reach)), min(largest, math.ceil(mean + reach))
 
 
-def log_choose(trials: int, k: Floats) -> Floats:
-    """ln of the binomial coefficient, elementwise in k."""
-    return np.asarray(gammaln(trials + 1.0) - gammaln(k + 1.0) - gammaln(trials - k + 1.0))
-
-
 def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floats:
-    """Bin(k; trials, probability) for k = first..last."""
+    """Bin(k; trials, probability) for k = first..last, a window that holds the mode and nearly all of the mass.
+
+    Ratios of neighbours are accumulated from the mode and the window is normalised to one, which keeps a relative
+    accuracy of some 1e-16 for each step from the mode; what the window misses makes the values too large by as much.
+    """
     k = np.arange(first, last + 1, dtype=np.float64)
     if probability in (0.0, 1.0):
         return np.asarray(k == trials * probability, dtype=np.float64)
-    exponent = log_choose(trials, k) + k * math.log(probability) + (trials - k) * math.log1p(-probability)
-    return np.asarray(np.exp(exponent))
+    odds = probability / (1.0 - probability)
+    steps = np.log((trials - k[:-1]) / (k[:-1] + 1.0) * odds)
+    mode = int(np.clip(math.floor((trials + 1) * probability) - first, 0, len(k) - 1))
+    exponent = np.zeros(len(k))
+    exponent[mode + 1 :] = np.cumsum(steps[mode:])
+    exponent[:mode] = -np.cumsum(steps[:mode][::-1])[::-1]
+    weights = np.exp(exponent)
+    return np.asarray(weights / weights.sum())
 
 
-def rounding(trials: int) -> float:
-    """Bound on the relative error of a probability computed by `binomial_pmf` or a product of two of them.
-
-    The exponent is a sum of terms below trials·ln(trials + 1), each rounded to 2**-53.
-    """
-    return 1e-14 + 2e-15 * trials * math.log(trials + 1.0)
+def rounding(steps: int) -> float:
+    """Bound on the relative error of a probability computed by `binomial_pmf` this many steps from the mode."""
+    return 2e-14 + 2e-15 * steps

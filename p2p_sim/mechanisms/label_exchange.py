@@ -1,6 +1,6 @@
 """The peer-to-peer label exchange (Algorithm 2 of the clustering paper) as a mechanism."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.calibration import calibrate_flip_prob
-from analysis.privacy.label_exchange import LabelExchange, kary_bound
+from analysis.privacy.label_exchange import LabelExchange
+from analysis.privacy.local import local_bound
 from p2p_sim.config import Config
 from p2p_sim.mechanisms.growing import Growing
 from p2p_sim.mechanisms.interface import LabelRelease, Outcome
@@ -31,10 +32,11 @@ class LabelExchangeConfig(Config):
     kind: Literal["label_exchange"] = "label_exchange"
     flip_prob: float | None = Field(default=None, ge=0, le=0.5)
     """α: probability that a noisy label differs from the true one, 0 to 1/2. Give this or `target_epsilon`."""
-    target_epsilon: float | None = Field(default=None, gt=0)
-    """ε: choose the smallest α that keeps every cluster's certified ε at the scenario's δ at or below this. Above 0."""
-    sampling_rate: float = Field(default=1.0, gt=0, le=1)
-    """θ: probability that a user passes the label she fetched on to the learner, above 0 and at most 1."""
+    target_epsilon: float | None = Field(default=None, gt=0, le=100)
+    """ε: choose the smallest α that keeps every cluster's certified ε at the scenario's δ at or below this.
+    Above 0, at most 100."""
+    sampling_rate: float = Field(default=1.0, ge=1e-9, le=1)
+    """θ: probability that a user passes the label she fetched on to the learner, 1e-9 to 1."""
 
     @model_validator(mode="after")
     def _one_noise(self) -> "LabelExchangeConfig":
@@ -43,14 +45,15 @@ class LabelExchangeConfig(Config):
         return self
 
     def build(
-        self, sizes: NDArray[np.int64], num_classes: int, delta: float, engine: EngineName
+        self, sizes: NDArray[np.int64], num_classes: int, delta: float, engine: EngineName, may_drop: bool = False
     ) -> "LabelExchangeMechanism":
         """The mechanism for clusters of these sizes, its flip probability calibrated where a target is given."""
         flip_prob = self.flip_prob
         if flip_prob is None:
             assert self.target_epsilon is not None
             flip_prob = calibrate_flip_prob(sizes, num_classes, self.sampling_rate, self.target_epsilon, delta)
-        return LabelExchangeMechanism(RandomizedResponse(flip_prob, num_classes), self.sampling_rate, engine)
+        noise = RandomizedResponse(flip_prob, num_classes)
+        return LabelExchangeMechanism(noise, self.sampling_rate, engine, may_drop)
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,13 @@ class LabelExchangeMechanism:
         randomizer: the local noise (α, K).
         sampling_rate: θ.
         engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
+        may_drop: late replies are dropped, so that fewer labels than θ promises may arrive.
     """
 
     randomizer: RandomizedResponse
     sampling_rate: float
     engine: EngineName = "events"
+    may_drop: bool = False
 
     def release(
         self, population: Population, network: NetworkConfig, streams: Streams, record: bool = False
@@ -95,8 +100,16 @@ class LabelExchangeMechanism:
         return Outcome(release, traffic, Transcript(Messages.join(log)) if record else None)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's ε at δ for each cluster size: a bracket of the exact value (two classes), ε₀ otherwise."""
+        """The learner's ε at δ for each cluster size: a bracket of the exact value (two classes), ε₀ otherwise.
+
+        Late replies are dropped whatever the labels, which only lowers the sampling rate: the upper bound at θ holds,
+        the lower one does not.
+        """
         alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
         if classes > 2:
-            return [kary_bound(alpha, classes, delta) for _ in sizes]
-        return [LabelExchange(int(n), alpha, self.sampling_rate).epsilon(delta) for n in sizes]
+            return [local_bound(alpha, classes, delta) for _ in sizes]
+        bounds = [LabelExchange(int(n), alpha, self.sampling_rate).epsilon(delta) for n in sizes]
+        if not self.may_drop:
+            return bounds
+        basis = "upper bound, as if no reply were late"
+        return [replace(bound, epsilon_lower=0.0, basis=basis) for bound in bounds]

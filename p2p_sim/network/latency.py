@@ -14,8 +14,8 @@ class Constant(Config):
     """Every message takes the same time."""
 
     kind: Literal["constant"] = "constant"
-    value_s: float = Field(default=0.05, ge=0)
-    """Travel time, seconds, at least 0."""
+    value_s: float = Field(default=0.05, ge=0, le=1e9)
+    """Travel time, seconds, 0 to 1e9."""
 
     @property
     def mean(self) -> float:
@@ -36,8 +36,8 @@ class Exponential(Config):
     """Memoryless travel times."""
 
     kind: Literal["exponential"] = "exponential"
-    mean_s: float = Field(default=0.05, gt=0)
-    """Mean travel time, seconds, above 0."""
+    mean_s: float = Field(default=0.05, gt=0, le=1e9)
+    """Mean travel time, seconds, above 0 and at most 1e9."""
 
     @property
     def mean(self) -> float:
@@ -58,8 +58,8 @@ class Lognormal(Config):
     """Log-normal travel times, the usual first model of delays on the internet."""
 
     kind: Literal["lognormal"] = "lognormal"
-    median_s: float = Field(default=0.05, gt=0)
-    """Median travel time, seconds, above 0."""
+    median_s: float = Field(default=0.05, gt=0, le=1e9)
+    """Median travel time, seconds, above 0 and at most 1e9."""
     sigma: float = Field(default=0.5, ge=0, le=5)
     """Standard deviation of the logarithm of the travel time, 0 to 5."""
 

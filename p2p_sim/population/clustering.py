@@ -60,8 +60,8 @@ class GridClusters(Config):
     kind: Literal["grid"] = "grid"
     dims: tuple[int, ...] = Field(default=(0,), min_length=1)
     """Indices of the features that the grid divides."""
-    bins: int = Field(default=4, ge=1)
-    """Equal intervals along each of them, between the smallest and largest value; at least 1."""
+    bins: int = Field(default=4, ge=1, le=10_000)
+    """Equal intervals along each of them, between the smallest and largest value; 1 to 10,000."""
     min_size: int = Field(default=2, ge=2)
     """s: smallest cluster allowed, at least 2."""
 

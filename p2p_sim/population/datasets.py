@@ -148,8 +148,12 @@ def load_images(
     for images, labels, path in ((train, digits, paths[0]), (test, test_digits, paths[2])):
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
             raise InputError(f"{path}: holds {images.shape} pixels for labels of shape {labels.shape}")
+        if labels.max(initial=0) > 9:
+            raise InputError(f"{path}: its labels go up to {labels.max()}; 0 to 9 are allowed")
     flat = [images.reshape(len(images), -1).astype(np.float32) / np.float32(255) for images in (train, test)]
     if pca_dims is not None:
+        if pca_dims > min(flat[0].shape):
+            raise InputError(f"population.pca_dims = {pca_dims}: at most {min(flat[0].shape)} for {paths[0]}")
         from sklearn.decomposition import PCA
 
         components = PCA(pca_dims, svd_solver="covariance_eigh").fit(flat[0])
@@ -165,7 +169,8 @@ def load_adult(train: Path, test: Path) -> tuple[Examples, Examples]:
     labels = both[14].str.rstrip(".").eq(">50K").to_numpy().astype(np.uint8)
     numbers = both[_ADULT_NUMBERS].to_numpy(dtype=np.float64)
     count = len(frames[0])
-    numbers = (numbers - numbers[:count].mean(axis=0)) / numbers[:count].std(axis=0)
+    spread = numbers[:count].std(axis=0)
+    numbers = (numbers - numbers[:count].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     categories = pd.get_dummies(both.drop(columns=[*_ADULT_NUMBERS, 14]).astype("str"))
     features = np.hstack([numbers, categories.to_numpy(dtype=np.float64)])
     return Examples(features[:count], labels[:count]), Examples(features[count:], labels[count:])

@@ -22,10 +22,10 @@ class SyntheticConfig(Config):
     kind: Literal["synthetic"] = "synthetic"
     users: int = Field(default=10_000, ge=2, le=2**31 - 1)
     """n: number of users, each drawn independently from the law; 2 to 2**31 - 1."""
-    num_clusters: int = Field(default=20, ge=1)
-    """Number of clusters of the law, at least 1."""
-    points_per_cluster: int = Field(default=4, ge=2, multiple_of=2)
-    """Equally likely points of a cluster, an even number of at least 2."""
+    num_clusters: int = Field(default=20, ge=1, le=100_000)
+    """Number of clusters of the law, 1 to 100,000."""
+    points_per_cluster: int = Field(default=4, ge=2, le=100, multiple_of=2)
+    """Equally likely points of a cluster, an even number from 2 to 100."""
     heterogeneity: float = Field(default=0.2, ge=0, le=1)
     """φ: expected L1 distance between a point's and its cluster's label distribution, 0 to 1."""
     positive_low: float = Field(default=0.2, ge=0, le=1)

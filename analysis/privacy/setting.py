@@ -1,0 +1,215 @@
+"""The learner's δ and ε in one cluster, bracketed over all data sets.
+
+Above `EXHAUSTIVE` users not every data set is evaluated. Let b others' noisy bits be revealed, and which submissions
+were fetched from them. What remains is an exchange among S - b sources, of which m' of the other S - 1 - b hold
+label 1; by choosing whom to reveal, one m' serves every m from m' to m' + b. So evaluating m' = 0, b+1, 2(b+1), ... at S - b
+sources bounds δ for every m from above, and costs a factor of about 1 + b/(2S) in ε.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from analysis.privacy.bound import Bracket
+from analysis.privacy.cutoff import CutOffViews
+from analysis.privacy.direct import DirectViews
+from analysis.privacy.local import local_epsilon
+from analysis.privacy.submissions import Submissions
+from analysis.privacy.world import World
+
+EXHAUSTIVE = 512
+"""Most sources for which every data set is evaluated."""
+SUMMED_IN_FULL = 64
+"""Most sources for which no sum is truncated at all."""
+LARGEST_EPSILON = 700.0
+_BATCH = 64
+Views = DirectViews | CutOffViews
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One exchange among users of a cluster, as the learner sees it.
+
+    Args:
+        sources: S, users who can be fetched, the target among them; at least 1.
+        flip_prob: α in [0, 1/2].
+        trials, rate: the number of informative submissions is Bin(trials, rate).
+    """
+
+    sources: int
+    flip_prob: float
+    trials: int
+    rate: float
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε) over all data sets and both directions."""
+        if epsilon >= local_epsilon(self.flip_prob):
+            return Bracket(0.0, 0.0)
+        epsilon = min(epsilon, LARGEST_EPSILON)
+        log_delta = self._log_delta(epsilon)
+        lower = max(_Scan(self, log_delta).at(m, epsilon).lower for m in self._candidates())
+        if self.sources <= EXHAUSTIVE:
+            scan = _Scan(self, log_delta)
+            values = [scan.many(ones, epsilon) for ones in self._batches()]
+            return Bracket(max(lower, *(v.lower for v in values)), min(1.0, max(v.upper for v in values)))
+        reduced = _Scan(self.reduced(), log_delta)
+        upper = max(reduced.at(m, epsilon).upper for m in self._covering())
+        return Bracket(lower, min(1.0, upper))
+
+    def epsilon(self, delta: float) -> Bracket:
+        """ε(δ) over all data sets and both directions."""
+        local = local_epsilon(self.flip_prob)
+        if local == 0.0:
+            return Bracket(0.0, 0.0)
+        log_delta = math.log(delta)
+        scan = _Scan(self, log_delta)
+        lower = max(scan.attained(m, delta) for m in self._candidates())
+        if math.isinf(lower):
+            return Bracket(local, local)
+        if self.sources <= EXHAUSTIVE:
+            upper = lower
+            for ones in self._batches():
+                upper = scan.raised(ones, delta, upper)
+            return Bracket(min(lower, local), min(upper, local))
+        reduced, upper = _Scan(self.reduced(), log_delta), lower
+        for m in self._covering():
+            upper = reduced.raised([m], delta, upper)
+        return Bracket(min(lower, local), min(upper, local))
+
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
+        if epsilon >= local_epsilon(self.flip_prob):
+            return True
+        epsilon = min(epsilon, LARGEST_EPSILON)
+        if self.sources <= EXHAUSTIVE:
+            scan = _Scan(self, math.log(delta))
+            return all(scan.many(ones, epsilon).upper <= delta for ones in self._batches())
+        if _Scan(self, math.log(delta)).at(0, epsilon).lower > delta:
+            return False
+        reduced = _Scan(self.reduced(), math.log(delta))
+        return all(reduced.at(m, epsilon).upper <= delta for m in self._covering())
+
+    @property
+    def revealed(self) -> int:
+        """b: others whose noisy bits are revealed, so that fewer data sets need a look."""
+        return self.sources // (100 if self.sources <= 20_000 else 50)
+
+    def reduced(self) -> "Setting":
+        """The exchange that is left when b others are revealed."""
+        left = self.sources - self.revealed
+        return replace(self, sources=left, rate=self.rate * left / self.sources)
+
+    def world(self, ones: int) -> World:
+        """The world in which `ones` of the others hold label 1."""
+        return World(self.sources, self.sources - 1 - ones, ones, self.flip_prob)
+
+    def _candidates(self) -> Iterator[int]:
+        """Data sets from which the lower bound is taken, besides those of an exhaustive scan."""
+        yield 0
+
+    def _batches(self) -> list[Sequence[int]]:
+        """Numbers of ones among the others that need a look: swapping the labels mirrors the rest."""
+        half = (self.sources - 1) // 2
+        return [range(first, min(first + _BATCH, half + 1)) for first in range(0, half + 1, _BATCH)]
+
+    def _covering(self) -> list[int]:
+        """Numbers of ones of the reduced exchange, ascending, that cover every data set of this one."""
+        half, b = (self.sources - 1) // 2, self.revealed
+        return list(range(0, half + 1, b + 1))
+
+    def _log_delta(self, epsilon: float) -> float:
+        """Logarithm of a rough δ(ε), for choosing truncations."""
+        guess = -36.0
+        for _ in range(6):
+            value = _Scan(self, guess).at(0, epsilon).lower
+            if value > math.exp(guess - 4.0) or guess < -600.0:
+                return max(math.log(value), -690.0) if value > 0 else guess
+            guess = 2.0 * guess
+        return guess
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """Evaluates δ at given data sets; truncations are a small part of exp(log_delta) and charged to the upper value."""
+
+    setting: Setting
+    log_delta: float
+
+    @property
+    def log_tail(self) -> float:
+        """Allowed probability of each truncation, as a logarithm; small clusters are summed in full."""
+        if self.setting.sources <= SUMMED_IN_FULL:
+            return -math.inf
+        return self.log_delta - 14.0 - min(local_epsilon(self.setting.flip_prob), 40.0)
+
+    def views(self, ones: Sequence[int], quadrature: bool = False) -> Views:
+        """The learner's views of these data sets."""
+        s, direct = self.setting, self.setting.sources <= EXHAUSTIVE
+        submissions = Submissions.of(s.trials, s.rate, s.sources, self.log_tail, self.log_delta)
+        worlds = [s.world(m) for m in ones]
+        if direct:
+            return DirectViews.of(worlds, submissions, self.log_tail)
+        return CutOffViews.of(worlds[0], submissions, self.log_tail, quadrature)
+
+    def deltas(self, views: Views, epsilon: float) -> Bracket:
+        """The largest δ over data sets and directions."""
+        alpha = self.setting.flip_prob
+        gap, growth = 1.0 - 2.0 * alpha, math.expm1(epsilon)
+        keep, lose = gap - alpha * growth, gap + (1.0 - alpha) * growth
+        if keep <= 0.0:
+            return Bracket(0.0, 0.0)
+        lower, upper = views.deltas(keep, lose, 2.0**-51 * (gap + alpha * growth) / keep)
+        return Bracket(float(lower.max()), float(upper.max()))
+
+    def at(self, ones: int, epsilon: float) -> Bracket:
+        """δ(ε) of one data set, the larger direction."""
+        return self.deltas(self.views([ones]), epsilon)
+
+    def many(self, ones: Sequence[int], epsilon: float) -> Bracket:
+        """The largest δ(ε) of several data sets."""
+        return self.deltas(self.views(ones), epsilon)
+
+    def attained(self, ones: int, delta: float) -> float:
+        """The largest ε, found from below, at which this data set's δ is still above `delta`; 0 if there is none."""
+        return self._cross([ones], delta, 0.0, "lower")[0]
+
+    def raised(self, ones: Sequence[int], delta: float, epsilon: float) -> float:
+        """The smallest ε, at least the given one, at which no δ of these data sets is above `delta`."""
+        if math.isinf(epsilon) or self.deltas(self.views(ones), epsilon).upper <= delta:
+            return epsilon
+        return self._cross(ones, delta, epsilon, "upper")[1]
+
+    def _cross(self, ones: Sequence[int], delta: float, low: float, side: str) -> tuple[float, float]:
+        """Bracket the ε at which a bound of δ crosses `delta`: it is above at the first end, not at the second."""
+        views = self.views(ones)
+
+        def above(epsilon: float, v: Views = views) -> bool:
+            return bool(getattr(self.deltas(v, epsilon), side) > delta)
+
+        high = min(local_epsilon(self.setting.flip_prob), LARGEST_EPSILON)
+        if not above(low):
+            return low, low
+        if above(high):
+            return math.inf, math.inf
+        if isinstance(views, CutOffViews):
+            rough = self.views(ones, quadrature=True)
+            near = _bisect(lambda e: above(e, rough), low, high, 1e-6)
+            low, high = _tighten(above, near, low, high)
+        return _bisect(above, low, high, 1e-9 if isinstance(views, DirectViews) else 1e-5)
+
+
+def _bisect(above: Callable[[float], bool], low: float, high: float, precision: float) -> tuple[float, float]:
+    while high - low > precision * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if above(middle) else (low, middle)
+    return low, high
+
+
+def _tighten(above: Callable[[float], bool], near: tuple[float, float], low: float, high: float) -> tuple[float, float]:
+    """From a rough bracket to one that holds for `above`, inside (low, high)."""
+    margin = 4e-6
+    while True:
+        lower, upper = max(near[0] * (1 - margin), low), min(near[1] * (1 + margin), high)
+        if (lower == low or above(lower)) and (upper == high or not above(upper)):
+            return lower, upper
+        margin *= 8
