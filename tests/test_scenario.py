@@ -62,7 +62,7 @@ def test_defaults_make_a_scenario_that_runs():
     [
         ({"mechanism": {"flip_prob": 0.6}}, "mechanism.flip_prob = 0.6: .*less than or equal to 0.5"),
         ({"mechanism": {"flip_prob": -0.1}}, "mechanism.flip_prob = -0.1: .*greater than or equal to 0"),
-        ({"mechanism": {"flip_prob": 0.1, "sampling_rate": 0}}, "mechanism.sampling_rate = 0: .*or equal to 0.000000001"),
+        ({"mechanism": {"flip_prob": 0.1, "sampling_rate": 0}}, "sampling_rate = 0: .*or equal to 0.000000001"),
         ({"mechanism": {"flip_prob": 0.1, "sampling_rate": 1.5}}, "mechanism.sampling_rate = 1.5"),
         ({"mechanism": {"flip_prob": "0.1"}}, 'mechanism.flip_prob = "0.1": should be a valid number'),
         ({"mechanism": {"flip_prop": 0.1}}, "mechanism.flip_prop: unknown key; did you mean mechanism.flip_prob"),

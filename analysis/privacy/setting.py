@@ -2,22 +2,25 @@
 
 Above `EXHAUSTIVE` users not every data set is evaluated. Let b others' noisy bits be revealed, and which submissions
 were fetched from them. What remains is an exchange among S - b sources, of which m' of the other S - 1 - b hold
-label 1; by choosing whom to reveal, one m' serves every m from m' to m' + b. So evaluating m' = 0, b+1, 2(b+1), ... at S - b
-sources bounds δ for every m from above, and costs a factor of about 1 + b/(2S) in ε.
+label 1; by choosing whom to reveal, one m' serves every m from m' to m' + b. So evaluating m' = 0, b+1, 2(b+1), ... at
+S - b sources bounds δ for every m from above, and costs a factor of about 1 + b/(2S) in ε.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from analysis.privacy.bound import Bracket
 from analysis.privacy.cutoff import CutOffViews
 from analysis.privacy.direct import DirectViews
 from analysis.privacy.local import local_epsilon
 from analysis.privacy.submissions import Submissions
+from analysis.privacy.windows import Floats
 from analysis.privacy.world import World
 
-EXHAUSTIVE = 512
+EXHAUSTIVE = 2048
 """Most sources for which every data set is evaluated."""
 SUMMED_IN_FULL = 64
 """Most sources for which no sum is truncated at all."""
@@ -66,13 +69,16 @@ class Setting:
         lower = max(scan.attained(m, delta) for m in self._candidates())
         if math.isinf(lower):
             return Bracket(local, local)
+        upper = lower
         if self.sources <= EXHAUSTIVE:
-            upper = lower
             for ones in self._batches():
-                upper = scan.raised(ones, delta, upper)
+                raised = scan.raised(ones, delta, upper)
+                if upper < raised < math.inf:
+                    lower = max(lower, scan.attained(scan.worst(ones, raised), delta))
+                upper = raised
             return Bracket(min(lower, local), min(upper, local))
-        reduced, upper = _Scan(self.reduced(), log_delta), lower
-        for m in self._covering():
+        reduced = _Scan(self.reduced(), log_delta)
+        for m in reduced.worst_first(self._covering(), lower):
             upper = reduced.raised([m], delta, upper)
         return Bracket(min(lower, local), min(upper, local))
 
@@ -153,13 +159,17 @@ class _Scan:
 
     def deltas(self, views: Views, epsilon: float) -> Bracket:
         """The largest δ over data sets and directions."""
+        lower, upper = self.bounds(views, epsilon)
+        return Bracket(max(float(lower.max()), 0.0), float(upper.max()))
+
+    def bounds(self, views: Views, epsilon: float) -> tuple[Floats, Floats]:
+        """Lower and upper bounds of δ for each data set and direction, (M, 2)."""
         alpha = self.setting.flip_prob
         gap, growth = 1.0 - 2.0 * alpha, math.expm1(epsilon)
         keep, lose = gap - alpha * growth, gap + (1.0 - alpha) * growth
         if keep <= 0.0:
-            return Bracket(0.0, 0.0)
-        lower, upper = views.deltas(keep, lose, 2.0**-51 * (gap + alpha * growth) / keep)
-        return Bracket(float(lower.max()), float(upper.max()))
+            return np.zeros((1, 2)), np.zeros((1, 2))
+        return views.deltas(keep, lose, 2.0**-51 * (gap + alpha * growth) / keep)
 
     def at(self, ones: int, epsilon: float) -> Bracket:
         """δ(ε) of one data set, the larger direction."""
@@ -168,6 +178,15 @@ class _Scan:
     def many(self, ones: Sequence[int], epsilon: float) -> Bracket:
         """The largest δ(ε) of several data sets."""
         return self.deltas(self.views(ones), epsilon)
+
+    def worst(self, ones: Sequence[int], epsilon: float) -> int:
+        """The data set with the largest δ just below ε, which may be 0 at ε itself."""
+        values = self.bounds(self.views(ones), epsilon * (1.0 - 1e-6))[1].max(axis=1)
+        return ones[int(values.argmax())]
+
+    def worst_first(self, ones: Sequence[int], epsilon: float) -> list[int]:
+        """The data sets by falling δ(ε), by quadrature: evaluating the worst first spares raising ε often."""
+        return sorted(ones, key=lambda m: -self.deltas(self.views([m], quadrature=True), epsilon).upper)
 
     def attained(self, ones: int, delta: float) -> float:
         """The largest ε, found from below, at which this data set's δ is still above `delta`; 0 if there is none."""

@@ -39,15 +39,21 @@ class Submissions:
         mass = binomial_pmf(first, last, trials, rate)
         # d ln δ / d ln t is about -ln δ / (1 + t/sources) in the Gaussian limit
         slope = max(-log_delta, 1.0) / (1.0 + mean / sources)
-        narrow = min(0.05 * mean / slope, 0.25 * math.sqrt(variance))
-        if narrow < 1e-3:
-            narrow = 0.0
-        if math.isinf(log_tail):
-            narrow = 0.0
-        starts, t = [], first
+        narrow = 0.0 if math.isinf(log_tail) else 0.05 * mean / slope
+
+        def width(t: int) -> int:
+            """Of a block whose end nearer the mean is t."""
+            return max(1, int(narrow * (1.0 + (t - mean) ** 2 / (4.0 * variance)))) if narrow > 1e-3 else 1
+
+        middle = min(max(round(mean), first), last)
+        starts, t = [], middle
         while t <= last:
             starts.append(t)
-            t += max(1, int(narrow * (1.0 + (t - mean) ** 2 / (4.0 * variance)))) if narrow > 0 else 1
+            t += width(t)
+        t = middle
+        while t > first:
+            t = max(first, t - width(t))
+            starts.insert(0, t)
         held = np.add.reduceat(mass, np.array(starts) - first)
         # a block [t, next t) is charged δ(t) below and δ(next t) above; a single value is charged as it is
         ends = np.array([*starts[1:], last + 1])
