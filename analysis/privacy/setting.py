@@ -9,6 +9,7 @@ S - b sources bounds δ for every m from above, and costs a factor of about 1 + 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from analysis.privacy.world import World
 
 EXHAUSTIVE = 2048
 """Most sources for which every data set is evaluated."""
+CACHED = 256
+"""Most sources for which tabulated views are kept."""
 SUMMED_IN_FULL = 64
 """Most sources for which no sum is truncated at all."""
 LARGEST_EPSILON = 700.0
@@ -58,6 +61,13 @@ class Setting:
         reduced = _Scan(self.reduced(), log_delta)
         upper = max(reduced.at(m, epsilon).upper for m in self._covering())
         return Bracket(lower, min(1.0, upper))
+
+    def attained_delta(self, epsilon: float) -> float:
+        """δ(ε) of the data set in which all others hold label 0: a lower bound over all data sets."""
+        if epsilon >= local_epsilon(self.flip_prob):
+            return 0.0
+        epsilon = min(epsilon, LARGEST_EPSILON)
+        return _Scan(self, self._log_delta(epsilon)).at(0, epsilon).lower
 
     def epsilon(self, delta: float) -> Bracket:
         """ε(δ) over all data sets and both directions."""
@@ -124,12 +134,12 @@ class Setting:
         return list(range(0, half + 1, b + 1))
 
     def _log_delta(self, epsilon: float) -> float:
-        """Logarithm of a rough δ(ε), for choosing truncations."""
+        """Logarithm of a rough δ(ε), a multiple of 8, for choosing truncations."""
         guess = -36.0
         for _ in range(6):
             value = _Scan(self, guess).at(0, epsilon).lower
             if value > math.exp(guess - 4.0) or guess < -600.0:
-                return max(math.log(value), -690.0) if value > 0 else guess
+                return max(8.0 * math.floor(math.log(value) / 8.0), -690.0) if value > 0 else guess
             guess = 2.0 * guess
         return guess
 
@@ -150,12 +160,8 @@ class _Scan:
 
     def views(self, ones: Sequence[int], quadrature: bool = False) -> Views:
         """The learner's views of these data sets."""
-        s, direct = self.setting, self.setting.sources <= EXHAUSTIVE
-        submissions = Submissions.of(s.trials, s.rate, s.sources, self.log_tail, self.log_delta)
-        worlds = [s.world(m) for m in ones]
-        if direct:
-            return DirectViews.of(worlds, submissions, self.log_tail)
-        return CutOffViews.of(worlds[0], submissions, self.log_tail, quadrature)
+        small = self.setting.sources <= CACHED or self.setting.sources > EXHAUSTIVE
+        return (_kept_views if small else _views)(self, tuple(ones), quadrature)
 
     def deltas(self, views: Views, epsilon: float) -> Bracket:
         """The largest δ over data sets and directions."""
@@ -215,6 +221,19 @@ class _Scan:
             near = _bisect(lambda e: above(e, rough), low, high, 1e-6)
             low, high = _tighten(above, near, low, high)
         return _bisect(above, low, high, 1e-9 if isinstance(views, DirectViews) else 1e-5)
+
+
+def _views(scan: _Scan, ones: tuple[int, ...], quadrature: bool) -> Views:
+    s = scan.setting
+    submissions = Submissions.of(s.trials, s.rate, s.sources, scan.log_tail, scan.log_delta)
+    worlds = [s.world(m) for m in ones]
+    if s.sources <= EXHAUSTIVE:
+        return DirectViews.of(worlds, submissions, scan.log_tail)
+    return CutOffViews.of(worlds[0], submissions, scan.log_tail, quadrature)
+
+
+_kept_views = lru_cache(maxsize=64)(_views)
+"""Views that are asked for again at the next ε: all but the large tables, at most some 10 MB each."""
 
 
 def _bisect(above: Callable[[float], bool], low: float, high: float, precision: float) -> tuple[float, float]:

@@ -1,0 +1,185 @@
+"""Other observers than the learner, each with what it sees and the conditions of its figure.
+
+Every observer has `delta(epsilon)`, a bracket, and `epsilon(delta)`, a PrivacyBound. The learner is `LabelExchange`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from analysis.privacy.bound import Bracket, PrivacyBound
+from analysis.privacy.coalition import coalition_delta
+from analysis.privacy.label_exchange import LEARNER_CONDITIONS, LabelExchange, check_delta, check_epsilon
+from analysis.privacy.local import LOCAL_CONDITIONS, local_epsilon
+
+_PASSIVE = "members are passive: whom they ask is drawn, not chosen, and they follow the protocol"
+
+
+def local_delta(flip_prob: float, epsilon: float) -> Bracket:
+    """δ(ε) of one noisy label seen with its owner: max(0, 1-α-αe^ε), exact to rounding.
+
+    Args:
+        flip_prob: α in [0, 1/2]; epsilon: ε, at least 0.
+    """
+    if epsilon > 700.0:
+        return Bracket(0.0, 0.0) if flip_prob > 0 else Bracket(1.0, 1.0)
+    gap, lost = 1.0 - 2.0 * flip_prob, flip_prob * math.expm1(epsilon)
+    doubt = 2.0**-51 * (gap + lost)
+    return Bracket(max(0.0, gap - lost - doubt), max(0.0, min(1.0, gap - lost + doubt)) if gap + doubt > lost else 0.0)
+
+
+@dataclass(frozen=True)
+class Eavesdropper:
+    """Reads every message on the links: each noisy label with its owner. Nothing is amplified.
+
+    Args:
+        flip_prob: α in [0, 1/2].
+    """
+
+    flip_prob: float
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε) of the noisy label itself."""
+        check_epsilon(epsilon)
+        return local_delta(self.flip_prob, epsilon)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ) = ln((1-α-δ)/α), at least 0."""
+        return _bound(self.delta, delta, self.flip_prob, "eavesdropper", "exact: the noisy label", LOCAL_CONDITIONS)
+
+
+@dataclass(frozen=True)
+class TimedLearner:
+    """A learner who also sees when each submission arrives.
+
+    Where latencies depend on the link (distance, retries, load), the time tells whom a user asked, and only the local
+    noise is left. Where start times and latencies are independent of the peers asked, times add nothing.
+
+    Args:
+        exchange: the exchange in one cluster.
+        independent_latencies: start times and latencies are drawn independently of the choice of peers.
+    """
+
+    exchange: LabelExchange
+    independent_latencies: bool = False
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε)."""
+        if self.independent_latencies:
+            return self.exchange.delta(epsilon)
+        check_epsilon(epsilon)
+        return Bracket(0.0, local_delta(self.exchange.flip_prob, epsilon).upper)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ)."""
+        if self.independent_latencies:
+            exact = self.exchange.epsilon(delta)
+            conditions = ("start times and latencies do not depend on whom a user asks", *LEARNER_CONDITIONS[1:])
+            return PrivacyBound(
+                exact.epsilon_lower, exact.epsilon_upper, delta, "learner-times", "label", exact.basis, conditions
+            )
+        alpha = self.exchange.flip_prob
+        return _bound(
+            self.delta, delta, alpha, "learner-times", "local noise: times may name the peer", LOCAL_CONDITIONS
+        )
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One curious user of the cluster, who sees the noisy label of the one peer she asked, and not the release.
+
+    Args:
+        cluster_size: n, at least 2; flip_prob: α in [0, 1/2].
+    """
+
+    cluster_size: int
+    flip_prob: float
+
+    def __post_init__(self) -> None:
+        LabelExchange(self.cluster_size, self.flip_prob, 1.0)  # checks the ranges
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε) = max(0, 1-α-αe^ε)/n: the target was the one she asked."""
+        check_epsilon(epsilon)
+        local = local_delta(self.flip_prob, epsilon)
+        return Bracket(local.lower / self.cluster_size * (1 - 2**-50), local.upper / self.cluster_size * (1 + 2**-50))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ)."""
+        conditions = ("she is passive: whom she asks is drawn", "she does not see the release", *LOCAL_CONDITIONS)
+        return _bound(self.delta, delta, self.flip_prob, "peer", "exact: one noisy label", conditions)
+
+
+@dataclass(frozen=True)
+class Coalition:
+    """`members` passive users of the target's cluster, pooled with the learner.
+
+    They know their own noisy labels, whom they asked and what they got, and who asked them.
+
+    Args:
+        exchange: the exchange in one cluster, of a single round.
+        members: c, from 1 to n-1.
+    """
+
+    exchange: LabelExchange
+    members: int
+
+    def __post_init__(self) -> None:
+        n = self.exchange.cluster_size
+        if not isinstance(self.members, int) or not 1 <= self.members <= n - 1:
+            raise ValueError(f"members = {self.members}: must lie in 1..{n - 1}, all of the cluster but the target")
+        if self.exchange.rounds != 1:
+            raise ValueError(f"rounds = {self.exchange.rounds}: a coalition's figure is known for a single round only")
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε) over all data sets."""
+        check_epsilon(epsilon)
+        e = self.exchange
+        direct = local_delta(e.flip_prob, epsilon)
+        if direct.upper == 0.0:
+            return Bracket(0.0, 0.0)
+        met = -math.expm1(self.members * math.log1p(-1.0 / e.cluster_size))  # some member asked the target
+        rest = coalition_delta(e.cluster_size, e.flip_prob, e.sampling_rate, self.members, epsilon)
+        down, up = 1.0 - 2.0**-48, 1.0 + 2.0**-48
+        lower = down * (met * direct.lower + (1.0 - met) * rest.lower)
+        return Bracket(lower, min(1.0, up * (met * direct.upper + (1.0 - met) * rest.upper)))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ)."""
+        conditions = (_PASSIVE, *LEARNER_CONDITIONS)
+        basis = "average over what the members can know"
+        return _bound(self.delta, delta, self.exchange.flip_prob, "coalition", basis, conditions)
+
+
+Observer = LabelExchange | TimedLearner | Peer | Coalition | Eavesdropper
+
+
+def _bound(
+    curve: Callable[[float], Bracket],
+    delta: float,
+    flip_prob: float,
+    observer: str,
+    basis: str,
+    conditions: tuple[str, ...],
+) -> PrivacyBound:
+    check_delta(delta)
+    cached = lru_cache(maxsize=256)(curve)
+    lower, _ = _cross(lambda epsilon: cached(epsilon).lower > delta, flip_prob)
+    _, upper = _cross(lambda epsilon: cached(epsilon).upper > delta, flip_prob)
+    return PrivacyBound(lower, upper, delta, observer, "label", basis, conditions)
+
+
+def _cross(above: Callable[[float], bool], flip_prob: float) -> tuple[float, float]:
+    """The last ε seen above and the first not above; the curve falls with ε and is 0 at ε₀."""
+    low, high = 0.0, local_epsilon(flip_prob)
+    if not above(low):
+        return low, low
+    if math.isinf(high):
+        high = 700.0
+        if above(high):
+            return math.inf, math.inf
+    while high - low > 1e-7 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if above(middle) else (low, middle)
+    return low, high

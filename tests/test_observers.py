@@ -1,0 +1,83 @@
+"""Observers other than the learner, against enumeration of their full views."""
+
+import math
+
+import pytest
+
+from analysis.privacy import LabelExchange, local_epsilon
+from analysis.privacy.coalition import known_law
+from analysis.privacy.observers import Coalition, Eavesdropper, Peer, TimedLearner, local_delta
+from tests.reference import coalition as reference
+
+
+@pytest.mark.parametrize(("n", "members"), [(2, 1), (3, 1), (3, 2), (4, 1), (4, 2)])
+@pytest.mark.parametrize(("alpha", "theta"), [(0.1, 0.5), (0.3, 1.0)])
+def test_coalition_equals_enumeration_of_its_full_view(n, members, alpha, theta):
+    laws = reference.view_laws(n, members, alpha, theta)
+    observer = Coalition(LabelExchange(n, alpha, theta), members)
+    for epsilon in (0.0, 0.2, 0.7, 1.5, 2.1):
+        truth, bracket = reference.delta(laws, n, members, epsilon), observer.delta(epsilon)
+        assert bracket.lower - 1e-13 <= truth <= bracket.upper + 1e-13
+        assert bracket.upper == pytest.approx(truth, abs=1e-13)
+        assert bracket.lower == pytest.approx(truth, abs=1e-13)
+
+
+def test_enumeration_would_see_forgotten_knowledge():
+    """Control: what members fetched and who asked them matters; the learner's own figure is smaller."""
+    truth = reference.delta(reference.view_laws(4, 1, 0.1, 0.5), 4, 1, 0.3)
+    assert truth > LabelExchange(4, 0.1, 0.5).delta(0.3).upper + 1e-3
+
+
+def test_large_coalitions_are_bracketed_around_the_enumerated_figure(monkeypatch):
+    for members in (1, 3):
+        observer = Coalition(LabelExchange(40, 0.1, 0.5), members)
+        exact = observer.delta(0.8)
+        monkeypatch.setattr("analysis.privacy.coalition.ENUMERATED", 0)
+        rough = observer.delta(0.8)
+        monkeypatch.undo()
+        assert rough.lower <= exact.lower <= exact.upper <= rough.upper <= 1.5 * exact.upper
+
+
+def test_observers_are_ordered_by_what_they_see():
+    exchange = LabelExchange(200, 0.1, 0.5)
+    learner = exchange.epsilon(1e-5).epsilon_upper
+    few, many = (Coalition(exchange, c).epsilon(1e-5).epsilon_upper for c in (1, 20))
+    wire = Eavesdropper(0.1).epsilon(1e-5)
+    assert learner < few < many <= wire.epsilon_upper + 1e-6
+    assert wire.epsilon_upper == pytest.approx(math.log((0.9 - 1e-5) / 0.1), rel=1e-6)
+    assert wire.epsilon_lower <= wire.epsilon_upper <= local_epsilon(0.1)
+
+
+def test_a_peer_sees_one_label():
+    peer = Peer(50, 0.1)
+    assert peer.delta(0.0).upper == pytest.approx(0.8 / 50)
+    assert peer.delta(3.0).upper == 0.0
+    assert peer.epsilon(0.02).epsilon_upper == 0.0
+    assert peer.epsilon(1e-3).epsilon_upper == pytest.approx(math.log((0.9 - 0.05) / 0.1), rel=1e-6)
+
+
+def test_times_cost_everything_unless_independent():
+    exchange = LabelExchange(100, 0.1, 0.5)
+    assert TimedLearner(exchange).epsilon(1e-5).epsilon_upper > 2.19
+    independent = TimedLearner(exchange, independent_latencies=True).epsilon(1e-5)
+    assert independent.epsilon_upper == exchange.epsilon(1e-5).epsilon_upper
+    assert "do not depend on whom" in independent.conditions[0]
+
+
+def test_local_delta_at_the_ends():
+    assert local_delta(0.0, 800.0).upper == 1.0
+    assert local_delta(0.5, 0.0).upper <= 1e-15
+    assert local_delta(0.1, local_epsilon(0.1)).lower == 0.0
+
+
+def test_known_law_is_a_distribution():
+    for others, n, members in ((0, 3, 2), (5, 8, 2), (5, 10, 4)):
+        law = known_law(others, n, members)
+        assert law.sum() == pytest.approx(1.0)
+        assert len(law) == min(members, others) + 1
+
+
+@pytest.mark.parametrize("members", [0, 10, -1])
+def test_impossible_coalitions_are_named(members):
+    with pytest.raises(ValueError, match=f"members = {members}"):
+        Coalition(LabelExchange(10, 0.1, 0.5), members)
