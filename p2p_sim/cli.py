@@ -121,6 +121,59 @@ def schema() -> None:
     print(json.dumps(Scenario.model_json_schema(), indent=2))
 
 
+Delta = Annotated[float | None, typer.Option(metavar="D", help="δ, above 0 and below 1: gives ε.")]
+ClusterSize = Annotated[int, typer.Option(metavar="N", help="Users in the cluster, at least 2.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+@app.command()
+def privacy(
+    cluster_size: ClusterSize,
+    flip_prob: Annotated[float, typer.Option(metavar="A", help="α, the probability of a flip.", show_default=False)],
+    sampling_rate: Annotated[float, typer.Option(metavar="T", help="θ, above 0 and at most 1.")] = 1.0,
+    delta: Delta = None,
+    epsilon: Annotated[float | None, typer.Option(metavar="E", help="ε, at least 0: gives δ.")] = None,
+    observer: Annotated[
+        str, typer.Option(metavar="NAME", help="learner, learner-times, peer, coalition or eavesdropper.")
+    ] = "learner",
+    members: Annotated[int, typer.Option(metavar="C", help="Users in the coalition.")] = 1,
+    rounds: Annotated[int, typer.Option(metavar="R", help="Exchanges with the same noisy labels.")] = 1,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Fresh noise in every round: composes.")] = False,
+    num_classes: Annotated[int, typer.Option(metavar="K", help="Classes of the label.")] = 2,
+    json_: AsJson = False,
+) -> None:
+    """How private the exchange is: ε at a given δ, or δ at a given ε, for a named observer.
+
+    Example: p2p-sim privacy --cluster-size 1000 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6
+    """
+    from p2p_sim.printing_privacy import print_privacy
+    from p2p_sim.statements import Question, answer
+
+    question = Question(cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes)
+    print_privacy(question, answer(question, delta, epsilon), json_)
+
+
+@app.command()
+def calibrate(
+    cluster_size: Annotated[
+        list[int], typer.Option(metavar="N", help="Users in a cluster; may be repeated.", show_default=False)
+    ],
+    epsilon: Annotated[float, typer.Option(metavar="E", help="Target ε, above 0.", show_default=False)],
+    delta: Annotated[float, typer.Option(metavar="D", help="Target δ, above 0 and below 1.", show_default=False)],
+    sampling_rate: Annotated[float, typer.Option(metavar="T", help="θ, above 0 and at most 1.")] = 1.0,
+    num_classes: Annotated[int, typer.Option(metavar="K", help="Classes of the label.")] = 2,
+    json_: AsJson = False,
+) -> None:
+    """The smallest flip probability that keeps the learner's (ε, δ) in clusters of the given sizes.
+
+    Example: p2p-sim calibrate --cluster-size 100 --cluster-size 250 --epsilon 0.5 --delta 1e-6 --sampling-rate 0.5
+    """
+    from p2p_sim.printing_privacy import print_calibration
+    from p2p_sim.statements import calibrated
+
+    print_calibration(calibrated(cluster_size, num_classes, sampling_rate, epsilon, delta), json_)
+
+
 def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":
     from p2p_sim.scenario import load_scenario
 

@@ -184,3 +184,64 @@ def test_quickstart_shows_what_the_readme_says(call, scenarios):
     assert record["epsilon_local"] == pytest.approx(2.197, abs=1e-3)
     assert 1 - record["error_rate"]["mean"] == pytest.approx(0.887, abs=0.01)
     assert 1 - record["nonprivate_error_rate"]["mean"] == pytest.approx(0.920, abs=0.01)
+
+
+PRIVACY = ["privacy", "--cluster-size", "50", "--flip-prob", "0.1", "--sampling-rate", "0.5"]
+
+
+@pytest.mark.parametrize("observer", ["learner", "learner-times", "peer", "coalition", "eavesdropper"])
+def test_privacy_of_every_observer(call, observer):
+    status, out, err = call(*PRIVACY, "--delta", "1e-5", "--observer", observer, "--json")
+    assert (status, err) == (0, "")
+    record = json.loads(out)
+    assert record["observer"] == observer
+    assert (
+        0 < record["epsilon_lower"] <= record["epsilon_upper"] <= record["epsilon_local"] or observer == "learner-times"
+    )
+    assert record["conditions"]
+    status, out, _ = call(*PRIVACY, "--epsilon", "0.5", "--observer", observer, "--json")
+    record = json.loads(out)
+    assert record["delta_lower"] <= record["delta_upper"] == record["delta"]
+    status, out, _ = call(*PRIVACY, "--delta", "1e-5", "--observer", observer)
+    assert "It protects one user's label" in out
+
+
+def test_rounds_memoised_and_fresh_and_many_classes(call):
+    figures = []
+    for more in ([], ["--rounds", "3"], ["--rounds", "3", "--fresh"], ["--num-classes", "4"]):
+        status, out, _ = call(*PRIVACY, "--delta", "1e-5", "--json", *more)
+        assert status == 0
+        figures.append(json.loads(out)["epsilon_upper"])
+    assert figures[0] < figures[1] < figures[2]
+
+
+def test_calibrate(call):
+    status, out, _ = call("calibrate", "--cluster-size", "50", "--cluster-size", "200", "--epsilon", "0.5",
+                          "--delta", "1e-5", "--sampling-rate", "0.5", "--json")  # fmt: skip
+    assert status == 0
+    record = json.loads(out)
+    assert record["epsilon_upper"] <= 0.5
+    assert record["flip_prob"] == record["flip_prob_by_size"]["50"] > record["flip_prob_by_size"]["200"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--flip-prob", "0.6"], "--flip-prob 0.6: must lie in [0, 0.5]"),
+        (["--flip-prob", "nan"], "--flip-prob nan: must lie in [0, 0.5]"),
+        (["--cluster-size", "1"], "--cluster-size 1: must be a whole number of at least 2"),
+        (["--delta", "1"], "--delta 1.0: must lie in (0, 1)"),
+        (["--delta", "nan"], "--delta nan: must lie in (0, 1)"),
+        (["--sampling-rate", "0"], "--sampling-rate 0.0: must lie in (0, 1]"),
+        (["--observer", "coalition", "--members", "50"], "--members 50: must lie in 1..49"),
+        (["--observer", "colition"], "--observer colition: must be one of learner, learner-times, peer"),
+        (["--epsilon", "1"], "give either --delta or --epsilon"),
+        (["--rounds", "2", "--fresh", "--delta", "1e-20"], "--delta 1e-20: must be at least 1e-14"),
+        (["--rounds", "0"], "--rounds 0: must be a whole number of at least 1"),
+    ],
+)
+def test_impossible_questions_get_one_line(call, change, message):
+    status, out, err = call(*PRIVACY, "--delta", "1e-5", *change)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from analysis.privacy import LabelExchange, calibrate_flip_prob, lemma9_epsilon, local_epsilon, theorem3
+from analysis.privacy.calibration import best_sampling_rate, calibrate_each
 from analysis.privacy.direct import likelihoods
+from analysis.privacy.kary import KaryExchange
 from analysis.privacy.submissions import Submissions
 from analysis.privacy.world import World
 from tests.reference import direct_sum, enumeration, high_precision
@@ -137,9 +139,44 @@ def test_calibration_meets_its_target_and_not_by_much(epsilon):
     assert not LabelExchange(36, 0.985 * alpha, 0.5).satisfies(epsilon, 1e-5)
 
 
-def test_calibration_for_many_classes_is_local():
-    alpha = calibrate_flip_prob([50], 10, 0.5, 1.0, 1e-5)
-    assert local_epsilon(alpha, 10) == pytest.approx(1.0)
+def test_calibration_for_many_classes_beats_the_local_value():
+    alpha = calibrate_flip_prob([2000], 10, 0.5, 1.0, 1e-5)
+    assert KaryExchange(2000, alpha, 0.5, 10).epsilon(1e-5).epsilon_upper <= 1.0
+    assert alpha < 0.5 * 9 / (9 + math.e)
+
+
+def test_larger_clusters_need_less_noise():
+    each = calibrate_each([40, 400, 40], 2, 0.5, 0.5, 1e-5)
+    assert list(each) == [40, 400]
+    assert each[400] < 0.5 * each[40]
+    assert calibrate_flip_prob([400, 40], 2, 0.5, 0.5, 1e-5) == each[40]
+
+
+def test_best_sampling_rate_weighs_noise_against_submissions():
+    found = best_sampling_rate([200], 0.5, 1e-5, lambda theta, alpha: 2 / math.sqrt(200 * theta) + alpha)
+    assert 0.05 < found.sampling_rate <= 1.0
+    assert LabelExchange(200, found.flip_prob, found.sampling_rate).satisfies(0.5, 1e-5)
+    stingy = best_sampling_rate([200], 0.5, 1e-5, lambda theta, alpha: alpha)
+    assert stingy.sampling_rate == 0.01
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
+def test_impossible_targets_are_named(epsilon):
+    with pytest.raises(ValueError, match="epsilon"):
+        calibrate_flip_prob([50], 2, 0.5, epsilon, 1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(2, 40), alpha=st.floats(0.01, 0.49), theta=st.floats(0.1, 1.0), rounds=st.integers(1, 4),
+    epsilon=st.floats(0.0, 2.0),
+)  # fmt: skip
+def test_memoised_rounds_hold_against_direct_summation(n, alpha, theta, rounds, epsilon):
+    truth = direct_sum.delta(n, alpha, theta, epsilon, rounds) if epsilon < local_epsilon(alpha) else 0.0
+    bracket = LabelExchange(n, alpha, theta, rounds).delta(epsilon)
+    assert bracket.lower <= truth * (1 + 1e-9) + 1e-15
+    assert bracket.upper >= truth * (1 - 1e-9) - 1e-15
+    assert bracket.upper == pytest.approx(truth, rel=1e-6, abs=1e-13)
 
 
 def test_lemma9_where_it_applies_lies_above_the_exact_value():

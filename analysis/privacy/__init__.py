@@ -1,16 +1,29 @@
 """Privacy of the label exchange: exact values, certified bounds and the papers' claims. No simulator needed."""
 
 from analysis.privacy.bound import Bracket, PrivacyBound
-from analysis.privacy.calibration import calibrate_flip_prob
+from analysis.privacy.calibration import best_sampling_rate, calibrate_each, calibrate_flip_prob
+from analysis.privacy.composition import compose
+from analysis.privacy.fetch import FetchDistribution
+from analysis.privacy.kary import KaryExchange
 from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.local import local_epsilon
+from analysis.privacy.observers import Coalition, Eavesdropper, Peer, TimedLearner
 from analysis.privacy.paper import lemma9_epsilon, theorem3
 
 __all__ = [
     "Bracket",
+    "Coalition",
+    "Eavesdropper",
+    "FetchDistribution",
+    "KaryExchange",
     "LabelExchange",
+    "Peer",
     "PrivacyBound",
+    "TimedLearner",
+    "best_sampling_rate",
+    "calibrate_each",
     "calibrate_flip_prob",
+    "compose",
     "lemma9_epsilon",
     "local_epsilon",
     "theorem3",

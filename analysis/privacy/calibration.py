@@ -1,17 +1,16 @@
 """The smallest flip probability that meets a privacy target."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from analysis.privacy.label_exchange import LabelExchange
+from analysis.privacy.kary import KaryExchange
+from analysis.privacy.label_exchange import LabelExchange, check_delta
 from analysis.privacy.local import local_epsilon
 
 
 def calibrate_flip_prob(
-    sizes: NDArray[np.int64], num_classes: int, sampling_rate: float, epsilon: float, delta: float
+    sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
 ) -> float:
     """The smallest α of three digits at which the learner's (ε, δ) is certified in every cluster.
 
@@ -21,25 +20,70 @@ def calibrate_flip_prob(
 
     Args:
         sizes: cluster sizes, each at least 2.
-        num_classes: K; for K > 2 the local bound is used, as no better one is known here.
+        num_classes: K.
         sampling_rate: θ in (0, 1].
         epsilon: target ε, above 0.
         delta: target δ in (0, 1).
     """
+    check_delta(delta)
+    if not 0.0 < epsilon < math.inf:
+        raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
     local = (num_classes - 1) / (num_classes - 1 + math.exp(min(epsilon, 700.0)))
     while local_epsilon(local, num_classes) > epsilon:  # a last digit
         local = min(local * (1.0 + 2.0**-50), (num_classes - 1) / num_classes)
-    if num_classes > 2:
-        return local
     flip_prob = 0.0
-    for size in np.unique(sizes):
+    for size in sorted({int(size) for size in sizes}):
 
-        def certified(alpha: float, n: int = int(size)) -> bool:
+        def certified(alpha: float, n: int = size) -> bool:
+            if num_classes > 2:
+                return KaryExchange(n, alpha, sampling_rate, num_classes).delta(epsilon).upper <= delta
             return LabelExchange(n, alpha, sampling_rate).satisfies(epsilon, delta)
 
         if not certified(flip_prob):
             flip_prob = _smallest(certified, flip_prob, local)
     return flip_prob
+
+
+def calibrate_each(
+    sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
+) -> dict[int, float]:
+    """One α for each distinct cluster size, as `calibrate_flip_prob` finds it: larger clusters need less noise."""
+    return {
+        size: calibrate_flip_prob([size], num_classes, sampling_rate, epsilon, delta)
+        for size in sorted({int(size) for size in sizes})
+    }
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A sampling rate with the flip probability it needs, and the utility bound there."""
+
+    sampling_rate: float
+    flip_prob: float
+    utility_bound: float
+
+
+def best_sampling_rate(
+    sizes: Iterable[int],
+    epsilon: float,
+    delta: float,
+    utility_bound: Callable[[float, float], float],
+    rates: Iterable[float] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0),
+) -> Calibrated:
+    """The θ among `rates` that minimises a utility bound at the smallest α certified for (ε, δ) there (two classes).
+
+    Args:
+        sizes: cluster sizes, each at least 2.
+        epsilon, delta: the target.
+        utility_bound: of (θ, α); Theorem 4 has the form a/√(θn) + φ + α.
+        rates: sampling rates to try, each in (0, 1].
+    """
+    known = sorted({int(size) for size in sizes})
+    tried = []
+    for rate in rates:
+        alpha = calibrate_flip_prob(known, 2, rate, epsilon, delta)
+        tried.append(Calibrated(rate, alpha, utility_bound(rate, alpha)))
+    return min(tried, key=lambda point: point.utility_bound)
 
 
 def _smallest(certified: Callable[[float], bool], low: float, high: float) -> float:

@@ -88,7 +88,9 @@ class LabelExchange:
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
         """δ(ε) at each of the given ε."""
-        return [self.delta(epsilon) for epsilon in epsilons]
+        for epsilon in epsilons:
+            check_epsilon(epsilon)
+        return self.setting.profile(epsilons)
 
     def tradeoff(self, type_one: Sequence[float], points: int = 40) -> Floats:
         """Certified lower bound on the type II error of any test of one label against the other (f-DP).
@@ -105,8 +107,9 @@ class LabelExchange:
         best = np.zeros_like(a)
         largest = self.epsilon(1e-6).epsilon_upper
         largest = min(largest, 30.0) if largest > 0 else 1e-3
-        for epsilon in np.linspace(0.0, largest, points):
-            kept = 1.0 - self.delta(float(epsilon)).upper
+        grid = [float(epsilon) for epsilon in np.linspace(0.0, largest, points)]
+        for epsilon, bracket in zip(grid, self.profile(grid), strict=True):
+            kept = 1.0 - bracket.upper
             best = np.maximum(best, np.maximum(kept - math.exp(epsilon) * a, math.exp(-epsilon) * (kept - a)))
         return np.asarray(best)
 

@@ -2,8 +2,6 @@
 
 import math
 
-from analysis.privacy.bound import PrivacyBound
-
 LOCAL_CONDITIONS = ("every user draws one noisy label and repeats it",)
 
 
@@ -30,9 +28,3 @@ def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     if excess <= 0.0:
         return 0.0
     return math.log1p(excess) * (1.0 + 2.0**-50)
-
-
-def local_bound(flip_prob: float, num_classes: int, delta: float) -> PrivacyBound:
-    """What the local randomiser alone guarantees, whoever looks."""
-    epsilon = local_epsilon(flip_prob, num_classes)
-    return PrivacyBound(0.0, epsilon, delta, "learner", "label", "local randomiser alone", LOCAL_CONDITIONS)

@@ -7,7 +7,7 @@ S - b sources bounds δ for every m from above, and costs a factor of about 1 + 
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -49,18 +49,33 @@ class Setting:
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) over all data sets and both directions."""
-        if epsilon >= local_epsilon(self.flip_prob):
-            return Bracket(0.0, 0.0)
-        epsilon = min(epsilon, LARGEST_EPSILON)
-        log_delta = self._log_delta(epsilon)
-        lower = max(_Scan(self, log_delta).at(m, epsilon).lower for m in self._candidates())
+        return self.profile([epsilon])[0]
+
+    def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
+        """δ at several ε, over all data sets and both directions; truncations are chosen for the largest ε."""
+        local = local_epsilon(self.flip_prob)
+        inside = [min(e, LARGEST_EPSILON) for e in epsilons if e < local]
+        if not inside:
+            return [Bracket(0.0, 0.0)] * len(epsilons)
+        log_delta = self._log_delta(max(inside))
+        scan, reduced = _Scan(self, log_delta), _Scan(self.reduced(), log_delta)
+        lower, upper = np.zeros(len(inside)), np.zeros(len(inside))
+
+        def include(views: Views, below: bool, above: bool) -> None:
+            for index, epsilon in enumerate(inside):
+                bracket = scan.deltas(views, epsilon)
+                lower[index] = max(lower[index], bracket.lower) if below else lower[index]
+                upper[index] = max(upper[index], bracket.upper) if above else upper[index]
+
         if self.sources <= EXHAUSTIVE:
-            scan = _Scan(self, log_delta)
-            values = [scan.many(ones, epsilon) for ones in self._batches()]
-            return Bracket(max(lower, *(v.lower for v in values)), min(1.0, max(v.upper for v in values)))
-        reduced = _Scan(self.reduced(), log_delta)
-        upper = max(reduced.at(m, epsilon).upper for m in self._covering())
-        return Bracket(lower, min(1.0, upper))
+            for ones in self._batches():
+                include(scan.views(ones), below=True, above=True)
+        else:
+            include(scan.views([0]), below=True, above=False)
+            for m in self._covering():
+                include(reduced.views([m]), below=False, above=True)
+        found = iter(Bracket(float(a), min(1.0, float(b))) for a, b in zip(lower, upper, strict=True))
+        return [next(found) if e < local else Bracket(0.0, 0.0) for e in epsilons]
 
     def attained_delta(self, epsilon: float) -> float:
         """δ(ε) of the data set in which all others hold label 0: a lower bound over all data sets."""
@@ -76,7 +91,7 @@ class Setting:
             return Bracket(0.0, 0.0)
         log_delta = math.log(delta)
         scan = _Scan(self, log_delta)
-        lower = max(scan.attained(m, delta) for m in self._candidates())
+        lower = scan.attained(0, delta)
         if math.isinf(lower):
             return Bracket(local, local)
         upper = lower
@@ -99,7 +114,7 @@ class Setting:
         epsilon = min(epsilon, LARGEST_EPSILON)
         if self.sources <= EXHAUSTIVE:
             scan = _Scan(self, math.log(delta))
-            return all(scan.many(ones, epsilon).upper <= delta for ones in self._batches())
+            return all(scan.deltas(scan.views(ones), epsilon).upper <= delta for ones in self._batches())
         if _Scan(self, math.log(delta)).at(0, epsilon).lower > delta:
             return False
         reduced = _Scan(self.reduced(), math.log(delta))
@@ -118,10 +133,6 @@ class Setting:
     def world(self, ones: int) -> World:
         """The world in which `ones` of the others hold label 1."""
         return World(self.sources, self.sources - 1 - ones, ones, self.flip_prob)
-
-    def _candidates(self) -> Iterator[int]:
-        """Data sets from which the lower bound is taken, besides those of an exhaustive scan."""
-        yield 0
 
     def _batches(self) -> list[Sequence[int]]:
         """Numbers of ones among the others that need a look: swapping the labels mirrors the rest."""
@@ -180,10 +191,6 @@ class _Scan:
     def at(self, ones: int, epsilon: float) -> Bracket:
         """δ(ε) of one data set, the larger direction."""
         return self.deltas(self.views([ones]), epsilon)
-
-    def many(self, ones: Sequence[int], epsilon: float) -> Bracket:
-        """The largest δ(ε) of several data sets."""
-        return self.deltas(self.views(ones), epsilon)
 
     def worst(self, ones: Sequence[int], epsilon: float) -> int:
         """The data set with the largest δ just below ε, which may be 0 at ε itself."""

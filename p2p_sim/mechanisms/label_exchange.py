@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.calibration import calibrate_flip_prob
+from analysis.privacy.kary import KaryExchange
 from analysis.privacy.label_exchange import LabelExchange
-from analysis.privacy.local import local_bound
 from p2p_sim.config import Config
 from p2p_sim.mechanisms.growing import Growing
 from p2p_sim.mechanisms.interface import LabelRelease, Outcome
@@ -100,15 +100,17 @@ class LabelExchangeMechanism:
         return Outcome(release, traffic, Transcript(Messages.join(log)) if record else None)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's ε at δ for each cluster size: a bracket of the exact value (two classes), ε₀ otherwise.
+        """The learner's ε at δ for each cluster size: a bracket (two classes), a certified upper bound otherwise.
 
         Late replies are dropped whatever the labels, which only lowers the sampling rate: the upper bound at θ holds,
         the lower one does not.
         """
         alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
+        theta = self.sampling_rate
         if classes > 2:
-            return [local_bound(alpha, classes, delta) for _ in sizes]
-        bounds = [LabelExchange(int(n), alpha, self.sampling_rate).epsilon(delta) for n in sizes]
+            bounds = [KaryExchange(int(n), alpha, theta, classes).epsilon(delta) for n in sizes]
+        else:
+            bounds = [LabelExchange(int(n), alpha, theta).epsilon(delta) for n in sizes]
         if not self.may_drop:
             return bounds
         basis = "upper bound, as if no reply were late"

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.stats import binom
 
 
-def delta(n: int, alpha: float, theta: float, epsilon: float) -> float:
+def delta(n: int, alpha: float, theta: float, epsilon: float, rounds: int = 1) -> float:
     """Largest hockey-stick divergence over every number of ones and both directions."""
-    submissions = binom.pmf(np.arange(n + 1), n, theta)
+    submissions = binom.pmf(np.arange(rounds * n + 1), rounds * n, theta)
     worst = 0.0
     laws = [_law(n, alpha, ones) for ones in range(n)]
     totals = np.zeros((n, 2))

@@ -1,0 +1,123 @@
+"""The exchange with K-ary randomised response, for the learner.
+
+A noisy label is uniform over all K classes with probability γ = αK/(K-1) (the blanket) and the true label otherwise.
+Tell the learner which of the others' labels are true ones, and give her all noisy labels of the cluster as a shuffled
+multiset: the exchange is a post-processing of that. What is left are b ~ Bin(n-1, γ) uniform labels and the target's
+noisy one, for every data set. With N_j labels of class j among these b+1, the likelihood of what she sees if the
+target's noisy label is j is K N_j/(b+1) times that of b+1 uniform labels, so the hockey-stick divergence between true
+labels 0 and 1 is
+
+    E [ K/(b+1) · (keep·N_0 - lose·N_1 - rest·(b+1-N_0-N_1)) ]_+,      N uniform multinomial of b+1,
+
+with keep = 1-α-e^ε α/(K-1), lose = e^ε(1-α) - α/(K-1), rest = (e^ε-1)α/(K-1). For K = 2 this is the blanket bound of
+Balle et al. (2019).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betainc
+
+from analysis.privacy.bound import Bracket, PrivacyBound
+from analysis.privacy.kary_exact import exact_delta
+from analysis.privacy.label_exchange import LEARNER_CONDITIONS, check_delta, check_epsilon
+from analysis.privacy.local import local_epsilon
+from analysis.privacy.windows import Floats, bernstein_window, binomial_pmf, rounding
+
+ENUMERATED = 2_000_000
+"""Largest table of (noisy counts × released counts) that is enumerated."""
+_BLOCKS = 48
+
+
+@dataclass(frozen=True)
+class KaryExchange:
+    """Privacy of one user's label among K classes against the learner in one cluster.
+
+    Args:
+        cluster_size: n, at least 2.
+        flip_prob: α in [0, (K-1)/K], the K-1 other classes equally likely.
+        sampling_rate: θ in (0, 1].
+        num_classes: K, at least 2.
+    """
+
+    cluster_size: int
+    flip_prob: float
+    sampling_rate: float
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cluster_size, int) or self.cluster_size < 2:
+            raise ValueError(f"cluster_size = {self.cluster_size}: must be a whole number of at least 2")
+        if not 0.0 < self.sampling_rate <= 1.0:
+            raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
+        local_epsilon(self.flip_prob, self.num_classes)  # checks α and K
+
+    @property
+    def enumerable(self) -> bool:
+        """Whether the exact figure is affordable."""
+        n, k = self.cluster_size, self.num_classes
+        return math.comb(n + k - 1, k - 1) ** 2 * n <= ENUMERATED
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε): exact for small n and K, else 0 and a certified bound that holds for every data set and θ."""
+        check_epsilon(epsilon)
+        if epsilon >= local_epsilon(self.flip_prob, self.num_classes):
+            return Bracket(0.0, 0.0)
+        if self.enumerable:
+            value = exact_delta(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate, epsilon)
+            return Bracket(max(0.0, value * (1.0 - 1e-13) - 1e-15), value * (1.0 + 1e-13) + 1e-15)
+        return Bracket(0.0, self.shuffled_delta(epsilon))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), the smaller of the local ε₀ and what `delta` certifies."""
+        check_delta(delta)
+        local = local_epsilon(self.flip_prob, self.num_classes)
+        low, high = 0.0, min(local, 700.0)
+        if self.delta(high).upper > delta:
+            return PrivacyBound(0.0, local, delta, "learner", "label", "local randomiser alone", LEARNER_CONDITIONS)
+        while high - low > 1e-6 * high:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.delta(middle).upper > delta else (low, middle)
+        basis = "exact, over all data sets" if self.enumerable else "bound for shuffled labels, every data set"
+        lower = low * (1.0 - 1e-6) if self.enumerable and self.delta(low * (1.0 - 1e-6)).lower > delta else 0.0
+        return PrivacyBound(lower, high, delta, "learner", "label", basis, LEARNER_CONDITIONS)
+
+    def shuffled_delta(self, epsilon: float) -> float:
+        """Upper bound on δ(ε) by the blanket; δ given b falls with b, so blocks of b are charged at their first."""
+        k, alpha = self.num_classes, self.flip_prob
+        others, share = self.cluster_size - 1, min(1.0, alpha * k / (k - 1))
+        log_tail = -60.0
+        first, last = bernstein_window(others * share, others * share * (1.0 - share), others, log_tail)
+        mass = binomial_pmf(first, last, others, share)
+        starts = np.arange(0, mass.size, max(1, mass.size // _BLOCKS))
+        held = np.add.reduceat(mass, starts)
+        values = np.array([self._blanket(first + int(start), epsilon, log_tail) for start in starts])
+        slack = 1e-10 + 4.0 * rounding(mass.size)
+        return min(1.0, float(held @ values) * (1.0 + slack) + 2.0 * math.exp(log_tail))
+
+    def _blanket(self, uniform: int, epsilon: float, log_tail: float) -> float:
+        """δ(ε) of the multiset of `uniform` uniform labels and the target's noisy one."""
+        k, alpha, total = self.num_classes, self.flip_prob, uniform + 1
+        growth = math.expm1(epsilon)
+        other = alpha / (k - 1)
+        keep, lose = 1.0 - alpha - other - growth * other, 1.0 - alpha - other + growth * (1.0 - alpha)
+        rest = growth * other
+        # s = N_0 + N_1 ~ Bin(total, 2/K), N_0 given s ~ Bin(s, 1/2), and the excess is (keep + lose)·N_0 - due
+        low, high = bernstein_window(2.0 * total / k, 2.0 * total / k * (1.0 - 2.0 / k), total, log_tail)
+        s = np.arange(low, high + 1, dtype=np.float64)
+        due = lose * s + rest * (total - s)
+        cut = np.floor(due / (keep + lose)) + 1.0
+        gain = (keep + lose) * s / 2.0 * _at_least(cut - 1.0, s - 1.0)
+        loss = due * _at_least(cut, s)
+        excess = np.maximum(gain - loss, 0.0) + 1e-11 * (gain + loss)
+        lost = (keep + lose + rest) * k * 4.0 * math.exp(log_tail)
+        return min(1.0, k / total * float(binomial_pmf(low, high, total, 2.0 / k) @ excess) + lost)
+
+
+def _at_least(x: Floats, coins: Floats) -> Floats:
+    """Pr[Bin(coins, 1/2) >= x], elementwise."""
+    inside = (x > 0) & (x <= coins)
+    safe = np.where(inside, x, 1.0)
+    value = betainc(safe, np.where(inside, coins - safe + 1.0, 1.0), 0.5)
+    return np.asarray(np.where(inside, value, np.where(x <= 0, 1.0, 0.0)))

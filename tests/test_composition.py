@@ -1,0 +1,73 @@
+"""Composition: from dominating pairs, never of memoised rounds, refused below its floor."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from analysis.privacy import LabelExchange
+from analysis.privacy.composition import compose, convex_majorant
+from analysis.privacy.direct import likelihoods
+
+
+def product_delta(exchange: LabelExchange, rounds: int, epsilon: float, per_round: bool = False) -> float:
+    """δ(ε) of independent rounds about the same labels, by enumerating all outcomes (θ = 1)."""
+    n, alpha, worst = exchange.cluster_size, exchange.flip_prob, 0.0
+    for ones in range(n):
+        [(a, b)] = likelihoods([exchange.setting.world(ones)], [n])
+        p, q = ((1 - alpha) * a + alpha * b)[:, 0], (alpha * a + (1 - alpha) * b)[:, 0]
+        for x, y in ((p, q), (q, p)):
+            big_x, big_y = x, y
+            for _ in range(rounds - 1):
+                big_x, big_y = np.outer(big_x, x).ravel(), np.outer(big_y, y).ravel()
+            worst = max(worst, float(np.maximum(big_x - math.exp(epsilon) * big_y, 0).sum()))
+    return worst
+
+
+@pytest.mark.parametrize(("n", "alpha", "rounds"), [(6, 0.2, 2), (10, 0.1, 3), (4, 0.3, 4)])
+def test_composed_bound_lies_above_the_product_and_close(n, alpha, rounds):
+    exchange = LabelExchange(n, alpha, 1.0)
+    for delta in (1e-1, 1e-2, 1e-4):
+        bound = compose([exchange] * rounds, delta)
+        assert product_delta(exchange, rounds, bound.epsilon_upper) <= delta
+        assert bound.epsilon_upper <= 1e-9 or product_delta(exchange, rounds, 0.8 * bound.epsilon_upper) > delta
+
+
+def test_memoised_rounds_are_not_composed_rounds():
+    """n = 20, α = .1, θ = 1, two rounds, ε = 1.2: composing gives .0247, the truth is .0365."""
+    truth = LabelExchange(20, 0.1, 1.0, rounds=2).delta(1.2)
+    assert truth.lower == pytest.approx(0.0365, abs=5e-5)
+    assert product_delta(LabelExchange(20, 0.1, 1.0), 2, 1.2) == pytest.approx(0.0247, abs=5e-5)
+
+
+def test_different_exchanges_compose_in_any_order():
+    one, two = LabelExchange(30, 0.1, 0.5), LabelExchange(60, 0.2, 1.0)
+    both, swapped = compose([one, two], 1e-4), compose([two, one], 1e-4)
+    assert both.epsilon_upper == pytest.approx(swapped.epsilon_upper, rel=1e-9)
+    singles = [compose([e], 1e-4).epsilon_upper for e in (one, two)]
+    assert max(singles) < both.epsilon_upper < sum(compose([e], 5e-5).epsilon_upper for e in (one, two))
+    assert singles[0] == pytest.approx(one.epsilon(1e-4).epsilon_upper, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "delta", "message"),
+    [([], 1e-5, "at least one"), ([LabelExchange(9, 0.1, 1.0)], 1e-15, "at least 1e-14"),
+     ([LabelExchange(9, 0.0, 1.0)], 1e-5, "flip_prob = 0")],
+)  # fmt: skip
+def test_what_cannot_be_composed_is_refused(exchanges, delta, message):
+    with pytest.raises(ValueError, match=message):
+        compose(exchanges, delta)
+
+
+def test_majorant_is_convex_and_above():
+    rng = np.random.default_rng(0)
+    x = np.exp(np.linspace(0, 2, 30))
+    y = np.maximum(1 - 0.4 * x, 0) + 1e-3 * rng.random(30)
+    out = convex_majorant(x, y)
+    assert np.all(out >= y)
+    slopes = np.diff(out) / np.diff(x)
+    assert np.all(np.diff(slopes) >= -1e-12)
+    assert np.all(slopes <= 0)
+    assert any(np.diff(np.diff(y) / np.diff(x)) < 0)  # what went in was not convex
+    assert list(itertools.islice(out, 1))

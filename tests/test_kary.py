@@ -1,0 +1,81 @@
+"""K classes: exact in tiny clusters, certified beyond."""
+
+import itertools
+import math
+
+import pytest
+
+from analysis.privacy import LabelExchange, local_epsilon
+from analysis.privacy.kary import KaryExchange
+from analysis.privacy.kary_exact import exact_delta
+
+
+def enumerated(n: int, k: int, alpha: float, theta: float, epsilon: float) -> float:
+    """Every flip, choice and subsample."""
+    keeps = [(s, math.prod(theta if x else 1 - theta for x in s)) for s in itertools.product((0, 1), repeat=n)]
+    given = {}
+    for noisy in itertools.product(range(k), repeat=n):
+        views: dict[tuple[int, ...], float] = {}
+        for peers in itertools.product(range(n), repeat=n):
+            for keep, probability in keeps:
+                view = tuple(noisy[p] if s else k for p, s in zip(peers, keep, strict=True))
+                views[view] = views.get(view, 0.0) + probability / n**n
+        given[noisy] = views
+    worst = 0.0
+    for labels in itertools.product(range(k), repeat=n):
+        for other in range(k):
+            if other == labels[0]:
+                continue
+            gap: dict[tuple[int, ...], float] = {}
+            for sign, vector in ((1.0, labels), (-math.exp(epsilon), (other, *labels[1:]))):
+                for noisy, views in given.items():
+                    flips = [1 - alpha if a == b else alpha / (k - 1) for a, b in zip(vector, noisy, strict=True)]
+                    weight = sign * math.prod(flips)
+                    for view, probability in views.items():
+                        gap[view] = gap.get(view, 0.0) + weight * probability
+            worst = max(worst, sum(max(value, 0.0) for value in gap.values()))
+    return worst
+
+
+@pytest.mark.parametrize(("n", "k"), [(2, 3), (3, 3), (2, 4)])
+def test_exact_value_equals_enumeration(n, k):
+    for epsilon in (0.0, 0.5, 1.4):
+        truth = enumerated(n, k, 0.3, 0.6, epsilon)
+        bracket = KaryExchange(n, 0.3, 0.6, k).delta(epsilon)
+        assert bracket.lower - 1e-14 <= truth <= bracket.upper + 1e-14
+        assert bracket.upper == pytest.approx(truth, abs=1e-12)
+
+
+@pytest.mark.parametrize(("n", "theta"), [(5, 0.5), (12, 1.0)])
+def test_two_classes_agree_with_the_binary_accountant(n, theta):
+    for epsilon in (0.0, 0.4, 1.0):
+        assert exact_delta(n, 2, 0.1, theta, epsilon) == pytest.approx(
+            LabelExchange(n, 0.1, theta).delta(epsilon).upper, rel=1e-9
+        )
+
+
+@pytest.mark.parametrize(("n", "k", "alpha"), [(6, 3, 0.2), (6, 3, 0.5), (5, 4, 0.3), (9, 2, 0.1)])
+def test_certified_bound_lies_above_the_exact_value_at_every_rate(n, k, alpha):
+    for epsilon in (0.1, 0.5, 1.2):
+        for theta in (0.3, 1.0):
+            exchange = KaryExchange(n, alpha, theta, k)
+            assert exchange.shuffled_delta(epsilon) >= exact_delta(n, k, alpha, theta, epsilon)
+
+
+def test_certified_bound_is_not_vacuous():
+    """Control: with 10 classes and 1,000 users it is far below the local bound, and falls with n."""
+    small, large = (KaryExchange(n, 0.5, 1.0, 10).epsilon(1e-6).epsilon_upper for n in (1000, 10_000))
+    local = local_epsilon(0.5, 10)
+    assert large < 0.6 * small < 0.6 * local
+
+
+def test_many_labels_and_odd_parameters():
+    assert KaryExchange(30, 0.0, 1.0, 5).epsilon(1e-6).epsilon_upper == math.inf
+    assert KaryExchange(30, 0.8, 1.0, 5).epsilon(1e-6).epsilon_upper == 0.0
+    for arguments, key in (
+        ((1, 0.1, 1.0, 3), "cluster_size"),
+        ((9, 0.9, 1.0, 3), "flip_prob"),
+        ((9, 0.1, 0, 3), "sampling"),
+    ):
+        with pytest.raises(ValueError, match=key):
+            KaryExchange(*arguments)
