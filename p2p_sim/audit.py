@@ -125,7 +125,8 @@ def count(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int,
             seen = outcome.transcript.view("coalition", members.tolist())
             cells = coalition_cells(seen, views, population)
         else:
-            cells = learner_cells(outcome.release, size, clusters)
+            assert isinstance(views, LearnerViews)
+            cells = learner_cells(outcome.release, views, clusters)
         counts += np.bincount(cells, minlength=counts.size)
     return counts
 
@@ -139,18 +140,18 @@ def cluster_labels(attack: Plan, label: int) -> NDArray[np.uint8]:
     return labels
 
 
-def learner_cells(release: LabelRelease, size: int, clusters: int, trials: int | None = None) -> Counts:
+def learner_cells(release: LabelRelease, views: LearnerViews, clusters: int) -> Counts:
     """The cell of `LearnerViews` that each cluster's submissions make: (clusters,).
 
     Args:
-        release: all submissions; a user may have submitted several times.
-        size: n; clusters: how many there are.
-        trials: T, the most submissions that a cluster can make; None: n.
+        release: all submissions; in several rounds a user may have submitted several times.
+        views: what the learner may see of a cluster.
+        clusters: how many there are.
     """
-    cluster = release.user // size
+    cluster = release.user // views.cluster_size
     kept = np.bincount(cluster, minlength=clusters)
     ones = np.bincount(cluster, weights=release.payload, minlength=clusters).astype(np.int64)
-    return kept * ((trials or size) + 1) + ones
+    return kept * (views.trials + 1) + ones
 
 
 def coalition_cells(seen: Messages, views: CoalitionViews, population: Population) -> Counts:
