@@ -28,6 +28,7 @@ from p2p_sim.scenario import Scenario
 from p2p_sim.streams import BLOCK, Streams
 
 LARGEST_CLUSTER = 30
+LARGEST_EPSILON = 700.0
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 SHARDS = 4
 """Shards run at a time, which bounds the memory."""
@@ -83,8 +84,9 @@ def audit(
     network, delta = scenario.network, scenario.privacy.delta
     mechanism = scenario.mechanism.build(np.array([size], dtype=np.int64), 2, delta, "events")
     alpha, theta = mechanism.randomizer.flip_prob, mechanism.sampling_rate
-    if epsilon is not None and not 0.0 <= epsilon < local_epsilon(alpha):
-        raise InputError(f"--epsilon {epsilon:g}: must be at least 0 and below ε₀ = {local_epsilon(alpha):.4g}")
+    largest = min(local_epsilon(alpha), LARGEST_EPSILON)
+    if epsilon is not None and not 0.0 <= epsilon < largest:
+        raise InputError(f"--epsilon {epsilon:g}: must be at least 0 and below {largest:.4g}")
     views: Views = LearnerViews(LabelExchange(size, alpha, theta))
     if colluders:
         views = CoalitionViews(size, alpha, theta, colluders)

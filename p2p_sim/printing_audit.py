@@ -50,7 +50,7 @@ def print_audit_json(audit: Audit) -> None:
 
 def print_audit(audit: Audit) -> None:
     """A table: attack, exact value and the paper's bound side by side."""
-    r, paper = audit.result, "not applicable" if audit.lemma9 is None else f"{audit.lemma9:.4g}"
+    r, paper = audit.result, _paper(audit)
     who = r.observer if not audit.members else f"{r.observer} of {audit.members} with the learner"
     table = Table(title=f"{audit.scenario}: audit, {who}", title_justify="left", show_header=False)
     for text, value in (
@@ -74,6 +74,14 @@ def print_audit(audit: Audit) -> None:
     Console(soft_wrap=True).print(table)
     if r.passed:
         print("passed: the attack stays within the exact bound")
+
+
+def _paper(audit: Audit) -> str:
+    """The paper's bound, and whether the exact value refutes it."""
+    if audit.lemma9 is None:
+        return "not applicable"
+    refuted = audit.lemma9 < max(audit.result.epsilon_exact.lower, audit.result.epsilon_lower_confidence)
+    return f"{audit.lemma9:.4g}" + ("  (refuted: below what is possible)" if refuted else "")
 
 
 def failure(audit: Audit) -> str:

@@ -4,16 +4,20 @@ Every test fails a sound mechanism with probability at most 1e-9 (each of the δ
 compares are Clopper-Pearson bounds at that error. What each detects is stated with it; seeds are fixed.
 """
 
+import json
 import math
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from analysis.privacy import LabelExchange, lemma9_epsilon
 from analysis.privacy.audit import AuditResult, Plan, plan
 from analysis.privacy.views import CoalitionViews, LearnerViews
 from p2p_sim.audit import audit, count
+from p2p_sim.cli import main
 from p2p_sim.config import InputError
 from p2p_sim.mechanisms import label_exchange
 from p2p_sim.mechanisms.interface import LabelRelease, Outcome
@@ -78,6 +82,35 @@ def test_the_honest_exchange_passes_against_a_coalition(members):
     assert done.result.passed
     assert done.result.delta_lower_confidence > 0.6 * done.result.delta_exact.lower
     assert done.result.epsilon_lower_confidence > 0.8 * done.result.epsilon_exact.lower
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_coalition_views_follow_their_law(label):
+    """A G-test at 1e-9 over the cells with at least 20 expected hits, the rest pooled; it sees 0.002 nats.
+
+    The control holds the counts against the law of the other world.
+    """
+    attack = plan(CoalitionViews(6, 0.2, 0.6, 2), 1e-3, 60_000)
+    counts = count(attack, exchange(0.2, 0.6), NETWORK, 5, label)
+
+    def p_value(world: int) -> float:
+        expected = attack.law.probabilities[world] * attack.trials
+        many = expected >= 20
+        seen = np.append(counts[many], counts[~many].sum())
+        awaited = np.append(expected[many], expected[~many].sum())
+        hit = seen > 0
+        return float(chi2.sf(2.0 * np.sum(seen[hit] * np.log(seen[hit] / awaited[hit])), seen.size - 1))
+
+    assert p_value(label) > 1e-9 > p_value(1 - label)
+
+
+@pytest.mark.parametrize(("alpha", "theta"), [(0.0, 0.5), (0.5, 1.0), (0.1, 1e-9)])
+@pytest.mark.parametrize("observer", ["learner", "coalition"])
+def test_extreme_parameters_pass(alpha, theta, observer):
+    """No flips at all (ε infinite), nothing but noise (ε = 0), hardly a submission."""
+    result = audit(scenario(alpha, theta), observer, trials=2_000, cluster_size=4).result
+    assert result.passed
+    assert math.isinf(result.epsilon_exact.upper) == (alpha == 0.0)
 
 
 def test_late_replies_only_lower_the_sampling_rate():
@@ -230,3 +263,55 @@ def test_composition_of_memoised_rounds_is_refuted():
 def test_mistakes_are_named(arguments, message):
     with pytest.raises(InputError, match=message):
         audit(scenario(0.1, 0.5), **arguments)
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Runs `p2p-sim audit` on a file: returns (exit status, standard output, standard error)."""
+    text = 'name = "small"\n[mechanism]\nflip_prob = 0.1\nsampling_rate = 0.8\n[privacy]\ndelta = 1e-3\n'
+    (tmp_path / "small.toml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["p2p-sim", "audit", "small.toml", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        shown = capsys.readouterr()
+        return int(ended.value.code or 0), shown.out, shown.err
+
+    return run
+
+
+@pytest.mark.parametrize("observer", ["learner", "coalition"])
+def test_the_command_prints_a_table_or_one_json_object(call, observer):
+    arguments = ("--observer", observer, "--cluster-size", "8", "--trials", "20000")
+    status, out, err = call(*arguments, "--json")
+    record = json.loads(out)
+    assert (status, err, len(out.splitlines())) == (0, "", 1)
+    assert {"epsilon_lower", "epsilon_upper", "delta", "observer", "basis", "passed"} <= set(record)
+    assert record["delta_lower_confidence"] <= record["delta_upper"] < record["delta_detectable"]
+    assert record["passed"]
+    status, out, err = call(*arguments)
+    assert (status, err) == (0, "")
+    assert "passed" in out
+    assert f"{record['delta_lower_confidence']:.4g}" in out
+
+
+def test_the_command_fails_a_leak_in_one_line(call, monkeypatch):
+    monkeypatch.setattr(label_exchange, "RandomizedResponse", lambda alpha, k: Truthful(alpha, k, size=8))
+    status, out, err = call("--cluster-size", "8", "--json")
+    assert (status, json.loads(out)["passed"], len(err.splitlines())) == (1, False, 1)
+    assert "p2p-sim: audit failed: the learner's attack proves δ >=" in err
+
+
+def test_a_large_cluster_is_refused_in_one_line(call):
+    status, out, err = call()
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert "give --cluster-size 2..30" in err
+
+
+def test_the_flip_probability_is_calibrated_for_the_audited_size(call):
+    status, out, _ = call("--cluster-size", "10", "--json", "--set", "mechanism={target_epsilon=0.9}")
+    record = json.loads(out)
+    assert status == 0
+    assert 0.85 < record["epsilon_upper"] <= 0.9
