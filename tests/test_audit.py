@@ -4,10 +4,7 @@ Every test fails a sound mechanism with probability at most 1e-9 (each of the δ
 compares are Clopper-Pearson bounds at that error. What each detects is stated with it; seeds are fixed.
 """
 
-import json
 import math
-import sys
-from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -17,27 +14,19 @@ from analysis.privacy import LabelExchange, lemma9_epsilon
 from analysis.privacy.audit import AuditResult, Plan, plan
 from analysis.privacy.views import CoalitionViews, LearnerViews
 from p2p_sim.audit import audit, count
-from p2p_sim.cli import main
 from p2p_sim.config import InputError
 from p2p_sim.mechanisms import label_exchange
-from p2p_sim.mechanisms.interface import LabelRelease, Outcome
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.latency import Exponential
-from p2p_sim.protocol.label_exchange import ShardExchange
 from p2p_sim.scenario import Scenario
-from p2p_sim.streams import Streams
+from tests.planted import FreshNoise, OwnLabel, Rounds, Truthful, exchange
 
 NETWORK = NetworkConfig(start_window_s=1.0)
 
 
 def attacked(attack: Plan, mechanism, network: NetworkConfig = NETWORK, seed: int = 3) -> AuditResult:
     return attack.judge(*(count(attack, mechanism, network, seed, label) for label in (0, 1)))
-
-
-def exchange(alpha: float, theta: float, **changes) -> LabelExchangeMechanism:
-    return LabelExchangeMechanism(RandomizedResponse(alpha), theta, **changes)
 
 
 def scenario(alpha: float, theta: float, delta: float = 1e-3, **network) -> Scenario:
@@ -114,24 +103,12 @@ def test_extreme_parameters_pass(alpha, theta, observer):
 
 
 def test_late_replies_only_lower_the_sampling_rate():
-    """Detects lateness that depends on labels or favours a peer; a third of the replies are late."""
+    """Detects lateness that depends on labels or favours a peer; about half of the replies are late."""
     done = audit(scenario(0.1, 1.0, request_timeout_s=0.1), trials=60_000, cluster_size=8)
     assert done.result.passed
     assert done.result.delta_lower_confidence > 0.1
     assert done.result.delta_exact.lower == 0.0
     assert "late" in done.result.basis
-
-
-@dataclass(frozen=True)
-class Truthful(RandomizedResponse):
-    """Planted: the first user of each cluster of `size` answers with her true label."""
-
-    size: int = 1
-
-    def randomize(self, labels, rng):
-        noisy = super().randomize(labels, rng)
-        noisy[:: self.size] = labels[:: self.size]
-        return noisy
 
 
 @pytest.mark.parametrize("members", [0, 1, 2])
@@ -156,44 +133,12 @@ def test_an_ignored_sampling_rate_is_caught():
     assert leak.delta_lower_confidence > leak.delta_exact.upper
 
 
-@dataclass(frozen=True)
-class Rounds:
-    """R exchanges in the same clusters, with noisy labels drawn once (memoised), or planted: afresh for each round."""
-
-    alpha: float
-    theta: float
-    rounds: int
-    fresh: bool = False
-
-    def release(self, population, network, streams: Streams, record: bool = False) -> Outcome:
-        alpha, held = self.alpha, population
-        if not self.fresh:
-            noisy = RandomizedResponse(alpha).randomize(population.labels, streams.generator("memoised"))
-            alpha, held = 0.0, replace(population, labels=noisy)
-        releases = [
-            exchange(alpha, self.theta)
-            .release(held, network, Streams(streams.seed + 1, streams.replicate * self.rounds + i))
-            .release
-            for i in range(self.rounds)
-        ]
-        payload = np.concatenate([r.payload for r in releases])
-        return Outcome(LabelRelease(np.concatenate([r.user for r in releases]), payload))
-
-
 def test_fresh_noise_in_every_round_is_caught():
     """Detects fresh noise sold as memoised: four rounds, n = 6, α = 0.2, θ = 1."""
     attack = plan(LearnerViews(LabelExchange(6, 0.2, 1.0, rounds=4)), 1e-3, 40_000)
     assert attacked(attack, Rounds(0.2, 1.0, 4)).passed
     leak = attacked(attack, Rounds(0.2, 1.0, 4, fresh=True))
     assert leak.delta_lower_confidence > leak.delta_exact.upper
-
-
-class FreshNoise(ShardExchange):
-    """Planted: the payload is the true label, and every answer flips it afresh (α = 0.2)."""
-
-    def submissions(self):
-        users, fetched = super().submissions()
-        return users, fetched ^ (np.random.default_rng(int(fetched.sum())).random(fetched.size) < 0.2)
 
 
 def test_fresh_noise_per_request_is_caught(monkeypatch):
@@ -203,17 +148,6 @@ def test_fresh_noise_per_request_is_caught(monkeypatch):
     monkeypatch.setattr(label_exchange, "ShardExchange", FreshNoise)
     leak = attacked(attack, exchange(0.0, 1.0))
     assert leak.delta_lower_confidence > leak.delta_exact.upper
-
-
-class OwnLabel(ShardExchange):
-    """Planted: who gets no reply in time submits her own noisy label."""
-
-    def _on_reply(self, users, times):
-        timing, late = self._timing, times > self._timing.start[users] + self._timing.timeout
-        self._choices.peer[users[late]] = users[late]
-        self._timing = replace(timing, timeout=np.inf)
-        super()._on_reply(users, times)
-        self._timing = timing
 
 
 def test_own_label_after_a_failed_fetch_is_caught(monkeypatch):
@@ -263,55 +197,3 @@ def test_composition_of_memoised_rounds_is_refuted():
 def test_mistakes_are_named(arguments, message):
     with pytest.raises(InputError, match=message):
         audit(scenario(0.1, 0.5), **arguments)
-
-
-@pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
-    """Runs `p2p-sim audit` on a file: returns (exit status, standard output, standard error)."""
-    text = 'name = "small"\n[mechanism]\nflip_prob = 0.1\nsampling_rate = 0.8\n[privacy]\ndelta = 1e-3\n'
-    (tmp_path / "small.toml").write_text(text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["p2p-sim", "audit", "small.toml", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        shown = capsys.readouterr()
-        return int(ended.value.code or 0), shown.out, shown.err
-
-    return run
-
-
-@pytest.mark.parametrize("observer", ["learner", "coalition"])
-def test_the_command_prints_a_table_or_one_json_object(call, observer):
-    arguments = ("--observer", observer, "--cluster-size", "8", "--trials", "20000")
-    status, out, err = call(*arguments, "--json")
-    record = json.loads(out)
-    assert (status, err, len(out.splitlines())) == (0, "", 1)
-    assert {"epsilon_lower", "epsilon_upper", "delta", "observer", "basis", "passed"} <= set(record)
-    assert record["delta_lower_confidence"] <= record["delta_upper"] < record["delta_detectable"]
-    assert record["passed"]
-    status, out, err = call(*arguments)
-    assert (status, err) == (0, "")
-    assert "passed" in out
-    assert f"{record['delta_lower_confidence']:.4g}" in out
-
-
-def test_the_command_fails_a_leak_in_one_line(call, monkeypatch):
-    monkeypatch.setattr(label_exchange, "RandomizedResponse", lambda alpha, k: Truthful(alpha, k, size=8))
-    status, out, err = call("--cluster-size", "8", "--json")
-    assert (status, json.loads(out)["passed"], len(err.splitlines())) == (1, False, 1)
-    assert "p2p-sim: audit failed: the learner's attack proves δ >=" in err
-
-
-def test_a_large_cluster_is_refused_in_one_line(call):
-    status, out, err = call()
-    assert (status, out, len(err.splitlines())) == (2, "", 1)
-    assert "give --cluster-size 2..30" in err
-
-
-def test_the_flip_probability_is_calibrated_for_the_audited_size(call):
-    status, out, _ = call("--cluster-size", "10", "--json", "--set", "mechanism={target_epsilon=0.9}")
-    record = json.loads(out)
-    assert status == 0
-    assert 0.85 < record["epsilon_upper"] <= 0.9
