@@ -174,6 +174,42 @@ def calibrate(
     print_calibration(calibrated(cluster_size, num_classes, sampling_rate, epsilon, delta), json_)
 
 
+@app.command()
+def audit(
+    scenario: ScenarioFile,
+    overrides: Overrides = None,
+    observer: Annotated[str, typer.Option(metavar="NAME", help="learner or coalition.")] = "learner",
+    members: Annotated[
+        int | None, typer.Option(metavar="C", help="Passive users in the coalition, 1 to 5 [default: 1].")
+    ] = None,
+    trials: Annotated[int, typer.Option(metavar="N", help="Clusters simulated in each of the two worlds.")] = 100_000,
+    cluster_size: Annotated[
+        int | None, typer.Option(metavar="N", help="Users a cluster, 2 to 30 [default: the scenario's smallest].")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(metavar="E", help="ε at which δ is tested [default: the one with most power].")
+    ] = None,
+    data_dir: DataDir = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Attack the simulated exchange; exit status 1 if the attack proves more than the exact bound allows.
+
+    Example: p2p-sim audit scenarios/quickstart.toml --cluster-size 12
+    """
+    from p2p_sim.audit import audit as attack
+    from p2p_sim.printing_audit import failure, print_audit, print_audit_json
+
+    _check_data_dir(data_dir)
+    done = attack(_load(scenario, overrides, None), observer, members, trials, cluster_size, epsilon, data_dir)
+    if json_:
+        print_audit_json(done)
+    else:
+        print_audit(done)
+    if not done.result.passed:
+        print(f"p2p-sim: {failure(done)}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
 def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":
     from p2p_sim.scenario import load_scenario
 

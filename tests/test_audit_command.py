@@ -1,0 +1,62 @@
+"""`p2p-sim audit` as a user types it. Sound exchanges fail with probability at most 1e-9 a test; seeds are fixed."""
+
+import json
+import sys
+
+import pytest
+
+from p2p_sim.cli import main
+from p2p_sim.mechanisms import label_exchange
+from tests.planted import Truthful
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Runs `p2p-sim audit` on a file: returns (exit status, standard output, standard error)."""
+    text = 'name = "small"\n[mechanism]\nflip_prob = 0.1\nsampling_rate = 0.8\n[privacy]\ndelta = 1e-3\n'
+    (tmp_path / "small.toml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["p2p-sim", "audit", "small.toml", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        shown = capsys.readouterr()
+        return int(ended.value.code or 0), shown.out, shown.err
+
+    return run
+
+
+@pytest.mark.parametrize("observer", ["learner", "coalition"])
+def test_the_command_prints_a_table_or_one_json_object(call, observer):
+    arguments = ("--observer", observer, "--cluster-size", "8", "--trials", "20000")
+    status, out, err = call(*arguments, "--json")
+    record = json.loads(out)
+    assert (status, err, len(out.splitlines())) == (0, "", 1)
+    assert {"epsilon_lower", "epsilon_upper", "delta", "observer", "basis", "passed"} <= set(record)
+    assert record["delta_lower_confidence"] <= record["delta_upper"] < record["delta_detectable"]
+    assert record["passed"]
+    status, out, err = call(*arguments)
+    assert (status, err) == (0, "")
+    assert "passed" in out
+    assert f"{record['delta_lower_confidence']:.4g}" in out
+
+
+def test_the_command_fails_a_leak_in_one_line(call, monkeypatch):
+    monkeypatch.setattr(label_exchange, "RandomizedResponse", lambda alpha, k: Truthful(alpha, k, size=8))
+    status, out, err = call("--cluster-size", "8", "--json")
+    assert (status, json.loads(out)["passed"], len(err.splitlines())) == (1, False, 1)
+    assert "p2p-sim: audit failed: the learner's attack proves δ >=" in err
+
+
+def test_a_large_cluster_is_refused_in_one_line(call):
+    status, out, err = call()
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert "give --cluster-size 2..30" in err
+
+
+def test_the_flip_probability_is_calibrated_for_the_audited_size(call):
+    status, out, _ = call("--cluster-size", "10", "--json", "--set", "mechanism={target_epsilon=0.9}")
+    record = json.loads(out)
+    assert status == 0
+    assert 0.85 < record["epsilon_upper"] <= 0.9
