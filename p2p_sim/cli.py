@@ -121,6 +121,43 @@ def schema() -> None:
     print(json.dumps(Scenario.model_json_schema(), indent=2))
 
 
+@app.command("check-bounds")
+def check_bounds(
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw ε against the cluster size (.png, .pdf, .svg).")
+    ] = None,
+) -> None:
+    """Check the papers' numbered claims numerically: which hold, how loosely, and which fail.
+
+    Example: p2p-sim check-bounds --figure bounds.png
+    """
+    from analysis.privacy.claims import all_claims
+    from p2p_sim.printing_claims import print_verdicts, print_verdicts_json
+
+    if figure is not None:
+        _check_figure(figure)
+    verdicts = [claim.check() for claim in all_claims()]
+    if figure is not None:
+        from analysis.figures.bounds import plot_bounds
+        from analysis.privacy.claims.comparison import bounds_table
+
+        plot_bounds(bounds_table(), figure)
+    if json_:
+        print_verdicts_json(verdicts)
+        return
+    print_verdicts(verdicts)
+    if figure is not None:
+        print(figure)
+
+
+def _check_figure(path: Path) -> None:
+    if path.suffix not in (".png", ".pdf", ".svg"):
+        raise InputError(f"--figure {path}: must end in .png, .pdf or .svg")
+    if not path.parent.is_dir():
+        raise InputError(f"--figure {path}: there is no directory {path.parent}")
+
+
 def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":
     from p2p_sim.scenario import load_scenario
 

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ROOMS = (
     ("p2p_sim.cli",),
-    ("p2p_sim.printing",),
+    ("p2p_sim.printing", "p2p_sim.printing_claims"),
     ("p2p_sim.export", "p2p_sim.sweep"),
     ("p2p_sim.store",),
     ("p2p_sim.experiment",),
