@@ -1,11 +1,15 @@
 """Clustering paper, Theorems 1 and 6 and Corollaries 1 and 2: the centralised mechanism's privacy.
 
-Theorem 1 is tested by events whose probabilities have a closed form. Let user 1's label be a in D and b in D'. With
-q̃ released (as the modified loss does for β > 0), the event "q̃ is τ everywhere but at a" is exactly "the noisy share of a
-is at least 1-(K-1)τ, every other is clipped to τ". If the share of a in D is at most 1-(K-1)τ and that of b is at least τ,
-both noises are in their exponential tails and the event is e^(2/σ) times as likely under D: one changed label moves two
-shares. For K >= 3, if the share of a is at most τ (that of b at least τ), so is each event "q̃(b) = τ and τ < q̃(a) <= τ + x", as
-q̃(b) = τ < q̃(a) means that b was clipped to τ and that a's noisy share is above τ. Together with "the noisy label of user 1 is a" its log-ratio tends to 2/σ + ln(1 + (1-λ)/(λτ)).
+Theorem 1 is tested by events whose probabilities have a closed form. Let user 1's label be a in D and b in D', and q̃ be
+released, as the modified loss does for β > 0.
+
+The event "q̃ is τ everywhere but at a" is exactly "the noisy share of a is at least 1-(K-1)τ, every other is clipped to
+τ". If in D the share of a is at most 1-(K-1)τ and that of b at least τ, both noises are in their exponential tails, and
+the event is e^(2/σ) times as likely under D: one changed label moves two shares.
+
+For K >= 3, if the share of a is at most τ and that of b at least τ, the same holds of the event "q̃(b) = τ and
+τ < q̃(a) <= τ + x", since it implies that b was clipped to τ and that a's noisy share is above τ. Together with "the
+noisy label of user 1 is a" its log-ratio tends to 2/σ + ln(1 + (1-λ)/(λτ)) as x goes to 0.
 """
 
 import itertools
@@ -157,8 +161,8 @@ CLAIMS = (
         CLUSTERING,
         "Algorithm 1 is ε-label private with ε = 1/σ + ln(1 + (1-λ)/(λτ))",
         lambda: theorem1_cases(printed_theorem1),
-        "ε = 2/σ + ln(1 + (1-λ)/(λτ)): one changed label moves two shares. Where the distributions are released (β > 0) "
-        "2/σ is attained for every K, and the whole is approached for K >= 3",
+        "ε = 2/σ + ln(1 + (1-λ)/(λτ)): one changed label moves two shares. Where the distributions are released "
+        "(β > 0) 2/σ is attained for every K, and the whole is approached for K >= 3",
     ),
     Claim(
         "Theorem 6",

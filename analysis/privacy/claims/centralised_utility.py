@@ -25,7 +25,7 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
     The bound is for a mean over data sets; here it is held against each of them. The error of the quadrature is taken
     as three times its change from a coarser one.
     """
-    for classes, size, fine, coarse in ((2, 1, 300, 200), (2, 10, 300, 200), (3, 1, 40, 28), (3, 6, 40, 28)):
+    for classes, size, fine, coarse in ((2, 1, 200, 140), (2, 10, 200, 140), (3, 1, 30, 21), (3, 6, 30, 21)):
         for fraction, scale in itertools.product((0.0, 0.1, 0.9), (0.01, 0.1, 1.0, 10.0)):
             tau = fraction / classes
             for counts in itertools.combinations_with_replacement(range(classes), size):

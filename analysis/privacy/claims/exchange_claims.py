@@ -23,7 +23,7 @@ CLAIMS = (
         CLUSTERING,
         "the learner's ε is at most θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)), with δ from ξ",
         lambda: lemma9_cases(lemma9_epsilon),
-        "for large n the exact ε is that of μ-GDP with μ = (1-2α) √(θ/((1+θ) n α(1-α))): it has no term that stays at θ",
+        "for large n the exact ε is that of μ-GDP with μ = (1-2α) √(θ/((1+θ) n α(1-α))): no term stays at θ",
     ),
     Claim(
         "Theorem 3",
