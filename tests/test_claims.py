@@ -160,7 +160,7 @@ def test_the_bounds_of_the_figure_are_in_order():
     for row in rows:
         assert row.epsilon_lower <= row.epsilon_upper < row.epsilon_shuffled_lower
         assert row.epsilon_paper is None or row.epsilon_paper > row.epsilon_upper
-    assert rows[1].epsilon_gaussian == pytest.approx(rows[1].epsilon_upper, rel=0.02)
+    assert rows[1].epsilon_gaussian == pytest.approx(rows[1].epsilon_lower, rel=0.02)
 
 
 def test_gaussian_and_shuffled_epsilon():

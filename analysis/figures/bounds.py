@@ -39,7 +39,7 @@ def plot_bounds(table: Sequence[BoundsRow], path: Path) -> None:
         shuffled = {row.cluster_size: row.epsilon_shuffled_lower for row in table}
         axes.plot(
             sorted(shuffled), [shuffled[n] for n in sorted(shuffled)], color=GREY, marker="x", linewidth=0.9,
-            label="a trusted shuffler of the same noisy labels",
+            label="a shuffler of the same noisy labels (attained)",
         )  # fmt: skip
         axes.set_xscale("log")
         axes.set_yscale("log")
