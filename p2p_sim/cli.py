@@ -61,7 +61,7 @@ def run(
     Example: p2p-sim run scenarios/quickstart.toml --set mechanism.flip_prob=0.2
     """
     from p2p_sim.export import check_destination, export_release, export_transcript
-    from p2p_sim.printing import print_json, print_summary, progress
+    from p2p_sim.printing.run import print_json, print_summary, progress
     from p2p_sim.sweep import run_point
 
     _check_data_dir(data_dir)
@@ -146,7 +146,7 @@ def privacy(
 
     Example: p2p-sim privacy --cluster-size 1000 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6
     """
-    from p2p_sim.printing_privacy import print_privacy
+    from p2p_sim.printing.privacy import print_privacy
     from p2p_sim.statements import Question, answer
 
     question = Question(cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes)
@@ -168,7 +168,7 @@ def calibrate(
 
     Example: p2p-sim calibrate --cluster-size 100 --cluster-size 250 --epsilon 0.5 --delta 1e-6 --sampling-rate 0.5
     """
-    from p2p_sim.printing_privacy import print_calibration
+    from p2p_sim.printing.privacy import print_calibration
     from p2p_sim.statements import calibrated
 
     print_calibration(calibrated(cluster_size, num_classes, sampling_rate, epsilon, delta), json_)
@@ -197,7 +197,7 @@ def audit(
     Example: p2p-sim audit scenarios/quickstart.toml --cluster-size 12
     """
     from p2p_sim.audit import audit as attack
-    from p2p_sim.printing_audit import failure, print_audit, print_audit_json
+    from p2p_sim.printing.audit import failure, print_audit, print_audit_json
 
     _check_data_dir(data_dir)
     done = attack(_load(scenario, overrides, None), observer, members, trials, cluster_size, epsilon, data_dir)
@@ -208,6 +208,43 @@ def audit(
     if not done.result.passed:
         print(f"p2p-sim: {failure(done)}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+@app.command("check-bounds")
+def check_bounds(
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw ε against the cluster size (.png, .pdf, .svg).")
+    ] = None,
+) -> None:
+    """Check the papers' numbered claims numerically: which hold, how loosely, and which fail.
+
+    Example: p2p-sim check-bounds --figure bounds.png
+    """
+    from analysis.privacy.claims import all_claims
+    from p2p_sim.printing.claims import print_verdicts, print_verdicts_json
+
+    if figure is not None:
+        _check_figure(figure)
+    verdicts = [claim.check() for claim in all_claims()]
+    if figure is not None:
+        from analysis.figures.bounds import plot_bounds
+        from analysis.privacy.claims.comparison import bounds_table
+
+        plot_bounds(bounds_table(), figure)
+    if json_:
+        print_verdicts_json(verdicts)
+        return
+    print_verdicts(verdicts)
+    if figure is not None:
+        print(figure)
+
+
+def _check_figure(path: Path) -> None:
+    if path.suffix not in (".png", ".pdf", ".svg"):
+        raise InputError(f"--figure {path}: must end in .png, .pdf or .svg")
+    if not path.parent.is_dir():
+        raise InputError(f"--figure {path}: there is no directory {path.parent}")
 
 
 def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":

@@ -9,7 +9,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ROOMS = (
     ("p2p_sim.cli",),
-    ("p2p_sim.printing_privacy", "p2p_sim.printing_audit"),
     ("p2p_sim.printing",),
     ("p2p_sim.audit",),
     ("p2p_sim.export", "p2p_sim.sweep", "p2p_sim.statements"),

@@ -6,7 +6,7 @@ import math
 from rich.console import Console
 from rich.table import Table
 
-from p2p_sim.printing import finite
+from p2p_sim.printing.run import finite
 from p2p_sim.statements import Answer, Calibration, Question, record
 
 

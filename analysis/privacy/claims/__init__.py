@@ -1,0 +1,24 @@
+"""The papers' numbered claims, each evaluated over a grid and judged: it holds, or here is a counter-example."""
+
+from analysis.privacy.claims import (
+    centralised_privacy,
+    centralised_utility,
+    clustering_matrices,
+    exchange_claims,
+    others,
+)
+from analysis.privacy.claims.claim import Case, Claim, Verdict
+
+__all__ = ["Case", "Claim", "Verdict", "all_claims"]
+
+
+def all_claims() -> tuple[Claim, ...]:
+    """Every claim that is checked, paper by paper; `check()` evaluates one."""
+    return (
+        *clustering_matrices.CLAIMS,
+        *centralised_utility.CLAIMS[:2],
+        *exchange_claims.CLAIMS,
+        *centralised_privacy.CLAIMS,
+        *centralised_utility.CLAIMS[2:],
+        *others.CLAIMS,
+    )

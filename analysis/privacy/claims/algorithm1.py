@@ -1,0 +1,88 @@
+"""Algorithm 1 of the clustering paper on tiny clusters: the released distributions, and laws by quadrature."""
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def released_distribution(share: Floats, noise: Floats, threshold: float) -> Floats:
+    """q̃ of lines 5 to 18: noise, clip to [τ, 1], renormalise.
+
+    Δ < 0 implies Σξ > 0 in exact arithmetic; where rounding at τ = 1/K makes it 0/0 as printed, q is kept.
+
+    Args:
+        share: (..., K) empirical label distribution.
+        noise: (..., K) Laplace noise, added to it.
+        threshold: τ in [0, 1/K].
+    """
+    q = np.maximum(threshold, np.minimum(1.0, share + noise))
+    missing = 1.0 - q.sum(axis=-1, keepdims=True)
+    room = np.where(missing < 0.0, q - threshold, 1.0 - q)
+    total = room.sum(axis=-1, keepdims=True)
+    return np.asarray(q + np.where(total > 0.0, room / np.where(total > 0.0, total, 1.0), 0.0) * missing)
+
+
+def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
+    """Equally likely noise vectors, (count^K, K): all combinations of midpoints of a Laplace law's quantiles."""
+    u = (np.arange(count) + 0.5) / count
+    points = scale * np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
+    return np.stack(np.meshgrid(*[points] * classes, indexing="ij"), axis=-1).reshape(-1, classes)
+
+
+def laplace_tail(distance: float, scale: float) -> float:
+    """Pr[z >= distance] for Laplace noise."""
+    tail = 0.5 * math.exp(-abs(distance) / scale)
+    return tail if distance >= 0.0 else 1.0 - tail
+
+
+def shares(labels: tuple[int, ...], classes: int) -> Floats:
+    """Empirical label distribution, (K,)."""
+    return np.bincount(labels, minlength=classes) / len(labels)
+
+
+def noisy_label_law(
+    labels: tuple[int, ...], classes: int, threshold: float, noise: Floats, resampling_prob: float
+) -> Floats:
+    """Probability of each vector of noisy labels of one cluster, (K^n,), averaged over the noise (M, K).
+
+    Args:
+        labels: true labels of the n users.
+        classes: K.
+        threshold: τ.
+        noise: (M, K) equally likely noise vectors.
+        resampling_prob: λ.
+    """
+    q = released_distribution(shares(labels, classes), noise, threshold)
+    law = np.ones((len(q), 1))
+    for label in labels:
+        each = resampling_prob * q
+        each[:, label] += 1.0 - resampling_prob
+        law = (law[:, :, None] * each[:, None, :]).reshape(len(q), -1)
+    return np.asarray(law.mean(axis=0))
+
+
+def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampling_prob: float) -> float:
+    """ε of the noisy labels alone (β = 0): the largest log-ratio over neighbours and outputs, by enumeration."""
+    laws: dict[tuple[int, ...], Floats] = {}
+
+    def law(labels: tuple[int, ...]) -> Floats:
+        if labels not in laws:
+            laws[labels] = noisy_label_law(labels, classes, threshold, noise, resampling_prob)
+        return laws[labels]
+
+    worst = 0.0
+    for first, other, rest in _neighbours(n, classes):
+        worst = max(worst, float(np.log(law((first, *rest)) / law((other, *rest))).max()))
+    return worst
+
+
+def _neighbours(n: int, classes: int) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """Labels of the target in two neighbouring data sets, and everyone else's up to their order."""
+    for rest in itertools.combinations_with_replacement(range(classes), n - 1):
+        for first, other in itertools.permutations(range(classes), 2):
+            yield first, other, rest

@@ -1,0 +1,126 @@
+"""What a checked claim is: a statement, the cases it was evaluated on, and the verdict they give."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+TOLERANCE = 1e-9
+"""Relative allowance for rounding: a claim that is exact has a ratio of one."""
+
+CLUSTERING = "Label differential privacy via clustering"
+VECTOR = "Vector approximation"
+STACKING = "Privacy-preserving stacking"
+CONSISTENCY = "Private Bayes consistency"
+
+Where = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One evaluation of a claim; ratios above 1 are slack, below 1 a violation.
+
+    claimed: the printed figure.
+    ratio_low: slack against an upper bound of the true value (exact, certified, or a quadrature with its error): at
+        least 1 shows that the claim holds here.
+    ratio_high: slack against an attained value: below 1 refutes the claim.
+    where: parameters and values, the true one among them.
+    size: orders counter-examples, the smallest is shown.
+    """
+
+    claimed: float
+    ratio_low: float
+    ratio_high: float
+    where: Where
+    size: float = 0.0
+
+
+def at_most(claimed: float, true: float, upper: float | None = None, size: float = 0.0, **where: float) -> Case:
+    """The claim says that a value is at most `claimed`.
+
+    Args:
+        claimed: the printed bound.
+        true: attained value, a lower bound of what the claim speaks of.
+        upper: certified upper bound of it; the attained value itself where that is exact.
+        size: orders counter-examples.
+        where: parameters.
+    """
+    above = true if upper is None else upper
+    return Case(
+        claimed, _ratio(claimed, above), _ratio(claimed, true), {**where, "claimed": claimed, "true": true}, size
+    )
+
+
+def at_least(claimed: float, true: float, size: float = 0.0, **where: float) -> Case:
+    """The claim says that a value, known exactly, is at least `claimed`."""
+    ratio = _ratio(true, claimed)
+    return Case(claimed, ratio, ratio, {**where, "claimed": claimed, "true": true}, size)
+
+
+def _ratio(larger: float, smaller: float) -> float:
+    if smaller <= 0.0:
+        return math.inf
+    return larger / smaller
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the cases say.
+
+    tightest, loosest: smallest and largest finite slack (claimed over true for an upper bound, the inverse for a lower
+        one); below 1 where the claim fails.
+    where: parameters of the tightest and of the loosest case.
+    counterexample: parameters and values of the smallest case that refutes the claim; None if it holds.
+    corrected: the statement that holds instead, or a sharper one.
+    cases: number of cases evaluated.
+    """
+
+    name: str
+    paper: str
+    statement: str
+    holds: bool
+    tightest: float
+    loosest: float
+    where: Mapping[str, Where]
+    counterexample: Where | None
+    corrected: str
+    cases: int
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A printed statement and the cases on which it is evaluated."""
+
+    name: str
+    paper: str
+    statement: str
+    cases: Callable[[], Iterable[Case]] = field(repr=False)
+    corrected: str = ""
+
+    def check(self) -> Verdict:
+        """Evaluate every case.
+
+        Raises:
+            ArithmeticError: no case could be evaluated, or none refutes the claim but one could not be shown to hold.
+        """
+        cases = list(self.cases())
+        if not cases:
+            raise ArithmeticError(f"{self.name}: no case meets its conditions")
+        refuting = [case for case in cases if not case.ratio_high >= 1.0 - TOLERANCE]
+        open_cases = [case for case in cases if not case.ratio_low >= 1.0 - TOLERANCE]
+        if open_cases and not refuting:
+            raise ArithmeticError(f"{self.name}: undecided at {dict(open_cases[0].where)}")
+        finite = [case for case in cases if math.isfinite(case.ratio_low)] or cases
+        tight, loose = min(finite, key=lambda c: c.ratio_low), max(finite, key=lambda c: c.ratio_low)
+        smallest = min(refuting, key=lambda c: (c.size, c.ratio_high)) if refuting else None
+        return Verdict(
+            self.name,
+            self.paper,
+            self.statement,
+            not refuting,
+            tight.ratio_low,
+            loose.ratio_low,
+            {"tightest": tight.where, "loosest": loose.where},
+            smallest.where if smallest else None,
+            self.corrected,
+            len(cases),
+        )

@@ -1,0 +1,49 @@
+"""What `check-bounds` shows: a table of verdicts, or JSON."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from analysis.privacy.claims import Verdict
+
+
+def print_verdicts(verdicts: Sequence[Verdict]) -> None:
+    """One line a claim, the corrections of those that fail, and totals."""
+    table = Table(title="The papers' claims, checked numerically", title_justify="left")
+    table.add_column("claim")
+    table.add_column("verdict")
+    table.add_column("claimed over true: tightest to loosest; or a counter-example", overflow="fold")
+    for verdict in verdicts:
+        text = f"{verdict.tightest:.4g} to {verdict.loosest:.4g} in {verdict.cases} cases"
+        if verdict.counterexample is not None:
+            text = _parameters(verdict.counterexample)
+        table.add_row(verdict.name, "holds" if verdict.holds else "[bold red]fails[/]", text)
+    Console().print(table)
+    for verdict in verdicts:
+        if not verdict.holds:
+            print(f"{verdict.name}: {verdict.statement}\n  instead: {verdict.corrected}")
+    held = sum(verdict.holds for verdict in verdicts)
+    print(f"{len(verdicts)} claims: {held} hold on every case evaluated, {len(verdicts) - held} fail.")
+
+
+def print_verdicts_json(verdicts: Iterable[Verdict]) -> None:
+    """One JSON object, {"claims": [...]}."""
+    print(json.dumps({"claims": [_finite(asdict(verdict)) for verdict in verdicts]}, allow_nan=False))
+
+
+def _parameters(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+
+
+def _finite(value: Any) -> Any:
+    """The value with plain numbers and infinities spelled out, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else "inf"
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,205 @@
+"""The papers' claims: every verdict as expected, and checkers that refute what is wrong and only that."""
+
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from analysis.privacy import LabelExchange, lemma9_epsilon
+from analysis.privacy.claims import Claim, Verdict, all_claims, exchange, others
+from analysis.privacy.claims import centralised_privacy as privacy
+from analysis.privacy.claims import centralised_utility as utility
+from analysis.privacy.claims import clustering_matrices as matrices
+from analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes, laplace_tail, released_distribution
+from analysis.privacy.claims.claim import at_least, at_most
+from analysis.privacy.claims.comparison import bounds_table, gaussian_epsilon, shuffled_epsilon
+
+FAILING = {"Theorem 1", "Corollary 1 (rate)", "Table 1, last row, by Theorem 3"}
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[str, Verdict]:
+    return {claim.name: claim.check() for claim in all_claims()}
+
+
+def holds(cases) -> bool:
+    return Claim("control", "", "", lambda: cases).check().holds
+
+
+def test_every_verdict(verdicts):
+    assert len(verdicts) == len(all_claims()) == 24
+    assert {name for name, verdict in verdicts.items() if not verdict.holds} == FAILING
+    for verdict in verdicts.values():
+        assert (verdict.counterexample is None) == verdict.holds == (verdict.tightest >= 1.0 - 1e-9)
+        assert verdict.holds or verdict.corrected
+        assert verdict.loosest >= verdict.tightest
+
+
+def test_the_smallest_counter_example_of_theorem_1(verdicts):
+    found = verdicts["Theorem 1"].counterexample
+    assert found["K"] == found["n"] == 2
+    ratio = math.log(found["probability"] / found["neighbour_probability"])
+    assert ratio == pytest.approx(found["true"])
+    assert found["claimed"] < 0.6 * found["true"]
+
+
+def test_theorem_1_fails_for_three_classes_whatever_its_parameters():
+    edges = [case for case in privacy.theorem1_cases(privacy.printed_theorem1) if "edge_width" in case.where]
+    assert len(edges) == 18
+    assert all(case.where["K"] >= 3 and case.ratio_high < 1.0 for case in edges)
+
+
+def test_the_corrected_theorem_1_is_not_refuted_and_is_tight():
+    verdict = Claim("", "", "", lambda: privacy.theorem1_cases(privacy.corrected_theorem1)).check()
+    assert verdict.holds
+    assert verdict.tightest == pytest.approx(1.0, abs=1e-4)
+    assert verdict.where["tightest"]["K"] >= 3
+
+
+@pytest.mark.parametrize("own", [0, 1])
+def test_the_event_against_theorem_1_has_its_closed_form_in_simulation(own):
+    """The exact event through the printed renormalisation; false alarms below 1e-9 (6.2 standard deviations)."""
+    labels, tau, sigma, lam, draws = (own, 1, 2), 1 / 6, 1.0, 0.5, 1_000_000
+    noise = np.random.default_rng(1).laplace(scale=sigma / 3, size=(draws, 3))
+    q = released_distribution(np.bincount(labels, minlength=3) / 3, noise, tau)
+    corner = np.isclose(q[:, 0], 1 - 2 * tau, atol=1e-12) & np.isclose(q[:, 1], tau, atol=1e-12)
+    given = lam * (1 - 2 * tau) + (1 - lam) * (own == 0)
+    expected = privacy.corner_event(labels, 3, sigma, tau, lam, own) / given
+    assert abs(corner.mean() - expected) < 6.2 * math.sqrt(expected / draws)
+
+
+def test_the_edge_event_of_theorem_1_has_the_ratio_of_two_moved_shares():
+    """By quadrature: labels (0, 1, 2, 2) against (1, 1, 2, 2), σ = 1, τ = 1/4, event q̃(1) = τ < q̃(0) <= τ + 0.1."""
+    chance = []
+    for share in ([0.25, 0.25, 0.5], [0.0, 0.5, 0.5]):
+        noise = laplace_nodes(3, 0.25, 160)
+        q = released_distribution(np.array(share), noise, 0.25)
+        chance.append(((q[:, 0] > 0.25 + 1e-12) & (q[:, 0] <= 0.35) & (np.abs(q[:, 1] - 0.25) < 1e-12)).mean())
+    assert math.log(chance[0] / chance[1]) == pytest.approx(2.0, abs=0.1)
+
+
+WRONG = {
+    "Lemma 1 without its √2 and K": lambda: matrices.singular_value_cases(lambda k, beta: 1 - beta),
+    "Lemma 2 below the sharp constant": lambda: matrices.column_sum_cases(lambda k, b: (1 + 0.99 * b) / (1 - b)),
+    "Lemma 4 below the sharp constant": lambda: matrices.modified_loss_cases(lambda k, b: 0.99 / (1 - b)),
+    "Lemma 5 halved": lambda: utility.lemma5_cases(lambda *p: 0.5 * utility.printed_lemma5(*p)),
+    "Lemma 6 with 0.9": lambda: utility.lemma6_cases(0.9),
+    "Lemma 8 with 1 for 3": lambda: exchange.lemma8_cases(1.0),
+    "Theorem 6 with a larger τ": lambda: privacy.theorem6_cases(1e-3),
+    "Corollary 1 at 0.99 ε": lambda: privacy.corollary1_cases(0.99),
+    "Theorem 5 at a tenth": lambda: utility.theorem5_cases(0.1),
+    "a peer at 0.99/s": lambda: exchange.peer_delta_cases(0.99),
+    "a peer at 0.99 ε": lambda: exchange.peer_epsilon_cases(0.99),
+    "δ without amplification": lambda: exchange.subsampling_cases(pure=False),
+    "vector bits at 0.6 ε": lambda: others.vector_cases(0.6),
+    "PLR with a third of the noise": lambda: others.plr_cases(3.0),
+    "a histogram with a lower threshold": lambda: others.stability_cases(-20.0),
+    "a histogram rule with less noise": lambda: others.histogram_rule_cases(0.9),
+}  # fmt: skip
+RIGHT = {
+    "Lemma 1, sharp": lambda: matrices.singular_value_cases(lambda k, beta: (1 - beta) / math.sqrt(k)),
+    "Lemma 2, sharp": lambda: matrices.column_sum_cases(lambda k, b: (1 + b) / (1 - b)),
+    "Lemma 4, sharp": lambda: matrices.modified_loss_cases(lambda k, b: 1 / (1 - b)),
+    "Corollary 1's rate without the leading K": lambda: privacy.corollary1_rate_cases(lambda k: 2.0),
+    "Table 1 with √φ": lambda: exchange.table1_theorem3_cases(0.5),
+    "vector bits at 0.4 ε": lambda: others.vector_cases(0.4),
+}
+
+
+@pytest.mark.parametrize("cases", WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_statement_is_refuted(cases):
+    assert not holds(cases())
+
+
+@pytest.mark.parametrize("cases", RIGHT.values(), ids=RIGHT.keys())
+def test_a_true_statement_is_not_refuted(cases):
+    assert holds(cases())
+
+
+def test_a_tenth_of_lemma_9_is_refuted_by_an_attained_value(monkeypatch):
+    monkeypatch.setattr(exchange, "LARGE", ((12_000, 0.1, 0.1, 1 / 12_000**2),))
+
+    def tenth(*setting: float) -> float | None:
+        claimed = lemma9_epsilon(*setting)
+        return None if claimed is None else 0.1 * claimed
+
+    verdict = Claim("", "", "", lambda: exchange.lemma9_cases(tenth)).check()
+    assert not verdict.holds
+    found = verdict.counterexample
+    exact = LabelExchange(int(found["n"]), found["alpha"], found["theta"]).epsilon(found["delta"])
+    assert found["claimed"] < exact.epsilon_lower == found["true"]
+
+
+def test_what_is_neither_shown_nor_refuted_is_no_verdict():
+    with pytest.raises(ArithmeticError, match="undecided"):
+        holds([at_most(1.0, 0.9, 1.1)])
+    with pytest.raises(ArithmeticError, match="no case"):
+        holds([])
+    assert not holds([at_most(1.0, 0.9, 1.1), at_most(1.0, 1.2)])
+    assert not holds([at_least(1.0, 0.9)])
+
+
+def test_small_laws():
+    assert laplace_tail(0.0, 1.0) == 0.5
+    assert laplace_tail(-1.0, 2.0) == pytest.approx(1 - 0.5 * math.exp(-0.5))
+    uniform = np.array([[-1e300, 1e300]])  # τ = 1/2: K-ary randomised response, whatever the noise
+    assert label_epsilon(2, 2, 0.5, uniform, 0.5) == pytest.approx(math.log(3.0))
+
+
+@pytest.mark.parametrize("q", matrices.distributions(5))
+def test_the_closed_inverse_inverts(q):
+    for beta in (0.0, 0.5, 0.99):
+        product = matrices.randomisation_matrix(q, beta) @ matrices.inverse_matrix(q, beta)
+        assert np.abs(product - np.eye(5)).max() < 1e-12
+
+
+def test_the_bounds_of_the_figure_are_in_order():
+    rows = bounds_table(sizes=(300, 100_000), rates=(1.0,))
+    for row in rows:
+        assert row.epsilon_lower <= row.epsilon_upper < row.epsilon_shuffled_lower
+        assert row.epsilon_paper is None or row.epsilon_paper > row.epsilon_upper
+    assert rows[1].epsilon_gaussian == pytest.approx(rows[1].epsilon_lower, rel=0.02)
+
+
+def test_gaussian_and_shuffled_epsilon():
+    assert gaussian_epsilon(1.0, 0.1269) == pytest.approx(1.0, rel=1e-3)  # Φ(-1/2) - e Φ(-3/2)
+    assert gaussian_epsilon(1.0, 0.5) == 0.0
+    shuffled, many = shuffled_epsilon(50, 0.1, 1e-4), LabelExchange(50, 0.1, 1.0, rounds=400).epsilon(1e-4)
+    assert many.epsilon_upper <= shuffled * 1.001
+    assert shuffled == pytest.approx(many.epsilon_upper, rel=0.02)
+
+
+def test_the_command(monkeypatch, capsys, tmp_path):
+    from analysis.privacy import claims
+    from analysis.privacy.claims import comparison
+    from p2p_sim.cli import main
+
+    def call(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["p2p-sim", "check-bounds", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert not stop.value.code, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    monkeypatch.setattr(claims, "all_claims", lambda: (*matrices.CLAIMS, privacy.CLAIMS[0]))
+    monkeypatch.setattr(comparison, "bounds_table", lambda: bounds_table((100, 1000), (1.0,)))
+    figure = tmp_path / "bounds.png"
+    printed = call("--figure", str(figure))
+    assert "4 claims: 3 hold on every case evaluated, 1 fail." in printed
+    assert figure.stat().st_size > 10_000
+    record = json.loads(call("--json"))
+    assert [claim["holds"] for claim in record["claims"]] == [True, True, True, False]
+    assert record["claims"][3]["counterexample"]["K"] == 2
+
+
+@pytest.mark.parametrize("figure", ["bounds.txt", "no/such/directory/bounds.png"])
+def test_a_figure_that_cannot_be_written_is_refused_at_once(monkeypatch, capsys, figure):
+    from p2p_sim.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["p2p-sim", "check-bounds", "--figure", figure])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert "--figure" in capsys.readouterr().err
