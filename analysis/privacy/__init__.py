@@ -5,6 +5,7 @@ from analysis.privacy.calibration import calibrate_flip_prob
 from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.local import local_epsilon
 from analysis.privacy.paper import lemma9_epsilon, theorem3
+from analysis.privacy.sufficient import sufficient_flip_prob
 
 __all__ = [
     "Bracket",
@@ -13,5 +14,6 @@ __all__ = [
     "calibrate_flip_prob",
     "lemma9_epsilon",
     "local_epsilon",
+    "sufficient_flip_prob",
     "theorem3",
 ]
