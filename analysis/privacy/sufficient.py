@@ -23,13 +23,13 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
         delta: target δ in (0, 1).
 
     >>> round(sufficient_flip_prob(10_000, 0.1, 0.3, 1e-9), 5)
-    0.00472
+    0.00545
     """
     if not (cluster_size >= 1 and 0.0 < sampling_rate <= 1.0 and epsilon > 0.0 and 0.0 < delta < 1.0):
         raise ValueError("need n >= 1, 0 < θ <= 1, ε > 0 and 0 < δ < 1")
     if delta >= sampling_rate:
         return 0.0
-    local = math.exp(-epsilon) / (1.0 + math.exp(-epsilon)) * (1.0 + 1e-15)
+    local = math.exp(-epsilon) / (1.0 + math.exp(-epsilon)) * (1.0 + 1e-14 * (1.0 + epsilon))
     local = min(max(local, 1e-300), 0.5)
     # beyond these, local noise is small anyway or rounding would spoil the differences below
     if cluster_size < 4 or epsilon > 30.0 or epsilon < 1e-4 * sampling_rate:
