@@ -9,6 +9,7 @@ from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.local import local_epsilon
 from analysis.privacy.observers import Coalition, Eavesdropper, Peer, TimedLearner
 from analysis.privacy.paper import lemma9_epsilon, theorem3
+from analysis.privacy.sufficient import sufficient_flip_prob
 
 __all__ = [
     "Bracket",
@@ -26,5 +27,6 @@ __all__ = [
     "compose",
     "lemma9_epsilon",
     "local_epsilon",
+    "sufficient_flip_prob",
     "theorem3",
 ]

@@ -1,0 +1,147 @@
+"""The closed-form flip probability against the accountant, and the steps of its proof one by one."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from analysis.privacy import LabelExchange, local_epsilon, sufficient_flip_prob
+
+SIZES, RATES, EPSILONS = (10, 30, 100, 1_000, 10_000, 100_000), (0.01, 0.1, 1.0), (0.01, 0.1, 0.3, 1.0, 3.0)
+DELTAS = (0.1, 1e-3, 1e-6, 1e-9, 1e-12)
+GRID = [(n, r, e, d) for n in SIZES for r in RATES for e in EPSILONS for d in DELTAS]
+
+
+def local(epsilon: float) -> float:
+    return 1.0 / (1.0 + math.exp(epsilon))
+
+
+def nontrivial(every: int) -> list[tuple[int, float, float, float]]:
+    """Targets at which the theorem says more than randomised response, thinned where the accountant is slow."""
+    cases = [c for c in GRID if 0.0 < sufficient_flip_prob(*c) < 0.999 * local(c[2])]
+    slow = [c for c in cases if c[0] == 1_000 and c[1] < 1.0]
+    return [c for c in cases if c not in slow][::every] + slow[:: 8 * every]
+
+
+def test_the_accountant_agrees_over_a_wide_grid():
+    cases = nontrivial(2)
+    assert len(cases) > 60
+    for n, rate, epsilon, delta in cases:
+        flip_prob = sufficient_flip_prob(n, rate, epsilon, delta)
+        assert LabelExchange(n, flip_prob, rate).satisfies(epsilon, delta), (n, rate, epsilon, delta)
+
+
+def test_elsewhere_it_is_local_or_nothing():
+    for n, rate, epsilon, delta in GRID:
+        flip_prob = sufficient_flip_prob(n, rate, epsilon, delta)
+        if delta >= rate:
+            assert flip_prob == 0.0
+        else:
+            assert 0.0 < flip_prob <= 0.5
+            assert local_epsilon(flip_prob) <= epsilon or flip_prob < 0.999 * local(epsilon)
+    assert LabelExchange(1_000, 0.0, 0.01).satisfies(0.1, 0.01)
+
+
+def test_it_is_within_the_stated_factor():
+    """Control as well: a third of α* is refuted, so the comparison with the accountant can fail."""
+    cases = [c for c in nontrivial(3) if c[3] <= 1e-9 and c[0] >= 100 and not 0.7 <= c[2] / c[1] <= 1.5]
+    assert len(cases) > 15
+    for n, rate, epsilon, delta in cases:
+        flip_prob = sufficient_flip_prob(n, rate, epsilon, delta) / 3.0
+        assert LabelExchange(n, flip_prob, rate).delta(epsilon).lower > delta, (n, rate, epsilon, delta)
+
+
+def test_it_has_the_gaussian_order():
+    n, rate, epsilon, delta = 10**9, 0.5, 1e-3, 1e-30
+    gaussian = 2.0 * math.log(1.0 / delta) * rate / ((1.0 + rate) * n * epsilon**2)
+    assert sufficient_flip_prob(n, rate, epsilon, delta) == pytest.approx(gaussian, rel=0.2)
+
+
+@pytest.mark.parametrize("bad", [(0, 0.5, 1.0, 0.1), (9, 0.0, 1.0, 0.1), (9, 0.5, 0.0, 0.1), (9, 0.5, 1.0, 1.0)])
+def test_nonsense_is_refused(bad):
+    with pytest.raises(ValueError, match="need"):
+        sufficient_flip_prob(*bad)
+
+
+@pytest.mark.parametrize(("n", "known"), [(7, 0), (9, 1), (12, 5), (25, 0), (25, 11)])
+@pytest.mark.parametrize("alpha", [0.02, 0.2])
+def test_likelihood_ratio_posterior_mean_and_events(n, known, alpha):
+    """Steps 2 to 4, for every view of small clusters."""
+    users = n - known
+    x = np.arange(users + 1)
+    prior, others = binom.pmf(x, users, alpha), binom.pmf(x, users - 1, alpha)
+    o, nu = alpha / (1 - alpha), users * alpha
+    for t in range(1, n + 1):
+        for k in range(t + 1):
+            p0 = prior * binom.pmf(k, t, (known + x) / n)
+            if p0.sum() < 1e-200:
+                continue
+            mean = float(p0 @ x / p0.sum())
+            one = float(np.append(0.0, others[:-1]) @ binom.pmf(k, t, (known + x) / n))
+            zero = float(others @ binom.pmf(k, t, (known + x) / n))
+            ratio = (alpha * zero + (1 - alpha) * one) / p0.sum()
+            assert ratio == pytest.approx(1 + (1 - 2 * alpha) * (mean - nu) / ((1 - alpha) * nu), rel=1e-6, abs=1e-9)
+            w, u = mean + known, users - mean
+            if w > 1 and u > 1e-9:
+                psi = mean * (1 - 1 / w) ** k * (1 + 1 / u) ** (t - k)
+                assert psi <= o * u * (1 + 1e-9)
+            if u > 1 and w > 1e-9:
+                assert o * u * (1 - 1 / u) ** (t - k) * (1 + 1 / w) ** k <= mean * (1 + 1e-9)
+            for epsilon in (0.1, 0.5, 1.0, 1.5):
+                high, low = nu * math.exp(epsilon), nu * math.exp(-epsilon)
+                if mean >= high and high + known > 1:
+                    j = high + known - 1
+                    assert k - j / n * t >= j * (1 - j / n) * epsilon - 1e-9
+                if mean <= low and users - low > 1:
+                    j = low + known + 1
+                    assert k - j / n * t <= -j * (1 - j / n) * epsilon + 1e-9
+
+
+def test_the_event_would_see_a_missing_shift():
+    """Control: with J too large the inclusion of step 4 fails (t = k = 1, where the mean is ν e^ε)."""
+    n, alpha = 20, 0.1
+    x = np.arange(n + 1)
+    weights = binom.pmf(x, n, alpha) * x
+    mean = float(weights @ x / weights.sum())
+    epsilon, j = math.log(mean / (n * alpha)), mean + 1
+    assert not 1 - j / n >= j * (1 - j / n) * epsilon
+    assert 1 - (mean - 1) / n >= (mean - 1) * (1 - (mean - 1) / n) * epsilon
+
+
+def test_bennetts_inequality():
+    for p in np.linspace(0.001, 0.999, 101):
+        for s in (0.01, 0.3, 1.0, 3.0, 6.0):
+            bound = 1 + p * (1 - p) * (math.exp(s) - 1 - s)
+            for sign in (s, -s):
+                assert p * math.exp(sign * (1 - p)) + (1 - p) * math.exp(-sign * p) <= bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.4, 1.0])
+def test_bounds_of_step_five_hold_for_every_number_of_known_ones(rate):
+    n, alpha = 60, 0.08
+    t = np.arange(n + 1)[:, None, None]
+    k = np.arange(n + 1)[None, :, None]
+    for known in (0, 1, 7, 29):
+        users = n - known
+        x = np.arange(users + 1)
+        kernel = binom.pmf(t, n, rate) * binom.pmf(k, t, (known + x) / n)
+        zero = kernel @ binom.pmf(x, users - 1, alpha)
+        one = kernel @ np.append(0.0, binom.pmf(x, users - 1, alpha)[:-1])
+        p0, p1 = (1 - alpha) * zero + alpha * one, alpha * zero + (1 - alpha) * one
+        for epsilon in (0.2, 0.5, 1.0, 2.0):
+            up, down = exponents(n, known, alpha, rate, epsilon)
+            assert np.maximum(p1 - math.exp(epsilon) * p0, 0).sum() <= math.exp(-up) + 1e-12
+            assert np.maximum(p0 - math.exp(epsilon) * p1, 0).sum() <= math.exp(-down) + 1e-12
+
+
+def exponents(n: int, known: int, alpha: float, rate: float, epsilon: float) -> tuple[float, float]:
+    s = math.log1p(epsilon / rate)
+    gamma = (rate + epsilon) * s - epsilon
+    nu = (n - known) * alpha
+    j = nu * math.exp(epsilon) + known - 1
+    flips = nu * math.exp(-s * j / n) * (1 - math.exp(epsilon) + epsilon * math.exp(epsilon))
+    up = j * (1 - j / n) * gamma + flips - 2 * epsilon
+    j, b = nu * math.exp(-epsilon) + known + 1, rate * epsilon / (rate + epsilon)
+    down = j * (1 - j / n) * gamma + nu * (1 - math.exp(-b) - b * math.exp(-epsilon)) - epsilon
+    return up, down
