@@ -16,6 +16,7 @@ import numpy as np
 from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.direct import likelihoods
 from analysis.privacy.setting import EXHAUSTIVE, Setting
+from analysis.privacy.tradeoff import tradeoff_curve
 from analysis.privacy.windows import Floats
 
 LEARNER_CONDITIONS = (
@@ -92,26 +93,9 @@ class LabelExchange:
             check_epsilon(epsilon)
         return self.setting.profile(epsilons)
 
-    def tradeoff(self, type_one: Sequence[float], points: int = 40) -> Floats:
-        """Certified lower bound on the type II error of any test of one label against the other (f-DP).
-
-        Each (ε, δ) on a grid of `points` values of ε bounds the curve by max(0, 1-δ-e^ε a, e^-ε(1-δ-a)); more of them
-        make the bound tighter. A perfectly private mechanism has 1 - a.
-
-        Args:
-            type_one: type I errors a in [0, 1].
-        """
-        a = np.asarray(type_one, dtype=np.float64)
-        if np.any((a < 0) | (a > 1) | np.isnan(a)):
-            raise ValueError("type_one: errors must lie in [0, 1]")
-        best = np.zeros_like(a)
-        largest = self.epsilon(1e-6).epsilon_upper
-        largest = min(largest, 30.0) if largest > 0 else 1e-3
-        grid = [float(epsilon) for epsilon in np.linspace(0.0, largest, points)]
-        for epsilon, bracket in zip(grid, self.profile(grid), strict=True):
-            kept = 1.0 - bracket.upper
-            best = np.maximum(best, np.maximum(kept - math.exp(epsilon) * a, math.exp(-epsilon) * (kept - a)))
-        return np.asarray(best)
+    def tradeoff(self, type_one: Sequence[float] | Floats, points: int = 40) -> Floats:
+        """Certified lower bound on the type II error of any test, at type I errors in [0, 1] (see `tradeoff_curve`)."""
+        return tradeoff_curve(self.profile, self.epsilon(1e-6).epsilon_upper, type_one, points)
 
     def privacy_loss_pmfs(self, ones: int) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float]]:
         """The learner's view if the target's label is 0, and if it is 1: {(submissions t, ones k): probability}.
