@@ -3,14 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check bench clean
+.PHONY: run test check bench figures clean
 .DEFAULT_GOAL := run
 
 run: .venv/.run  ## run the quickstart scenario
 	$(BIN)/p2p-sim run scenarios/quickstart.toml
 
 test: .venv/.dev  ## run all tests; set P2P_SIM_DATA to include the data sets
-	$(BIN)/pytest tests --doctest-modules p2p_sim analysis
+	$(BIN)/pytest tests --doctest-modules p2p_sim analysis --doctest-glob='*.md' docs
 
 check: .venv/.dev  ## formatting, lint, types, tests
 	$(BIN)/ruff format --check .
@@ -22,6 +22,10 @@ bench: .venv/.dev  ## benchmarks, each a ratio measured side by side
 	$(BIN)/python -m benchmarks.event_engine
 	$(BIN)/python -m benchmarks.vectorised
 	$(BIN)/python -m benchmarks.accountant
+
+figures: .venv/.dev  ## the figures of the docs
+	$(BIN)/python -m docs.make_figures
+	$(BIN)/p2p-sim check-bounds --figure docs/figures/bounds.png
 
 clean:  ## remove the virtual environment and caches, keep results
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -72,20 +72,15 @@ def observers(n: int, members: int, points: int) -> Panel:
     return Panel("type I error", "type II error, at least", curves, log_x=False, log_y=False)
 
 
-def colluders(sizes: Sequence[int], members: Sequence[int]) -> Panel:
-    """ε against the size of the coalition."""
+def colluders(sizes: Sequence[int], members: Sequence[int], epsilon: float) -> Panel:
+    """δ at a fixed ε against the size of the coalition."""
     curves = []
     for n in sizes:
-        bounds = [
-            LabelExchange(n, 0.1, 0.5).epsilon(DELTA),
-            *(Coalition(LabelExchange(n, 0.1, 0.5), c).epsilon(DELTA) for c in members),
-        ]
-        low, high = [b.epsilon_lower for b in bounds], [b.epsilon_upper for b in bounds]
+        exchange = LabelExchange(n, 0.1, 0.5)
+        brackets = [exchange.delta(epsilon), *(Coalition(exchange, c).delta(epsilon) for c in members)]
+        low, high = [b.lower for b in brackets], [b.upper for b in brackets]
         curves.append(Curve(f"n = {n}", [0, *members], high, low, high))
-    curves.append(
-        Curve("noise alone", [0, *members], [local_epsilon(0.1)] * (len(members) + 1), dashed=True, marked=False)
-    )
-    return Panel("users who collude with the learner, c", f"ε at δ = {DELTA:g}", curves, log_x=False, log_y=False)
+    return Panel("users who collude with the learner, c", f"δ at ε = {epsilon:g}", curves, log_x=False)
 
 
 def demanded(sizes: Sequence[int], epsilon: float) -> Panel:
@@ -123,7 +118,7 @@ def main(out: Path = OUT, small: bool = False) -> list[Path]:
         [observers(20 if small else 100, 2 if small else 10, 4 if small else 30)], paths[1], "α = 0.1, θ = 0.5, n = 100"
     )
     plot_panels(
-        [colluders([20] if small else [50, 200], [1, 3] if small else [1, 2, 5, 10, 15, 20])],
+        [colluders([20] if small else [50, 200], [1, 3] if small else [1, 2, 5, 10, 15, 20], 0.3)],
         paths[2],
         "α = 0.1, θ = 0.5; bands: certified brackets",
     )

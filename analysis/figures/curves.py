@@ -60,7 +60,7 @@ def _draw(axes: Axes, panel: Panel) -> None:
         marker = MARKERS[index % len(MARKERS)] if curve.marked else None
         axes.plot(
             curve.x, curve.y, color=colour, linestyle="--" if curve.dashed else "-", marker=marker, markersize=4.5,
-            linewidth=1.4, label=curve.label,
+            markevery=(index, max(1, len(curve.x) // 12)) if len(curve.x) > 24 else 1, linewidth=1.4, label=curve.label,
         )  # fmt: skip
     if panel.log_x:
         axes.set_xscale("log")

@@ -1,0 +1,27 @@
+"""The figures of the docs can be drawn, and the links of the pages lead somewhere."""
+
+import re
+
+import pytest
+
+from docs import make_figures
+from tests.conftest import ROOT
+
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+
+
+def test_every_figure_of_the_guide_is_drawn(tmp_path):
+    paths = make_figures.main(tmp_path, small=True)
+    drawn = {path.name for path in paths}
+    assert all(path.stat().st_size > 10_000 for path in paths)
+    used = set(
+        re.findall(r"\(figures/([a-z-]+\.png)\)", (ROOT / "docs" / "how-private.md").read_text(encoding="utf-8"))
+    )
+    assert used == drawn | {"bounds.png"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+    missing = [link for link in links if not (page.parent / link).exists()]
+    assert missing == []
