@@ -1,5 +1,6 @@
 """Observers other than the learner, against enumeration of their full views."""
 
+import itertools
 import math
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from analysis.privacy import LabelExchange, local_epsilon
 from analysis.privacy.coalition import known_law
 from analysis.privacy.observers import Coalition, Eavesdropper, Peer, TimedLearner, local_delta
+from analysis.privacy.views import CoalitionViews
 from tests.reference import coalition as reference
 
 
@@ -54,6 +56,41 @@ def test_a_peer_sees_one_label():
     assert peer.delta(3.0).upper == 0.0
     assert peer.epsilon(0.02).epsilon_upper == 0.0
     assert peer.epsilon(1e-3).epsilon_upper == pytest.approx(math.log((0.9 - 0.05) / 0.1), rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_peer_and_eavesdropper_equal_enumeration_of_their_views(n):
+    """The peer: her own noisy label, whom she asked, what she got, who asked her. The wire: every noisy label."""
+    alpha, grow = 0.2, math.exp(0.4)
+
+    def law(labels: tuple[int, ...], wire: bool) -> dict[tuple, float]:
+        found: dict[tuple, float] = {}
+        for noisy in itertools.product((0, 1), repeat=n):
+            weight = math.prod(alpha if a != b else 1 - alpha for a, b in zip(labels, noisy, strict=True))
+            for peers in itertools.product(range(n), repeat=n):
+                asked = tuple(i for i in range(n) if peers[i] == 0)
+                view = (peers, noisy) if wire else (noisy[0], peers[0], noisy[peers[0]], asked)
+                found[view] = found.get(view, 0.0) + weight / n**n
+        return found
+
+    for wire, observer in ((False, Peer(n, alpha)), (True, Eavesdropper(alpha))):
+        worst = 0.0
+        for labels in itertools.product((0, 1), repeat=n):
+            for target in range(1, n):
+                other = tuple(1 - y if i == target else y for i, y in enumerate(labels))
+                p, q = law(labels, wire), law(other, wire)
+                worst = max(worst, sum(max(p[view] - grow * q[view], 0.0) for view in p))
+        assert observer.delta(0.4).lower == pytest.approx(worst, abs=1e-13)
+        assert observer.delta(0.4).upper == pytest.approx(worst, abs=1e-13)
+
+
+def test_the_audit_and_the_accountant_agree_on_coalitions():
+    """Two independent derivations of the coalition's view."""
+    for members in (1, 2, 3):
+        views = CoalitionViews(12, 0.1, 0.5, members)
+        observer = Coalition(LabelExchange(12, 0.1, 0.5), members)
+        for epsilon in (0.1, 0.6, 1.3):
+            assert views.delta(epsilon).upper == pytest.approx(observer.delta(epsilon).upper, rel=1e-9)
 
 
 def test_times_cost_everything_unless_independent():

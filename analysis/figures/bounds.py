@@ -33,6 +33,10 @@ def plot_bounds(table: Sequence[BoundsRow], path: Path) -> None:
                 label=f"θ = {rate:g}: exact (certified from above)",
             )  # fmt: skip
             axes.plot(
+                sizes, [row.epsilon_closed_form for row in rows], color=colour, linestyle="-.", linewidth=1.0,
+                marker=mark, markersize=4, markerfacecolor="white", label=f"θ = {rate:g}: closed form (theorem)",
+            )  # fmt: skip
+            axes.plot(
                 sizes, [row.epsilon_gaussian for row in rows], color=colour, linestyle="--", linewidth=0.9,
                 label=f"θ = {rate:g}: Gaussian limit",
             )  # fmt: skip

@@ -1,5 +1,6 @@
 """The exact law of the label exchange in a tiny cluster, by going through every flip, choice and subsample."""
 
+import functools
 import itertools
 import math
 
@@ -14,16 +15,18 @@ def views(n: int) -> list[tuple[int, ...]]:
     return list(itertools.product((0, 1, NOTHING), repeat=n))
 
 
+@functools.lru_cache
 def law_given_noisy(n: int, theta: float) -> np.ndarray:
     """Pr[view | noisy labels], shape (2**n, 3**n), over all choices of peers and all subsamples."""
-    index = {view: i for i, view in enumerate(views(n))}
-    keeps = [(k, math.prod(theta if x else 1 - theta for x in k)) for k in itertools.product((0, 1), repeat=n)]
+    peers = np.array(list(itertools.product(range(n), repeat=n)))
+    digits = 3 ** np.arange(n - 1, -1, -1)  # a view's place in `views`
     table = np.zeros((2**n, 3**n))
     for row, noisy in enumerate(itertools.product((0, 1), repeat=n)):
-        for peers in itertools.product(range(n), repeat=n):
-            for keep, probability in keeps:
-                view = tuple(noisy[p] if k else NOTHING for p, k in zip(peers, keep, strict=True))
-                table[row, index[view]] += probability / n**n
+        fetched = np.array(noisy)[peers]
+        for keep in itertools.product((0, 1), repeat=n):
+            probability = math.prod(theta if x else 1 - theta for x in keep) / n**n
+            places = np.where(np.array(keep, dtype=bool), fetched, NOTHING) @ digits
+            table[row] += probability * np.bincount(places, minlength=3**n)
     return table
 
 
@@ -38,9 +41,18 @@ def flip_law(labels: tuple[int, ...], alpha: float) -> np.ndarray:
     return np.array([math.prod(alpha if a != b else 1 - alpha for a, b in zip(labels, z, strict=True)) for z in noisy])
 
 
-def delta(n: int, alpha: float, theta: float, epsilon: float) -> float:
+def memoised_law(n: int, theta: float, rounds: int) -> np.ndarray:
+    """Pr[views of all rounds | noisy labels] when every round repeats the same noisy labels: (2**n, 3**(n rounds))."""
+    once = law_given_noisy(n, theta)
+    table = once
+    for _ in range(rounds - 1):
+        table = (table[:, :, None] * once[:, None, :]).reshape(len(once), -1)
+    return table
+
+
+def delta(n: int, alpha: float, theta: float, epsilon: float, rounds: int = 1) -> float:
     """Largest hockey-stick divergence over all ordered pairs of neighbouring label vectors."""
-    given = law_given_noisy(n, theta)
+    given = memoised_law(n, theta, rounds)
     worst = 0.0
     for labels in itertools.product((0, 1), repeat=n):
         for target in range(n):

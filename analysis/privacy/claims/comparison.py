@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from analysis.privacy import LabelExchange, lemma9_epsilon, local_epsilon
+from analysis.privacy import LabelExchange, lemma9_epsilon, local_epsilon, sufficient_flip_prob
 from analysis.privacy.world import World
 
 SIZES = (30, 100, 300, 1000, 2000, 10_000, 100_000, 1_000_000)
@@ -23,6 +23,7 @@ class BoundsRow:
     cluster_size, flip_prob, sampling_rate, delta: n, α, θ, δ.
     epsilon_paper: Lemma 9; None where it does not apply.
     epsilon_lower, epsilon_upper: the exact bracket.
+    epsilon_closed_form: the least ε for which the closed form promises that α suffices; at most ε₀.
     epsilon_gaussian: the limit for large n.
     epsilon_shuffled_lower: the noisy labels of all users, shuffled, if all others hold the same label (attained).
     """
@@ -34,6 +35,7 @@ class BoundsRow:
     epsilon_paper: float | None
     epsilon_lower: float
     epsilon_upper: float
+    epsilon_closed_form: float
     epsilon_gaussian: float
     epsilon_shuffled_lower: float
 
@@ -56,11 +58,22 @@ def bounds_table(
                     lemma9_epsilon(n, flip_prob, rate, delta),
                     exact.epsilon_lower,
                     exact.epsilon_upper,
+                    closed_form_epsilon(n, flip_prob, rate, delta),
                     gaussian_epsilon(limit_mu(n, flip_prob, rate), delta),
                     shuffled_epsilon(n, flip_prob, delta),
                 )
             )
     return rows
+
+
+def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float:
+    """An ε, the least that bisection finds, at which `sufficient_flip_prob` is at most α."""
+    low, high = 0.0, local_epsilon(flip_prob)
+    while high - low > 1e-6 * high:
+        middle = 0.5 * (low + high)
+        enough = sufficient_flip_prob(cluster_size, sampling_rate, middle, delta) <= flip_prob
+        low, high = (low, middle) if enough else (middle, high)
+    return high
 
 
 def limit_mu(cluster_size: int, flip_prob: float, sampling_rate: float) -> float:
