@@ -136,7 +136,7 @@ def privacy(
     observer: Annotated[
         str, typer.Option(metavar="NAME", help="learner, learner-times, peer, coalition or eavesdropper.")
     ] = "learner",
-    members: Annotated[int, typer.Option(metavar="C", help="Users in the coalition.")] = 1,
+    members: Annotated[int | None, typer.Option(metavar="C", help="Users in the coalition [default: 1].")] = None,
     rounds: Annotated[int, typer.Option(metavar="R", help="Exchanges with the same noisy labels.")] = 1,
     fresh: Annotated[bool, typer.Option("--fresh", help="Fresh noise in every round: composes.")] = False,
     num_classes: Annotated[int, typer.Option(metavar="K", help="Classes of the label.")] = 2,

@@ -33,7 +33,7 @@ class Question:
     flip_prob: float
     sampling_rate: float
     observer: str = "learner"
-    members: int = 1
+    members: int | None = None
     rounds: int = 1
     fresh: bool = False
     num_classes: int = 2
@@ -91,6 +91,8 @@ def _observer(q: Question) -> LabelExchange | KaryExchange | TimedLearner | Peer
         close = difflib.get_close_matches(q.observer, OBSERVERS, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise InputError(f"--observer {q.observer}: must be one of {', '.join(OBSERVERS)}{hint}")
+    if q.members is not None and q.observer != "coalition":
+        raise InputError(f"--members {q.members}: goes with --observer coalition")
     if q.num_classes > 2:
         if q.observer != "learner" or q.rounds > 1:
             raise InputError(f"--num-classes {q.num_classes}: is known for --observer learner and a single round")
@@ -101,7 +103,7 @@ def _observer(q: Question) -> LabelExchange | KaryExchange | TimedLearner | Peer
             raise InputError(f"--rounds {q.rounds}: a peer's figure is known for a single round")
         return Peer(q.cluster_size, q.flip_prob)
     if q.observer == "coalition":
-        return Coalition(exchange, q.members)
+        return Coalition(exchange, 1 if q.members is None else q.members)
     if q.observer == "learner-times":
         return TimedLearner(exchange)
     return Eavesdropper(q.flip_prob) if q.observer == "eavesdropper" else exchange

@@ -215,6 +215,16 @@ def test_rounds_memoised_and_fresh_and_many_classes(call):
     assert figures[0] < figures[1] < figures[2]
 
 
+def test_epsilon_beyond_the_largest_exponent(call):
+    status, out, _ = call("privacy", "--cluster-size", "100", "--flip-prob", "0", "--num-classes", "3",
+                          "--epsilon", "800", "--json")  # fmt: skip
+    assert status == 0
+    assert json.loads(out)["delta_upper"] == 1.0
+    status, out, _ = call("calibrate", "--cluster-size", "100", "--epsilon", "1000", "--delta", "1e-6",
+                          "--num-classes", "3", "--json")  # fmt: skip
+    assert status == 0
+
+
 def test_calibrate(call):
     status, out, _ = call("calibrate", "--cluster-size", "50", "--cluster-size", "200", "--epsilon", "0.5",
                           "--delta", "1e-5", "--sampling-rate", "0.5", "--json")  # fmt: skip
@@ -229,7 +239,9 @@ def test_calibrate(call):
     [
         (["--flip-prob", "0.6"], "--flip-prob 0.6: must lie in [0, 0.5]"),
         (["--flip-prob", "nan"], "--flip-prob nan: must lie in [0, 0.5]"),
-        (["--cluster-size", "1"], "--cluster-size 1: must be a whole number of at least 2"),
+        (["--cluster-size", "1"], "--cluster-size 1: must be a whole number from 2 to 10,000,000"),
+        (["--cluster-size", "1000000000"], "--cluster-size 1000000000: must be a whole number from 2 to"),
+        (["--members", "3"], "--members 3: goes with --observer coalition"),
         (["--delta", "1"], "--delta 1.0: must lie in (0, 1)"),
         (["--delta", "nan"], "--delta nan: must lie in (0, 1)"),
         (["--sampling-rate", "0"], "--sampling-rate 0.0: must lie in (0, 1]"),
@@ -237,7 +249,7 @@ def test_calibrate(call):
         (["--observer", "colition"], "--observer colition: must be one of learner, learner-times, peer"),
         (["--epsilon", "1"], "give either --delta or --epsilon"),
         (["--rounds", "2", "--fresh", "--delta", "1e-20"], "--delta 1e-20: must be at least 1e-14"),
-        (["--rounds", "0"], "--rounds 0: must be a whole number of at least 1"),
+        (["--rounds", "0"], "--rounds 0: must be a whole number from 1 to 1,000"),
     ],
 )
 def test_impossible_questions_get_one_line(call, change, message):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from analysis.privacy import LabelExchange
-from analysis.privacy.composition import compose, convex_majorant
+from analysis.privacy.composition import _POINTS, _dominating, compose, convex_majorant
 from analysis.privacy.direct import likelihoods
 
 
@@ -50,9 +50,36 @@ def test_different_exchanges_compose_in_any_order():
     assert singles[0] == pytest.approx(one.epsilon(1e-4).epsilon_upper, rel=0.02)
 
 
+def test_many_rounds_charge_the_rounding_of_their_convolutions():
+    """3,000 rounds: against a direct convolution of the same pairs' losses, which has no such rounding."""
+    exchange = LabelExchange(200, 0.3, 0.5)
+    epsilon = compose([exchange] * 3000, 2e-12).epsilon_upper
+    tail = exchange.epsilon(1e-18).epsilon_upper
+    step = max(tail / _POINTS, 1e-9)
+    law = _dominating(exchange, tail, step)._pmf_remove.to_dense_pmf()
+    power, start = convolved(law._probs, law._lower_loss, 3000)
+    losses = (start + np.arange(len(power))) * step
+    infinite = -math.expm1(3000 * math.log1p(-law._infinity_mass))
+    delta = float(power @ np.maximum(-np.expm1(epsilon - losses), 0.0)) + infinite
+    assert 1e-12 < delta <= 2e-12
+
+
+def convolved(law: np.ndarray, low: int, count: int) -> tuple[np.ndarray, int]:
+    """Law of the sum of `count` losses by repeated squaring, entries below 1e-25 dropped."""
+    power, start = np.ones(1), 0
+    while count:
+        if count & 1:
+            power, start = np.convolve(power, law), start + low
+        law, low, count = np.convolve(law, law), 2 * low, count >> 1
+        kept = np.flatnonzero(law > 1e-25)
+        law, low = law[kept[0] : kept[-1] + 1], low + int(kept[0])
+    return power, start
+
+
 @pytest.mark.parametrize(
     ("exchanges", "delta", "message"),
     [([], 1e-5, "at least one"), ([LabelExchange(9, 0.1, 1.0)], 1e-15, "at least 1e-14"),
+     ([LabelExchange(9, 0.1, 1.0)] * 20_000, 1e-13, "at least 6"),
      ([LabelExchange(9, 0.0, 1.0)], 1e-5, "flip_prob = 0")],
 )  # fmt: skip
 def test_what_cannot_be_composed_is_refused(exchanges, delta, message):

@@ -116,3 +116,45 @@ def test_tail_bound_lies_above_simulation(weights):
 def test_bad_weights_are_named(weights, message):
     with pytest.raises(ValueError, match=message):
         FetchDistribution(weights, 0.1, 0.5)
+
+
+def test_repeated_entries_are_one_entry():
+    """A sparse matrix may list an entry in parts; they are one fetch probability."""
+    n = 4
+    whole = np.full((n, n), 1 / n)
+    indices, pointers = np.tile(np.repeat(np.arange(n), 50), n), np.arange(n + 1) * 50 * n
+    parts = sparse.csr_array((np.full(indices.size, 1 / 200), indices, pointers), shape=(n, n))
+    bounds = [FetchDistribution(w, 0.3, 1.0).delta(0.3).upper for w in (whole, parts)]
+    assert bounds[1] == pytest.approx(bounds[0])
+    assert parts.nnz == indices.size  # the caller's matrix is left as it was
+
+
+def test_the_worst_target_is_among_those_evaluated():
+    """Two targets whose fetchers have the same rows' shapes, but different numbers of equal rows of each."""
+    n = 900
+    weights = np.full((n, n), 1 / n)
+
+    def even(target: int, first: int) -> np.ndarray:
+        row = np.zeros(n)
+        row[[target, *range(first, first + 39)]] = 0.025
+        return row
+
+    def uneven(target: int, first: int) -> np.ndarray:
+        row = np.zeros(n)
+        row[target], row[first : first + 78] = 0.025, 0.0125
+        return row
+
+    weights[0] = weights[1] = even(898, 10)
+    weights[2], weights[3] = uneven(898, 50), uneven(898, 130)
+    weights[4], weights[5] = even(899, 210), even(899, 250)
+    weights[6] = weights[7] = uneven(899, 300)
+    fetch = FetchDistribution(weights, 0.4, 1.0)
+    assert fetch.delta(0.2).upper >= max(fetch.user_delta(user, 0.2) for user in (0, 500, 898, 899))
+
+
+def test_a_user_nobody_asks_loses_nothing():
+    weights = np.array([[0.0, 0.5, 0.5]] * 3)
+    fetch = FetchDistribution(weights, 0.2, 1.0)
+    assert fetch.user_delta(0, 0.1) == 0.0
+    assert fetch.delta(0.3).upper >= reference.delta(weights, 0.2, 1.0, 0.3)
+    assert fetch.epsilon(0.1).epsilon_upper <= local_epsilon(0.2)

@@ -79,3 +79,16 @@ def test_many_labels_and_odd_parameters():
     ):
         with pytest.raises(ValueError, match=key):
             KaryExchange(*arguments)
+
+
+@pytest.mark.parametrize(("n", "k", "alpha"), [(3, 5, 1e-9), (3, 3, 1e-9), (4, 3, 0.66), (6, 3, 1e-6)])
+def test_certified_bound_holds_beside_the_local_limit(n, k, alpha):
+    for share in (1e-6, 0.5, 0.999, 1 - 1e-9):
+        epsilon = share * local_epsilon(alpha, k)
+        assert KaryExchange(n, alpha, 1.0, k).shuffled_delta(epsilon) >= exact_delta(n, k, alpha, 1.0, epsilon) - 1e-15
+
+
+def test_certified_bound_where_a_single_label_decides():
+    """n = 3, K = 100, α = 1e-12: that labels 0, 2 and 3 are all released has excess 7e-9 near ε₀."""
+    epsilon = local_epsilon(1e-12, 100) * (1 - 1e-9)
+    assert KaryExchange(3, 1e-12, 1.0, 100).shuffled_delta(epsilon) >= 7.1e-9

@@ -15,7 +15,7 @@ from analysis.privacy.label_exchange import LEARNER_CONDITIONS, LabelExchange, c
 from analysis.privacy.windows import Floats
 
 FLOOR = 1e-14
-"""Below this the convolutions' rounding is no longer small beside δ, and no figure is given."""
+"""Below this, more for many exchanges, the convolutions' rounding is not small beside δ, and no figure is given."""
 _POINTS = 80
 _TAIL = 1e-18
 
@@ -29,16 +29,18 @@ def compose(exchanges: Sequence[LabelExchange], delta: float) -> PrivacyBound:
 
     Args:
         exchanges: at least one; equal ones may be repeated; noise must not be shared between them.
-        delta: δ in [1e-14, 1).
+        delta: δ, at least 1e-14 (more above 300 exchanges) and below 1.
 
     Raises:
         ValueError: δ below the floor of the convolution, nothing to compose, or α = 0.
     """
     check_delta(delta)
-    if delta < FLOOR:
-        raise ValueError(f"delta = {delta}: must be at least {FLOOR:g} for a composition, whose rounding hides less")
     if not exchanges:
         raise ValueError("exchanges: at least one is needed")
+    rounding = 9e-16 + 3e-17 * len(exchanges)  # of the convolutions, three times the largest seen
+    floor = max(FLOOR, 10.0 * rounding)
+    if delta < floor:
+        raise ValueError(f"delta = {delta}: must be at least {floor:g} for this composition, whose rounding hides less")
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     kinds = {exchange: list(exchanges).count(exchange) for exchange in dict.fromkeys(exchanges)}
@@ -49,7 +51,7 @@ def compose(exchanges: Sequence[LabelExchange], delta: float) -> PrivacyBound:
     whole: pld.PrivacyLossDistribution = pld.identity(step)
     for exchange, count in kinds.items():
         whole = whole.compose(_dominating(exchange, tails[exchange], step).self_compose(count))
-    epsilon = max(0.0, float(whole.get_epsilon_for_delta(delta * (1.0 - 1e-6))))
+    epsilon = max(0.0, float(whole.get_epsilon_for_delta(delta * (1.0 - 1e-6) - rounding)))
     conditions = ("noise, peers and subsamples are fresh in every exchange", *LEARNER_CONDITIONS)
     basis = "composed privacy loss distributions, pessimistic"
     return PrivacyBound(0.0, epsilon, delta, "learner", "label", basis, conditions)

@@ -62,7 +62,8 @@ class FetchDistribution:
 
     @cached_property
     def _rows(self) -> sparse.csr_array:
-        rows: sparse.csr_array = sparse.csr_array(self.weights)  # type: ignore[arg-type]
+        rows: sparse.csr_array = sparse.csr_array(self.weights, copy=True)  # type: ignore[arg-type]
+        rows.sum_duplicates()
         rows.eliminate_zeros()
         return rows
 
@@ -79,9 +80,9 @@ class FetchDistribution:
             part = slice(columns.indptr[target], columns.indptr[target + 1])
             users, weights = columns.indices[part], columns.data[part]
             entries = np.stack([shapes[users].astype(np.float64), weights, self._same_row[users]], axis=1)
-            values, counts = np.unique(entries[:, :2], axis=0, return_counts=True)
-            distinct = len(np.unique(entries[:, 2]))
-            found.setdefault(values.tobytes() + counts.tobytes() + distinct.to_bytes(8, "big"), target)
+            rows_of, counts = np.unique(entries, axis=0, return_counts=True)  # one line a distinct row, with its users
+            key = np.sort(np.column_stack([rows_of[:, :2], counts]).view("f8,f8,f8"), axis=0)
+            found.setdefault(key.tobytes(), target)
         return found
 
     @cached_property
@@ -126,6 +127,8 @@ class FetchDistribution:
             return 0.0
         column = self._rows[:, [target]].tocoo()
         fetchers, weights = column.row, column.data
+        if fetchers.size == 0:
+            return 0.0  # nobody fetches her label
         best = 1.0
         for share in _SHARES:
             level = share * self.flip_prob

@@ -23,10 +23,12 @@ from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.kary_exact import exact_delta
 from analysis.privacy.label_exchange import LEARNER_CONDITIONS, check_delta, check_epsilon
 from analysis.privacy.local import local_epsilon
+from analysis.privacy.setting import LARGEST_EPSILON
 from analysis.privacy.windows import Floats, bernstein_window, binomial_pmf, rounding
 
 ENUMERATED = 2_000_000
 """Largest table of (noisy counts × released counts) that is enumerated."""
+LARGEST_CLUSTER = 1_000_000
 _BLOCKS = 48
 
 
@@ -47,8 +49,10 @@ class KaryExchange:
     num_classes: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.cluster_size, int) or self.cluster_size < 2:
-            raise ValueError(f"cluster_size = {self.cluster_size}: must be a whole number of at least 2")
+        if not isinstance(self.cluster_size, int) or not 2 <= self.cluster_size <= LARGEST_CLUSTER:
+            raise ValueError(
+                f"cluster_size = {self.cluster_size}: must be a whole number from 2 to {LARGEST_CLUSTER:,}"
+            )
         if not 0.0 < self.sampling_rate <= 1.0:
             raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
         local_epsilon(self.flip_prob, self.num_classes)  # checks α and K
@@ -64,6 +68,7 @@ class KaryExchange:
         check_epsilon(epsilon)
         if epsilon >= local_epsilon(self.flip_prob, self.num_classes):
             return Bracket(0.0, 0.0)
+        epsilon = min(epsilon, LARGEST_EPSILON)
         if self.enumerable:
             value = exact_delta(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate, epsilon)
             return Bracket(max(0.0, value * (1.0 - 1e-13) - 1e-15), value * (1.0 + 1e-13) + 1e-15)
@@ -73,7 +78,7 @@ class KaryExchange:
         """ε(δ), the smaller of the local ε₀ and what `delta` certifies."""
         check_delta(delta)
         local = local_epsilon(self.flip_prob, self.num_classes)
-        low, high = 0.0, min(local, 700.0)
+        low, high = 0.0, min(local, LARGEST_EPSILON)
         if self.delta(high).upper > delta:
             return PrivacyBound(0.0, local, delta, "learner", "label", "local randomiser alone", LEARNER_CONDITIONS)
         while high - low > 1e-6 * high:
@@ -101,13 +106,15 @@ class KaryExchange:
         k, alpha, total = self.num_classes, self.flip_prob, uniform + 1
         growth = math.expm1(epsilon)
         other = alpha / (k - 1)
-        keep, lose = 1.0 - alpha - other - growth * other, 1.0 - alpha - other + growth * (1.0 - alpha)
-        rest = growth * other
+        gap, rest = 1.0 - alpha - other, growth * other
+        keep, lose = gap - rest + 2.0**-50 * (gap + rest), gap + growth * (1.0 - alpha)  # rounded in δ's favour
+        if keep <= 0.0:
+            return 0.0
         # s = N_0 + N_1 ~ Bin(total, 2/K), N_0 given s ~ Bin(s, 1/2), and the excess is (keep + lose)·N_0 - due
         low, high = bernstein_window(2.0 * total / k, 2.0 * total / k * (1.0 - 2.0 / k), total, log_tail)
         s = np.arange(low, high + 1, dtype=np.float64)
         due = lose * s + rest * (total - s)
-        cut = np.floor(due / (keep + lose)) + 1.0
+        cut = np.floor(due / (keep + lose) * (1.0 - 1e-13)) + 1.0  # a tie is let in, so that rounding is charged
         gain = (keep + lose) * s / 2.0 * _at_least(cut - 1.0, s - 1.0)
         loss = due * _at_least(cut, s)
         excess = np.maximum(gain - loss, 0.0) + 1e-11 * (gain + loss)

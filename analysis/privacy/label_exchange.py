@@ -24,6 +24,7 @@ LEARNER_CONDITIONS = (
     "every user draws one noisy label and repeats it; peers are drawn uniformly and independently",
     "clusters, availability and latencies do not depend on labels",
 )
+LARGEST_CLUSTER, LARGEST_ROUNDS = 10_000_000, 1000
 LARGEST_TABLE = 512
 """Most users for which the law of the view is tabulated."""
 
@@ -46,14 +47,16 @@ class LabelExchange:
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.cluster_size, int) or self.cluster_size < 2:
-            raise ValueError(f"cluster_size = {self.cluster_size}: must be a whole number of at least 2")
+        if not isinstance(self.cluster_size, int) or not 2 <= self.cluster_size <= LARGEST_CLUSTER:
+            raise ValueError(
+                f"cluster_size = {self.cluster_size}: must be a whole number from 2 to {LARGEST_CLUSTER:,}"
+            )
         if not 0.0 <= self.flip_prob <= 0.5:
             raise ValueError(f"flip_prob = {self.flip_prob}: must lie in [0, 0.5]")
         if not 0.0 < self.sampling_rate <= 1.0:
             raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
-        if not isinstance(self.rounds, int) or self.rounds < 1:
-            raise ValueError(f"rounds = {self.rounds}: must be a whole number of at least 1")
+        if not isinstance(self.rounds, int) or not 1 <= self.rounds <= LARGEST_ROUNDS:
+            raise ValueError(f"rounds = {self.rounds}: must be a whole number from 1 to {LARGEST_ROUNDS:,}")
 
     @property
     def setting(self) -> Setting:

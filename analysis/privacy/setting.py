@@ -23,6 +23,8 @@ from analysis.privacy.world import World
 
 EXHAUSTIVE = 2048
 """Most sources for which every data set is evaluated."""
+TABULATED = 4096
+"""Most expected submissions for which that is done, and most possible ones for which nothing is truncated."""
 CACHED = 256
 """Most sources for which tabulated views are kept."""
 SUMMED_IN_FULL = 64
@@ -67,7 +69,7 @@ class Setting:
                 lower[index] = max(lower[index], bracket.lower) if below else lower[index]
                 upper[index] = max(upper[index], bracket.upper) if above else upper[index]
 
-        if self.sources <= EXHAUSTIVE:
+        if self.tabulated:
             for ones in self._batches():
                 include(scan.views(ones), below=True, above=True)
         else:
@@ -95,7 +97,7 @@ class Setting:
         if math.isinf(lower):
             return Bracket(local, local)
         upper = lower
-        if self.sources <= EXHAUSTIVE:
+        if self.tabulated:
             for ones in self._batches():
                 raised = scan.raised(ones, delta, upper)
                 if upper < raised < math.inf:
@@ -112,13 +114,18 @@ class Setting:
         if epsilon >= local_epsilon(self.flip_prob):
             return True
         epsilon = min(epsilon, LARGEST_EPSILON)
-        if self.sources <= EXHAUSTIVE:
+        if self.tabulated:
             scan = _Scan(self, math.log(delta))
             return all(scan.deltas(scan.views(ones), epsilon).upper <= delta for ones in self._batches())
         if _Scan(self, math.log(delta)).at(0, epsilon).lower > delta:
             return False
         reduced = _Scan(self.reduced(), math.log(delta))
         return all(reduced.at(m, epsilon).upper <= delta for m in self._covering())
+
+    @property
+    def tabulated(self) -> bool:
+        """Whether every data set is evaluated, by a table of all numbers of ones."""
+        return self.sources <= EXHAUSTIVE and self.trials * self.rate <= TABULATED
 
     @property
     def revealed(self) -> int:
@@ -165,13 +172,13 @@ class _Scan:
     @property
     def log_tail(self) -> float:
         """Allowed probability of each truncation, as a logarithm; small clusters are summed in full."""
-        if self.setting.sources <= SUMMED_IN_FULL:
+        if self.setting.sources <= SUMMED_IN_FULL and self.setting.trials <= TABULATED:
             return -math.inf
         return self.log_delta - 14.0 - min(local_epsilon(self.setting.flip_prob), 40.0)
 
     def views(self, ones: Sequence[int], quadrature: bool = False) -> Views:
         """The learner's views of these data sets."""
-        small = self.setting.sources <= CACHED or self.setting.sources > EXHAUSTIVE
+        small = self.setting.sources <= CACHED or not self.setting.tabulated
         return (_kept_views if small else _views)(self, tuple(ones), quadrature)
 
     def deltas(self, views: Views, epsilon: float) -> Bracket:
@@ -234,7 +241,7 @@ def _views(scan: _Scan, ones: tuple[int, ...], quadrature: bool) -> Views:
     s = scan.setting
     submissions = Submissions.of(s.trials, s.rate, s.sources, scan.log_tail, scan.log_delta)
     worlds = [s.world(m) for m in ones]
-    if s.sources <= EXHAUSTIVE:
+    if s.tabulated:
         return DirectViews.of(worlds, submissions, scan.log_tail)
     return CutOffViews.of(worlds[0], submissions, scan.log_tail, quadrature)
 

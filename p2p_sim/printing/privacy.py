@@ -23,7 +23,9 @@ def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
         print(json.dumps(finite(figures), allow_nan=False))
         return
     table = Table(show_header=False)
-    table.add_row("observer", bound.observer + (f" of {question.members}" if bound.observer == "coalition" else ""))
+    table.add_row(
+        "observer", bound.observer + (f" of {question.members or 1}" if bound.observer == "coalition" else "")
+    )
     if found.delta_upper is not None:
         table.add_row(f"δ at ε = {bound.epsilon_upper:g}, at most", number(found.delta_upper))
         table.add_row("  no smaller δ holds than", number(found.delta_lower))
