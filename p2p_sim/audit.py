@@ -16,6 +16,7 @@ from analysis.privacy.bound import Bracket
 from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.local import local_epsilon
 from analysis.privacy.paper import lemma9_epsilon
+from analysis.privacy.setting import LARGEST_EPSILON
 from analysis.privacy.views import LARGEST_COALITION, CoalitionViews, LearnerViews, Views
 from p2p_sim.config import InputError
 from p2p_sim.experiment import data_directory
@@ -28,7 +29,6 @@ from p2p_sim.scenario import Scenario
 from p2p_sim.streams import BLOCK, Streams
 
 LARGEST_CLUSTER = 30
-LARGEST_EPSILON = 700.0
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 SHARDS = 4
 """Shards run at a time, which bounds the memory."""

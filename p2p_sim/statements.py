@@ -20,6 +20,7 @@ from analysis.privacy import (
     lemma9_epsilon,
     local_epsilon,
 )
+from analysis.privacy.observers import Observer
 from p2p_sim.config import InputError
 
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
@@ -86,7 +87,7 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
     return Answer(bound, bracket.lower, bracket.upper, local, None)
 
 
-def _observer(q: Question) -> LabelExchange | KaryExchange | TimedLearner | Peer | Coalition | Eavesdropper:
+def _observer(q: Question) -> Observer | KaryExchange:
     if q.observer not in OBSERVERS:
         close = difflib.get_close_matches(q.observer, OBSERVERS, 1)
         hint = f"; did you mean {close[0]}?" if close else ""

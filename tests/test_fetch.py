@@ -94,14 +94,15 @@ def test_a_badly_placed_user_is_seen():
 
 @pytest.mark.parametrize("weights", [np.full(50, 0.02), np.array([0.5] + [0.01] * 50)])
 def test_tail_bound_lies_above_simulation(weights):
-    """10^6 draws; an upper bound is refuted only beyond 6.2 standard errors (1e-9). Control: 1/3 of it is refuted."""
+    """200,000 draws; an upper bound is refuted only beyond 6.2 standard errors (1e-9); a third of it is refuted."""
     rng = np.random.default_rng(1)
     sums = (rng.random((200_000, len(weights))) < 0.2) @ weights
     for level in (0.05, 0.1):
         share = float(np.mean(sums < level - 1e-12))
         error = 6.2 * np.sqrt(share * (1 - share) / len(sums))
         assert _chernoff(weights, 0.2, level) >= share - error
-    assert _chernoff(np.full(50, 0.02), 0.2, 0.1) / 3 < 0.048 / 2
+    if np.ptp(weights) == 0:  # where the bound is exact
+        assert _chernoff(weights, 0.2, 0.1) / 3 < share - error
 
 
 @pytest.mark.parametrize(

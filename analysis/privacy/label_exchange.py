@@ -15,7 +15,7 @@ import numpy as np
 
 from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.direct import likelihoods
-from analysis.privacy.setting import EXHAUSTIVE, Setting
+from analysis.privacy.setting import Setting
 from analysis.privacy.tradeoff import tradeoff_curve
 from analysis.privacy.windows import Floats
 
@@ -81,7 +81,7 @@ class LabelExchange:
         """
         check_delta(delta)
         bracket = _epsilon(self.setting, delta)
-        basis = "exact, over all data sets" if self.cluster_size <= EXHAUSTIVE else "certified over all data sets"
+        basis = "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
         return PrivacyBound(bracket.lower, bracket.upper, delta, "learner", "label", basis, LEARNER_CONDITIONS)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:

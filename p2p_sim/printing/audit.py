@@ -1,7 +1,6 @@
 """What `p2p-sim audit` shows."""
 
 import json
-import math
 from typing import Any
 
 from rich.console import Console
@@ -9,12 +8,13 @@ from rich.table import Table
 
 from analysis.privacy.local import local_epsilon
 from p2p_sim.audit import Audit
+from p2p_sim.printing.values import finite
 
 
 def audit_record(audit: Audit) -> dict[str, Any]:
-    """The audit as one flat JSON object; an infinite ε is the string "inf"."""
+    """The audit as one flat record."""
     r = audit.result
-    record = {
+    return {
         "name": audit.scenario,
         "observer": r.observer,
         "members": audit.members,
@@ -40,12 +40,11 @@ def audit_record(audit: Audit) -> dict[str, Any]:
         "delta_detectable": r.detectable,
         "passed": r.passed,
     }
-    return {key: "inf" if value == math.inf else value for key, value in record.items()}
 
 
 def print_audit_json(audit: Audit) -> None:
     """One JSON object."""
-    print(json.dumps(audit_record(audit), allow_nan=False))
+    print(json.dumps(finite(audit_record(audit)), allow_nan=False))
 
 
 def print_audit(audit: Audit) -> None:

@@ -1,12 +1,11 @@
 """What `privacy` and `calibrate` show."""
 
 import json
-import math
 
 from rich.console import Console
 from rich.table import Table
 
-from p2p_sim.printing.run import finite
+from p2p_sim.printing.values import finite, number
 from p2p_sim.statements import Answer, Calibration, Question, record
 
 
@@ -58,10 +57,3 @@ def print_calibration(found: Calibration, as_json: bool) -> None:
     )
     table.add_row("basis", found.bound.basis)
     Console(soft_wrap=True).print(table)
-
-
-def number(value: float | None) -> str:
-    """Four digits; what does not apply, and infinity, in words and signs."""
-    if value is None:
-        return "not applicable"
-    return "∞" if math.isinf(value) else f"{value:.4g}"

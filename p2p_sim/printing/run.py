@@ -1,7 +1,6 @@
 """What the commands show: progress, the summary table, JSON."""
 
 import json
-import math
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from analysis.utility.summary import excess_error, means, summarise, worst_epsilons
+from p2p_sim.printing.values import finite, number
 from p2p_sim.scenario import Scenario
 from p2p_sim.store import MANIFEST, ROWS, TABLE
 from p2p_sim.sweep import FIGURE, Finished, Progress
@@ -65,7 +65,7 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
         f"Whoever learns from the submissions cannot tell any one user's label better than (ε, δ) = "
         f"({worst_epsilons(rows)['epsilon_upper']:.3g}, {first['delta']:g}) allows, as long as she sees the set of "
         "submissions alone:\nno arrival times, no traffic. Peers and eavesdroppers see single noisy labels: "
-        f"ε = {_epsilon(float(rows['epsilon_local'].max()))}. The noise is simulated; it protects nobody's real data."
+        f"ε = {number(float(rows['epsilon_local'].max()))}. The noise is simulated; it protects nobody's real data."
     )
     for name in (ROWS, TABLE, MANIFEST, FIGURE):
         print(finished.directory / name)
@@ -89,11 +89,11 @@ def _privacy(rows: Any) -> list[tuple[str, str]]:
     lower, upper = worst["epsilon_lower"], worst["epsilon_upper"]
     assert lower is not None
     return [
-        (f"ε, learner, at δ = {first['delta']:g}", f"{_epsilon(upper)}  (worst cluster; {first['basis']})"),
-        ("  no smaller ε holds than", _epsilon(lower)),
-        ("  the paper's Lemma 9", _epsilon(worst["epsilon_paper_lemma9"])),
-        ("  the paper's Theorem 3", _epsilon(worst["epsilon_paper_theorem3"])),
-        ("  noisy label alone, ε₀", _epsilon(worst["epsilon_local"])),
+        (f"ε, learner, at δ = {first['delta']:g}", f"{number(upper)}  (worst cluster; {first['basis']})"),
+        ("  no smaller ε holds than", number(lower)),
+        ("  the paper's Lemma 9", number(worst["epsilon_paper_lemma9"])),
+        ("  the paper's Theorem 3", number(worst["epsilon_paper_theorem3"])),
+        ("  noisy label alone, ε₀", number(worst["epsilon_local"])),
     ]
 
 
@@ -125,24 +125,7 @@ def _range(values: Any) -> str:
     return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"
 
 
-def _epsilon(value: float | None) -> str:
-    if value is None:
-        return "not applicable"
-    return "∞" if math.isinf(value) else f"{value:.4g}"
-
-
 def print_json(scenario: Scenario, finished: Finished) -> None:
     """One JSON object; an infinite ε is the string "inf"."""
     record = {"name": scenario.name, "directory": str(finished.directory), **summarise(finished.rows)}
     print(json.dumps(finite(record), allow_nan=False))
-
-
-def finite(value: Any) -> Any:
-    """The value with infinities spelled out and NaN as null, at any depth."""
-    if isinstance(value, dict):
-        return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [finite(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value
