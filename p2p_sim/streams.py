@@ -14,6 +14,11 @@ from numpy.typing import NDArray
 BLOCK = 65_536
 """Users whose numbers are drawn in one go; a constant of the model, because it fixes the order of draws."""
 
+CACHED = 8_192
+"""Numbers computed at a time, so that intermediate results stay in the cache; changes no number."""
+GOLDEN = 0x9E3779B97F4A7C15
+"""SplitMix64's step: 2**64 over the golden ratio, made odd."""
+
 
 @dataclass(frozen=True)
 class Streams:
@@ -34,13 +39,66 @@ class Streams:
         >>> bool(one.random() == two.random())
         True
         """
-        key = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:4], "big")
-        sequence = np.random.SeedSequence(self.seed, spawn_key=(self.replicate, key, shard, attempt))
-        return np.random.Generator(np.random.PCG64(sequence))
+        return np.random.Generator(np.random.PCG64(self._sequence(purpose, shard, attempt)))
+
+    def uniforms(self, purpose: str, shard: int = 0, attempt: int = 0) -> "Uniforms":
+        """Uniform numbers by index, for whoever asks for a few of many in an order not known before.
+
+        >>> numbers = Streams(1, 0).uniforms("retry")
+        >>> bool(numbers.at(np.array([7]))[0] == numbers.at(np.arange(10))[7])
+        True
+        """
+        [state] = self._sequence(purpose, shard, attempt).generate_state(1, np.uint64)
+        return Uniforms(int(state))
 
     def integer_seed(self, purpose: str) -> int:
         """A seed below 2**31 for libraries that do not take a generator (scikit-learn)."""
         return int(self.generator(purpose).integers(2**31))
+
+    def _sequence(self, purpose: str, shard: int, attempt: int) -> np.random.SeedSequence:
+        key = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:4], "big")
+        return np.random.SeedSequence(self.seed, spawn_key=(self.replicate, key, shard, attempt))
+
+
+@dataclass(frozen=True)
+class Uniforms:
+    """A stream whose numbers are looked up: the index alone says which number it is.
+
+    All streams lie on SplitMix64's one cycle of 2**64 states, at random places: two of S streams of which at most L
+    numbers are used overlap with probability below S² L / 2**64.
+
+    Args:
+        state: where the generator starts, 0 to 2**64 - 1.
+    """
+
+    state: int
+
+    def at(self, index: NDArray[np.integer]) -> NDArray[np.float64]:
+        """The numbers with these indices (from 0, any shape), multiples of 2**-53 in [0, 1)."""
+        flat = np.ravel(index)
+        out = np.empty(flat.size)
+        for start in range(0, flat.size, CACHED):
+            words = splitmix64(self.state, flat[start : start + CACHED])
+            words >>= np.uint64(11)
+            # below 2**53, and signed integers convert faster
+            np.multiply(words.view(np.int64), 2.0**-53, out=out[start : start + CACHED])
+        return out.reshape(np.shape(index))
+
+
+def splitmix64(state: int, index: NDArray[np.integer]) -> NDArray[np.uint64]:
+    """Outputs number `index` (m,), from 0, of the SplitMix64 generator started at `state` (Steele, Lea, Flood 2014).
+
+    The generator adds a constant to its state and scrambles the sum, so that any output can be had without the others.
+    """
+    words = index.astype(np.uint64)
+    words *= np.uint64(GOLDEN)
+    words += np.uint64((state + GOLDEN) % 2**64)
+    shifted = np.empty_like(words)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words ^= np.right_shift(words, np.uint64(shift), out=shifted)
+        words *= np.uint64(factor)
+    words ^= np.right_shift(words, np.uint64(31), out=shifted)
+    return words
 
 
 def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArray[np.bool_]:
