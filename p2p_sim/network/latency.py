@@ -1,16 +1,55 @@
 """Latency distributions: how long one message travels, in seconds; each states its mean and variance."""
 
 import math
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.config import Config
+from p2p_sim.network.trace import find_trace, read_trace
+
+Floats = NDArray[np.float64]
 
 
-class Constant(Config):
+class LatencyLaw(Protocol):
+    """A law of travel times."""
+
+    @property
+    def mean(self) -> float:
+        """Expected travel time, seconds."""
+        ...
+
+    @property
+    def variance(self) -> float:
+        """Variance of the travel time, seconds squared."""
+        ...
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        """`size` independent travel times, seconds."""
+        ...
+
+    def quantile(self, u: Floats) -> Floats:
+        """Inverse of the distribution function at u in [0, 1): uniform numbers become travel times, seconds."""
+        ...
+
+
+class _FromNumbers(Config):
+    """A law that its configuration says completely."""
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """No files."""
+        return []
+
+    def load(self, places: tuple[Path, ...]) -> Self:
+        """The law itself."""
+        return self
+
+
+class Constant(_FromNumbers):
     """Every message takes the same time."""
 
     kind: Literal["constant"] = "constant"
@@ -27,12 +66,16 @@ class Constant(Config):
         """Variance of the travel time, seconds squared."""
         return 0.0
 
-    def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
         """`size` independent travel times, seconds."""
         return np.full(size, self.value_s)
 
+    def quantile(self, u: Floats) -> Floats:
+        """Inverse of the distribution function at u in [0, 1), seconds."""
+        return np.full(np.shape(u), self.value_s)
 
-class Exponential(Config):
+
+class Exponential(_FromNumbers):
     """Memoryless travel times."""
 
     kind: Literal["exponential"] = "exponential"
@@ -49,12 +92,18 @@ class Exponential(Config):
         """Variance of the travel time, seconds squared."""
         return self.mean_s**2
 
-    def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
         """`size` independent travel times, seconds."""
         return rng.exponential(self.mean_s, size)
 
+    def quantile(self, u: Floats) -> Floats:
+        """Inverse of the distribution function at u in [0, 1), seconds."""
+        out = np.log1p(np.negative(u))
+        out *= -self.mean_s
+        return out
 
-class Lognormal(Config):
+
+class Lognormal(_FromNumbers):
     """Log-normal travel times, the usual first model of delays on the internet."""
 
     kind: Literal["lognormal"] = "lognormal"
@@ -73,9 +122,73 @@ class Lognormal(Config):
         """Variance of the travel time, seconds squared."""
         return self.mean**2 * math.expm1(self.sigma**2)
 
-    def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
         """`size` independent travel times, seconds."""
         return rng.lognormal(math.log(self.median_s), self.sigma, size)
 
+    def quantile(self, u: Floats) -> Floats:
+        """Inverse of the distribution function at u in [0, 1), seconds."""
+        from scipy.special import ndtri
+
+        if self.sigma == 0.0:  # u = 0 would give 0 times infinity
+            return np.full(np.shape(u), self.median_s)
+        out = np.asarray(ndtri(u))
+        out *= self.sigma
+        np.exp(out, out=out)
+        out *= self.median_s
+        return out
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Travel times drawn uniformly from recorded ones, with replacement.
+
+    values: (m,) the recorded travel times, seconds, ascending.
+    """
+
+    values: Floats
+
+    @property
+    def mean(self) -> float:
+        """Mean of the recorded travel times, seconds."""
+        return float(self.values.mean())
+
+    @property
+    def variance(self) -> float:
+        """Variance of the recorded travel times about their mean (divisor m), seconds squared."""
+        return float(self.values.var())
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        """`size` independent travel times, seconds."""
+        return self.values[rng.integers(0, len(self.values), size)]
+
+    def quantile(self, u: Floats) -> Floats:
+        """Recorded value number floor(u m), from 0 in ascending order, at u in [0, 1), seconds."""
+        place = (u * len(self.values)).astype(np.int64)
+        np.minimum(place, len(self.values) - 1, out=place)  # u just below 1 rounds up to m
+        return self.values[place]
+
+
+class Trace(Config):
+    """Measured travel times from a file; each message draws one of them, whoever its ends are."""
+
+    kind: Literal["trace"] = "trace"
+    path: str = Field(min_length=1)
+    """A CSV file with a header line and a column latency_s (or a single column): travel times in seconds, 0 to 1e9;
+    looked for beside the scenario file, in the data directory, then here."""
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """The file."""
+        return [find_trace(self.path, places, "network.latency.path")]
+
+    def load(self, places: tuple[Path, ...]) -> Recorded:
+        """Read the file; an InputError names the line that is no travel time."""
+        [path] = self.files(places)
+        [values] = read_trace(path, ("latency_s",), "network.latency.path").columns.values()
+        return Recorded(np.sort(values))
+
 
 Latency = Annotated[Constant | Exponential | Lognormal, Field(discriminator="kind")]
+"""The laws that need no file."""
+LatencyConfig = Annotated[Constant | Exponential | Lognormal | Trace, Field(discriminator="kind")]
+"""Whatever a scenario may say of travel times; `load` makes it a law."""
