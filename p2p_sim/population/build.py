@@ -47,4 +47,6 @@ def build_population(
         sample.law,
         point,
         law_clusters=sample.law is not None and isinstance(clusters, GivenClusters),
+        row=users.row,
+        source_rows=users.source_rows,
     )

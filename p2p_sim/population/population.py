@@ -8,16 +8,23 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Examples:
-    """Labelled rows: features (n, d), labels (n,) in 0..K-1, and the cluster of each row where the source gives one."""
+    """Labelled rows: features (n, d), labels (n,) in 0..K-1, and the cluster of each row where the source gives one.
+
+    row: (n,) where each stood in its source, from 0, and source_rows how many stood there; absent: i at i, of n.
+    """
 
     features: NDArray[np.floating]
     labels: NDArray[np.uint8]
     cluster: NDArray[np.int64] | None = None
+    row: NDArray[np.int32] | None = None
+    source_rows: int | None = None
 
     def take(self, rows: NDArray[np.intp]) -> "Examples":
-        """The given rows."""
+        """The given rows, which remember where they stood in the source."""
         cluster = None if self.cluster is None else self.cluster[rows]
-        return Examples(self.features[rows], self.labels[rows], cluster)
+        row = rows.astype(np.int32) if self.row is None else self.row[rows]
+        source_rows = len(self.labels) if self.source_rows is None else self.source_rows
+        return Examples(self.features[rows], self.labels[rows], cluster, row, source_rows)
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,8 @@ class Population:
 
     features: (n, d); labels: (n,) in 0..K-1; cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
     holdout: labelled rows of nobody, for measuring error. law: the law where it is known, with each user's `point`;
-    law_clusters: whether the clusters are the law's own.
+    law_clusters: whether the clusters are the law's own. row: (n,) each user's row in the source, from 0, among its
+    source_rows (users and holdout); absent: user i is row i of n.
     """
 
     features: NDArray[np.floating]
@@ -64,6 +72,8 @@ class Population:
     law: FiniteLaw | None = None
     point: NDArray[np.int32] | None = None
     law_clusters: bool = False
+    row: NDArray[np.int32] | None = None
+    source_rows: int | None = None
 
     @property
     def num_users(self) -> int:

@@ -1,0 +1,253 @@
+"""Overlays: who may ask whom within a cluster."""
+
+import math
+from abc import ABC, abstractmethod
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from p2p_sim.config import Config, InputError
+from p2p_sim.network.overlay_file import FileOverlay
+from p2p_sim.network.overlay_graph import Offsets, Overlay, Pairs, Points, Rows, cluster_of, from_pairs
+from p2p_sim.population.shards import Shard, shards
+from p2p_sim.streams import Streams
+
+__all__ = [
+    "CompleteOverlay",
+    "FileOverlay",
+    "GeometricOverlay",
+    "Overlay",
+    "OverlayConfig",
+    "RegularOverlay",
+    "ScaleFreeOverlay",
+    "SmallWorldOverlay",
+]
+
+MOST_NEIGHBOURS = 10**8
+"""Entries that a generated overlay may hold (400 MB); beyond them a run would end for lack of memory."""
+
+
+class CompleteOverlay(Config):
+    """Everybody may ask anybody of her cluster, herself included, as in the papers; nothing is stored."""
+
+    kind: Literal["complete"] = "complete"
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """No files."""
+        return []
+
+    def build(
+        self,
+        cluster_offsets: Offsets,
+        row: Rows | None,
+        places: tuple[Path, ...],
+        streams: Streams,
+        source_rows: int | None = None,
+    ) -> None:
+        """No overlay: the cluster is all that need be known."""
+
+
+class _Generated(Config, ABC):
+    """A random overlay, drawn cluster by cluster from the stream of the cluster's shard."""
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """No files."""
+        return []
+
+    def build(
+        self,
+        cluster_offsets: Offsets,
+        row: Rows | None,
+        places: tuple[Path, ...],
+        streams: Streams,
+        source_rows: int | None = None,
+    ) -> Overlay:
+        """Draw the overlay of one replicate.
+
+        Args:
+            cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
+            row, places, source_rows: not needed here.
+            streams: the replicate's random streams.
+        """
+        sizes = np.diff(cluster_offsets)
+        expected = sum(int(n) * min(self._expected_degree(int(n)), int(n) - 1.0) for n in sizes)
+        if expected > MOST_NEIGHBOURS:
+            settings = ", ".join(f"{key} = {value!r}" for key, value in self.model_dump(exclude_none=True).items())
+            raise InputError(
+                f"network.overlay: {settings} gives {int(sizes.sum())} users about {expected:.1g} neighbours together; "
+                f"at most {MOST_NEIGHBOURS:.0g} are allowed"
+            )
+        drawn = [(s.start, *self._draw(s, streams.generator("overlay", s.index))) for s in shards(cluster_offsets)]
+        pairs = np.concatenate([start + part for start, part, _ in drawn])
+        points = [part for *_, part in drawn if part is not None]
+        return from_pairs(int(cluster_offsets[-1]), pairs, np.concatenate(points) if points else None)
+
+    @abstractmethod
+    def _expected_degree(self, size: int) -> float:
+        """Neighbours of a user of a cluster of `size`, on average."""
+
+    @abstractmethod
+    def _draw(self, shard: Shard, rng: np.random.Generator) -> tuple[Pairs, Points | None]:
+        """Edges of a shard, users numbered from its start, and positions."""
+
+
+class _NetworkX(_Generated):
+    """A graph of NetworkX for every cluster, whose nodes are dealt to the cluster's users at random.
+
+    Without dealing, hubs and neighbours on a ring would follow the order in which users are stored, and with it their
+    features.
+    """
+
+    def _draw(self, shard: Shard, rng: np.random.Generator) -> tuple[Pairs, None]:
+        seeds = rng.integers(2**63, size=len(shard.offsets) - 1)
+        dealt = np.lexsort((rng.random(shard.size), cluster_of(shard.offsets)))
+        spans = zip(shard.offsets[:-1].tolist(), shard.offsets[1:].tolist(), seeds.tolist(), strict=True)
+        return dealt[np.concatenate([begin + self._graph(end - begin, seed) for begin, end, seed in spans])], None
+
+    @abstractmethod
+    def _graph(self, size: int, seed: int) -> Pairs:
+        """Edges of one cluster, nodes numbered from 0."""
+
+
+class RegularOverlay(_NetworkX):
+    """Everybody has the same number of neighbours, chosen at random (`networkx.random_regular_graph`).
+
+    A cluster of at most degree + 1 users is complete. Where both the degree and the cluster's size are odd, no such
+    graph exists, and the users of that cluster have degree + 1 neighbours.
+    """
+
+    kind: Literal["regular"] = "regular"
+    degree: int = Field(default=10, ge=1, le=1000)
+    """Neighbours of each user, 1 to 1000."""
+
+    def _expected_degree(self, size: int) -> float:
+        return self.degree
+
+    def _graph(self, size: int, seed: int) -> Pairs:
+        degree = min(self.degree + self.degree * size % 2, size - 1)
+        if 2 * degree < size:
+            return _random_regular(size, degree, seed)
+        # the complement of a regular graph is regular; NetworkX retries for ever on dense ones
+        absent = _random_regular(size, size - 1 - degree, seed)
+        present = np.triu(np.ones((size, size), dtype=np.bool_), k=1)
+        present[absent.min(axis=1), absent.max(axis=1)] = False
+        return np.argwhere(present)
+
+
+class SmallWorldOverlay(_NetworkX):
+    """A ring on which everybody knows the nearest users, with some edges moved (`networkx.watts_strogatz_graph`).
+
+    A cluster of at most degree + 1 users is complete. Users stand on the ring in random order.
+    """
+
+    kind: Literal["small_world"] = "small_world"
+    degree: int = Field(default=10, ge=2, le=1000, multiple_of=2)
+    """Neighbours of each user on the ring, half on each side; an even number from 2 to 1000."""
+    rewire_prob: float = Field(default=0.1, ge=0, le=1)
+    """Probability that an edge of the ring has one end moved to a random user, 0 to 1; 0: the ring lattice."""
+
+    def _expected_degree(self, size: int) -> float:
+        return self.degree
+
+    def _graph(self, size: int, seed: int) -> Pairs:
+        import networkx as nx
+
+        if self.degree >= size - 1:
+            return _everybody(size)
+        return _edges(nx.watts_strogatz_graph(size, self.degree, self.rewire_prob, seed=seed))
+
+
+class ScaleFreeOverlay(_NetworkX):
+    """A few hubs and many users of few neighbours: preferential attachment (`networkx.barabasi_albert_graph`).
+
+    A cluster of at most `attachments` users is complete; one user more, and it is a star. Who is a hub is random.
+    """
+
+    kind: Literal["scale_free"] = "scale_free"
+    attachments: int = Field(default=5, ge=1, le=500)
+    """m: edges that each arriving user brings, 1 to 500; the mean number of neighbours is a little below 2m."""
+
+    def _expected_degree(self, size: int) -> float:
+        return 2.0 * self.attachments
+
+    def _graph(self, size: int, seed: int) -> Pairs:
+        import networkx as nx
+
+        if self.attachments >= size:
+            return _everybody(size)
+        return _edges(nx.barabasi_albert_graph(size, self.attachments, seed=seed))
+
+
+class GeometricOverlay(_Generated):
+    """Users stand at random points of a unit square, one square a cluster, and know those within a radius."""
+
+    kind: Literal["geometric"] = "geometric"
+    mean_degree: float | None = Field(default=None, gt=0, le=1000)
+    """Expected number of neighbours, above 0 and at most 1000; the radius of each cluster follows from its size, the
+    square's borders included; a cluster of at most mean_degree + 1 users is complete. Give this or the radius."""
+    radius: float | None = Field(default=None, gt=0, le=1.5)
+    """Largest distance between neighbours, the square's side being 1; above 0 and at most 1.5, which joins all."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> "GeometricOverlay":
+        if (self.mean_degree is None) == (self.radius is None):
+            raise ValueError("give either mean_degree or radius, and not both")
+        return self
+
+    def _expected_degree(self, size: int) -> float:
+        return (size - 1) * share_within(self._reach(size))
+
+    def _reach(self, size: int) -> float:
+        if self.radius is not None:
+            return self.radius
+        return radius_of(min((self.mean_degree or 0.0) / max(size - 1, 1), 1.0))
+
+    def _draw(self, shard: Shard, rng: np.random.Generator) -> tuple[Pairs, Points]:
+        from scipy.spatial import cKDTree
+
+        points = rng.random((shard.size, 2))
+        parts = []
+        for begin, end in zip(shard.offsets[:-1].tolist(), shard.offsets[1:].tolist(), strict=True):
+            near = cKDTree(points[begin:end]).query_pairs(self._reach(end - begin), output_type="ndarray")
+            parts.append(begin + near.astype(np.int64))
+        return np.concatenate(parts), points
+
+
+OverlayConfig = Annotated[
+    CompleteOverlay | RegularOverlay | SmallWorldOverlay | ScaleFreeOverlay | GeometricOverlay | FileOverlay,
+    Field(discriminator="kind"),
+]
+
+
+def share_within(radius: float) -> float:
+    """Probability that two random points of the unit square lie within `radius` >= 0 of each other (exact)."""
+    r = min(radius, math.sqrt(2.0))
+    if r <= 1.0:
+        return r * r * (math.pi - r * (8.0 / 3.0 - r / 2.0))
+    s = math.sqrt(r * r - 1.0)
+    return 1 / 3 + 8 / 3 * s**3 - r**4 / 2 - (2 - math.pi) * r * r - 4 * r * r * math.atan(s) + 4 * s
+
+
+@lru_cache(maxsize=4096)
+def radius_of(share: float) -> float:
+    """The radius within which a share in [0, 1] of all pairs of points of the unit square lies."""
+    from scipy.optimize import brentq
+
+    return 1.5 if share >= 1.0 else float(brentq(lambda r: share_within(r) - share, 0.0, math.sqrt(2.0)))
+
+
+def _everybody(size: int) -> Pairs:
+    return np.stack(np.triu_indices(size, k=1), axis=1)
+
+
+def _edges(graph: Any) -> Pairs:
+    return np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
+
+
+def _random_regular(size: int, degree: int, seed: int) -> Pairs:
+    import networkx as nx
+
+    return _edges(nx.random_regular_graph(degree, size, seed=seed))

@@ -1,0 +1,91 @@
+"""The value that says who may ask whom: neighbours of every user, in arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Offsets = NDArray[np.int64]
+"""Cluster boundaries (C+1,): cluster c holds users offsets[c]..offsets[c+1]-1."""
+Rows = NDArray[np.int32]
+Pairs = NDArray[np.int64]
+"""Edges (m, 2), each once."""
+Points = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """Neighbours of user i are indices[indptr[i]:indptr[i+1]]: ascending, all in her cluster, without herself.
+
+    The relation is symmetric: an edge stands with both its users.
+    indptr: (n+1,); indices: (E,), every edge twice; position: (n, 2) in the unit square where users have a place.
+    dropped_edges: edges of a file that join two clusters, or touch rows that are no users of this replicate.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    position: Points | None = None
+    dropped_edges: int = 0
+
+    @property
+    def num_users(self) -> int:
+        """n."""
+        return len(self.indptr) - 1
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        """Neighbours of each user (n,)."""
+        return np.diff(self.indptr)
+
+    @property
+    def isolated(self) -> int:
+        """Users without a neighbour."""
+        return int(np.count_nonzero(self.degrees == 0))
+
+    @property
+    def components(self) -> int:
+        """Connected parts; at least one a cluster."""
+        return int(self._component().max(initial=-1)) + 1
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the arrays."""
+        return self.indptr.nbytes + self.indices.nbytes + (0 if self.position is None else self.position.nbytes)
+
+    def disconnected_clusters(self, cluster_offsets: Offsets) -> int:
+        """Clusters that fall into more than one connected part."""
+        first = np.unique(self._component(), return_index=True)[1]
+        parts = np.bincount(cluster_of(cluster_offsets)[first])
+        return int(np.count_nonzero(parts > 1))
+
+    def shard(self, start: int, stop: int) -> "Overlay":
+        """Users start..stop-1, who must be whole clusters, renumbered from 0, with no count of dropped edges."""
+        begin, end = self.indptr[start], self.indptr[stop]
+        position = None if self.position is None else self.position[start:stop]
+        indices = self.indices[begin:end] - np.int32(start)
+        return Overlay(self.indptr[start : stop + 1] - begin, indices, position)
+
+    def _component(self) -> NDArray[np.int32]:
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        edges = np.ones(len(self.indices), dtype=np.int8)
+        graph = csr_array((edges, self.indices, self.indptr), shape=(self.num_users, self.num_users))
+        component: NDArray[np.int32] = connected_components(graph, directed=False)[1]
+        return component
+
+
+def cluster_of(cluster_offsets: Offsets) -> NDArray[np.int64]:
+    """Cluster of each user (n,)."""
+    return np.repeat(np.arange(len(cluster_offsets) - 1), np.diff(cluster_offsets))
+
+
+def from_pairs(num_users: int, pairs: Pairs, position: Points | None = None, dropped_edges: int = 0) -> Overlay:
+    """The overlay with the given distinct edges (m, 2) between different users of one cluster."""
+    one, other = pairs[:, 0], pairs[:, 1]
+    keys = np.concatenate([one * num_users + other, other * num_users + one])
+    keys.sort()
+    owner, neighbour = np.divmod(keys, num_users)
+    indptr = np.zeros(num_users + 1, dtype=np.int64)
+    np.cumsum(np.bincount(owner, minlength=num_users), out=indptr[1:])
+    return Overlay(indptr, neighbour.astype(np.int32), position, dropped_edges)
