@@ -1,6 +1,7 @@
 """The seams every mechanism shares: what it takes, what it releases, what it says of privacy."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
@@ -8,8 +9,10 @@ from numpy.typing import NDArray
 
 from analysis.privacy.bound import PrivacyBound
 from p2p_sim.network.config import NetworkConfig
+from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.population import Population
-from p2p_sim.protocol.label_exchange import Traffic
+from p2p_sim.protocol.realised import RealisedShard
+from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Transcript
 from p2p_sim.streams import Streams
 
@@ -52,20 +55,43 @@ class LabelRelease:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run of a mechanism leaves behind; traffic and transcript exist where messages were simulated."""
+    """What one run of a mechanism leaves behind; all but the release exists where messages were simulated.
+
+    traffic: counts. transcript: every delivered message, if it was recorded.
+    arrival_s: (m,) when each label of the release reached the learner, seconds, and realised: what is known of the run
+    besides labels, if they were asked for. overlay: None where everybody may ask anybody.
+    """
 
     release: LabelRelease
     traffic: Traffic | None = None
     transcript: Transcript | None = None
+    arrival_s: NDArray[np.float64] | None = None
+    realised: tuple[RealisedShard, ...] | None = None
+    overlay: Overlay | None = None
 
 
 class Mechanism(Protocol):
     """A way to privatise labels."""
 
     def release(
-        self, population: Population, network: NetworkConfig, streams: Streams, record: bool = False
+        self,
+        population: Population,
+        network: NetworkConfig,
+        streams: Streams,
+        record: bool = False,
+        study: bool = False,
+        places: tuple[Path, ...] = (),
     ) -> Outcome:
-        """Privatise the population's labels; `record` keeps the transcript."""
+        """Privatise the population's labels.
+
+        Args:
+            population: who holds them.
+            network: over which messages travel.
+            streams: the replicate's random streams.
+            record: keep the transcript.
+            study: note what is known of the run besides labels.
+            places: directories in which the network's files are looked for.
+        """
         ...
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:

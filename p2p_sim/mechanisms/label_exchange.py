@@ -1,6 +1,8 @@
 """The peer-to-peer label exchange (Algorithm 2 of the clustering paper) as a mechanism."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,13 +18,19 @@ from p2p_sim.mechanisms.growing import Growing
 from p2p_sim.mechanisms.interface import LabelRelease, Outcome
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.config import NetworkConfig
+from p2p_sim.network.network import Network
+from p2p_sim.network.shared_link import departures
 from p2p_sim.population.population import Population
-from p2p_sim.population.shards import shards
-from p2p_sim.protocol.label_exchange import ShardExchange, Traffic
+from p2p_sim.population.shards import Shard, shards
+from p2p_sim.protocol.label_exchange import ShardExchange
+from p2p_sim.protocol.realised import realised
+from p2p_sim.protocol.roles import NOBODY, AdversariesConfig, Roles, check_given
+from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Messages, Transcript
 from p2p_sim.protocol.vectorised import exchange_shard
 from p2p_sim.streams import Streams
 
+Payload = NDArray[np.uint8]
 EngineName = Literal["events", "vectorised"]
 
 
@@ -45,15 +53,21 @@ class LabelExchangeConfig(Config):
         return self
 
     def build(
-        self, sizes: NDArray[np.int64], num_classes: int, delta: float, engine: EngineName, may_drop: bool = False
+        self,
+        sizes: NDArray[np.int64],
+        num_classes: int,
+        delta: float,
+        engine: EngineName,
+        adversaries: AdversariesConfig = NOBODY,
     ) -> "LabelExchangeMechanism":
         """The mechanism for clusters of these sizes, its flip probability calibrated where a target is given."""
         flip_prob = self.flip_prob
         if flip_prob is None:
             assert self.target_epsilon is not None
             flip_prob = calibrate_flip_prob(sizes, num_classes, self.sampling_rate, self.target_epsilon, delta)
-        noise = RandomizedResponse(flip_prob, num_classes)
-        return LabelExchangeMechanism(noise, self.sampling_rate, engine, may_drop)
+        return LabelExchangeMechanism(
+            RandomizedResponse(flip_prob, num_classes), self.sampling_rate, engine, adversaries
+        )
 
 
 @dataclass(frozen=True)
@@ -64,54 +78,126 @@ class LabelExchangeMechanism:
         randomizer: the local noise (α, K).
         sampling_rate: θ.
         engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
-        may_drop: late replies are dropped, so that fewer labels than θ promises may arrive.
+        adversaries: who does not follow the protocol.
     """
 
     randomizer: RandomizedResponse
     sampling_rate: float
     engine: EngineName = "events"
-    may_drop: bool = False
+    adversaries: AdversariesConfig = NOBODY
 
     def release(
-        self, population: Population, network: NetworkConfig, streams: Streams, record: bool = False
+        self,
+        population: Population,
+        network: NetworkConfig,
+        streams: Streams,
+        record: bool = False,
+        study: bool = False,
+        places: tuple[Path, ...] = (),
     ) -> Outcome:
-        """Run the exchange shard by shard; without a request timeout both engines release the same bytes."""
+        """Run the exchange shard by shard; on a network without faults both engines release the same bytes."""
+        opened = Network.open(network, population, streams, places)
+        check_given(self.adversaries, population.num_rows)
         expected = int(self.sampling_rate * population.num_users + 4 * population.num_users**0.5)
         users, labels = Growing(np.dtype(np.int32), expected), Growing(np.dtype(np.uint8), expected)
-        traffic = Traffic()
-        log: list[Messages] = []
-        for shard in shards(population.cluster_offsets):
-            truth = population.labels[shard.start : shard.stop]
-            payload = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
-            if self.engine == "vectorised":
-                pieces = exchange_shard(shard, payload, self.sampling_rate, streams)
-            else:
-                exchange = ShardExchange(shard, payload, self.sampling_rate, network, streams, record)
-                traffic += exchange.run()
-                pieces = iter([exchange.submissions()])
-                if record:
-                    log.append(exchange.messages())
-            for submitter, fetched in pieces:
+        if self.engine == "vectorised":
+            for submitter, fetched in self._draw(population, opened):
                 users.append(submitter)
                 labels.append(fetched)
-        release = LabelRelease(users.values(), labels.values(), "hard")
-        if self.engine == "vectorised":
-            return Outcome(release)
-        return Outcome(release, traffic, Transcript(Messages.join(log)) if record else None)
+            return Outcome(LabelRelease(users.values(), labels.values(), "hard"), overlay=opened.overlay)
+        traffic, log, facts, times = Traffic(), [], [], []
+        for exchange, counts in self._exchanges(population, opened, record):
+            submitter, fetched = exchange.submissions()
+            users.append(submitter)
+            labels.append(fetched)
+            traffic += counts
+            if record:
+                log.append(exchange.messages())
+            if study:
+                arrived = exchange.in_time
+                times.append(exchange.arrival[arrived])
+                facts.append(realised(exchange, arrived))
+        return Outcome(
+            LabelRelease(users.values(), labels.values(), "hard"),
+            traffic,
+            Transcript(Messages.join(log)) if record else None,
+            np.concatenate(times) if study else None,
+            tuple(facts) if study else None,
+            opened.overlay,
+        )
+
+    def _answers(self, population: Population, network: Network) -> Iterator[tuple[Shard, Payload, Roles]]:
+        """Each shard with what its users answer, and their roles."""
+        for shard in shards(population.cluster_offsets):
+            truth = population.labels[shard.start : shard.stop]
+            payload = self.randomizer.randomize(truth, network.streams.generator("flip", shard.index))
+            if self.adversaries == NOBODY:
+                yield shard, payload, Roles.honest(shard.size)
+                continue
+            row = population.rows[shard.start : shard.stop]
+            roles = Roles.draw(self.adversaries, shard, network.degrees(shard), row, network.streams)
+            yield shard, roles.lie(payload, self.randomizer.num_classes), roles
+
+    def _draw(
+        self, population: Population, network: Network
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.generic]]]:
+        """All submissions as one draw."""
+        for shard, payload, _ in self._answers(population, network):
+            yield from exchange_shard(
+                shard,
+                payload,
+                self.sampling_rate,
+                network.streams,
+                network.shard_overlay(shard),
+                network.config.hops,
+            )
+
+    def _exchanges(
+        self, population: Population, network: Network, record: bool
+    ) -> Iterator[tuple[ShardExchange, Traffic]]:
+        """Finished exchanges; where the learner's link is shared, only once all have run."""
+        sybil = self.adversaries.sybil
+        queue: list[tuple[ShardExchange, Traffic]] = []
+        for shard, payload, roles in self._answers(population, network):
+            exchange = ShardExchange(
+                shard,
+                payload,
+                self.sampling_rate,
+                network,
+                network.streams,
+                roles,
+                record,
+                payload_bytes=-(-self.randomizer.payload_bits // 8),
+                probe_every_s=sybil.probe_every_s or 1.0,
+            )
+            counts = exchange.run()
+            if network.config.learner_bandwidth_bps is None:
+                yield exchange, counts
+            else:
+                queue.append((exchange, counts))
+        yield from _served(queue)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's ε at δ for each cluster size: a bracket (two classes), a certified upper bound otherwise.
-
-        Late replies are dropped whatever the labels, which only lowers the sampling rate: the upper bound at θ holds,
-        the lower one does not.
-        """
+        """The learner's ε at δ for each cluster size if nothing fails: a bracket (K = 2), else a certified upper bound."""
         alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
         theta = self.sampling_rate
         if classes > 2:
-            bounds = [KaryExchange(int(n), alpha, theta, classes).epsilon(delta) for n in sizes]
-        else:
-            bounds = [LabelExchange(int(n), alpha, theta).epsilon(delta) for n in sizes]
-        if not self.may_drop:
-            return bounds
-        basis = "upper bound, as if no reply were late"
-        return [replace(bound, epsilon_lower=0.0, basis=basis) for bound in bounds]
+            return [KaryExchange(int(n), alpha, theta, classes).epsilon(delta) for n in sizes]
+        return [LabelExchange(int(n), alpha, theta).epsilon(delta) for n in sizes]
+
+
+def _served(queue: list[tuple[ShardExchange, Traffic]]) -> Iterator[tuple[ShardExchange, Traffic]]:
+    """Send all submissions through the learner's link, in order of arrival; the network's duplicates are left out."""
+    if not queue:
+        return
+    came = [np.flatnonzero(np.isfinite(exchange.arrival)) for exchange, _ in queue]
+    journey = queue[0][0].journey
+    rate = journey.config.learner_bandwidth_bps
+    assert rate is not None
+    arrivals = np.concatenate([exchange.arrival[users] for (exchange, _), users in zip(queue, came, strict=True)])
+    left = departures(arrivals, 8.0 * journey.bytes["submission"] / rate)
+    parts = np.split(left, np.cumsum([users.size for users in came])[:-1])
+    for (exchange, counts), users, part in zip(queue, came, parts, strict=True):
+        exchange.arrival[users] = part
+        end = max(counts.completion_time_s, float(part.max(initial=0.0)))
+        yield exchange, replace(counts, completion_time_s=end)

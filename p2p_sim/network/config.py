@@ -1,18 +1,154 @@
 """What the network between the users is like."""
 
-from pydantic import Field
+from pathlib import Path
+from typing import Annotated, Literal
 
-from p2p_sim.config import Config
+from pydantic import Field, model_validator
+
+from p2p_sim.config import Config, InputError
+from p2p_sim.network.availability import Always, AvailabilityConfig
 from p2p_sim.network.latency import Latency, Lognormal
+from p2p_sim.network.overlay import CompleteOverlay, GeometricOverlay, OverlayConfig
+
+
+class UniformPeers(Config):
+    """Ask a neighbour, each equally likely; on the complete overlay anybody of the cluster, oneself included."""
+
+    kind: Literal["uniform"] = "uniform"
+
+
+class RandomWalk(Config):
+    """The request walks from neighbour to neighbour; whoever it reaches last answers, to the one who asked."""
+
+    kind: Literal["random_walk"] = "random_walk"
+    length: int = Field(default=5, ge=1, le=64)
+    """Steps of the walk, 1 to 64; each is a message with a travel time of its own."""
+
+
+class GossipView(Config):
+    """Each user holds a changing sample of her cluster and asks a random member of it.
+
+    Every entry of a view is a uniform draw from the cluster; entries are replaced one after another, each once in
+    `refresh_s`. What a user sees of her cluster is therefore never more than `view_size` users at a time.
+    """
+
+    kind: Literal["gossip"] = "gossip"
+    view_size: int = Field(default=8, ge=1, le=1000)
+    """v: entries of a view, 1 to 1,000."""
+    refresh_s: float = Field(default=10.0, gt=0, le=1e9)
+    """Time after which an entry is replaced, seconds, above 0 and at most 1e9."""
+
+
+PeersConfig = Annotated[UniformPeers | RandomWalk | GossipView, Field(discriminator="kind")]
+
+
+class OnTimeout(Config):
+    """What a user does when no reply came in time."""
+
+    retry: Literal["never", "same_peer", "redraw"] = "never"
+    """"never", "same_peer": ask the same peer again; "redraw": ask a freshly drawn one."""
+    attempts: int = Field(default=1, ge=1, le=10)
+    """Requests sent before giving up, 1 to 10, the first included."""
+    backoff: float = Field(default=2.0, ge=1, le=100)
+    """Each further request waits this many times longer for its reply, 1 to 100."""
+    fallback: Literal["skip", "own_label"] = "skip"
+    """After the last one: "skip": submit nothing; "own_label": submit one's own noisy label, which then has ε₀ only."""
+
+    @model_validator(mode="after")
+    def _attempts(self) -> "OnTimeout":
+        if (self.retry == "never") != (self.attempts == 1):
+            raise ValueError(f"attempts = {self.attempts} does not go with retry = {self.retry!r}")
+        return self
 
 
 class NetworkConfig(Config):
-    """When users begin and how long their messages travel; every message travels independently of the others."""
+    """Who may ask whom, how messages travel, who is there, and what users do when a fetch fails."""
 
+    overlay: OverlayConfig = CompleteOverlay()
+    """Who may ask whom within a cluster; kind = "complete", "regular", "small_world", "scale_free", "geometric" or
+    "file"."""
+    peers: PeersConfig = UniformPeers()
+    """How a peer is chosen; kind = "uniform", "random_walk" or "gossip"."""
     latency: Latency = Lognormal()
-    """Travel time of one message: kind = "constant", "exponential" or "lognormal"."""
+    """Travel time of one message: kind = "constant", "exponential", "lognormal" or "trace"."""
+    distance_s: float = Field(default=0.0, ge=0, le=1e9)
+    """Travel time added to a message between two users at distance 1 on a geometric overlay, seconds, 0 to 1e9."""
+    loss: float = Field(default=0.0, ge=0, lt=1)
+    """Probability that a message is lost, 0 to below 1."""
+    duplication: float = Field(default=0.0, ge=0, le=1)
+    """Probability that a message is delivered twice, 0 to 1; the copy travels, and is lost, on its own."""
+    reordering: float = Field(default=0.0, ge=0, le=1)
+    """Probability that a message is held back by one more travel time, so that later ones overtake it, 0 to 1."""
+    bandwidth_bps: float | None = Field(default=None, ge=1, le=1e15)
+    """Rate of a user's link, bits a second, 1 to 1e15: the time a message takes to be sent; absent: no limit."""
+    learner_bandwidth_bps: float | None = Field(default=None, ge=1, le=1e15)
+    """Rate of the learner's link, which all clusters share and where submissions queue; absent: no limit."""
+    header_bytes: int = Field(default=64, ge=1, le=65_536)
+    """Bytes of a message besides its payload, 1 to 65,536."""
+    availability: AvailabilityConfig = Always()
+    """Who is online when; kind = "always", "on_off" or "trace". A message to someone offline is dropped."""
     start_window_s: float = Field(default=0.0, ge=0, le=1e9)
     """Users begin at independent uniform times in [0, start_window_s], seconds, 0 to 1e9; 0: all at once."""
     request_timeout_s: float | None = Field(default=None, gt=0, le=1e9)
-    """A reply that arrives later than this after its request was sent is counted and dropped, seconds; absent: no
-    limit. Needs the event engine."""
+    """A request without a reply expires after this, seconds; later replies are dropped; absent: no limit."""
+    on_timeout: OnTimeout = OnTimeout()
+    """What a user does when her request has expired."""
+    deadline_s: float | None = Field(default=None, gt=0, le=1e9)
+    """The learner takes no submission that arrives later, seconds; absent: no limit."""
+    batch_submission: bool = False
+    """Users hold what they fetched until `deadline_s` and then submit all at once, so that arrival times tell nothing;
+    the learner takes everything that was sent then."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> "NetworkConfig":
+        if self.request_timeout_s is None and self.on_timeout != OnTimeout():
+            raise ValueError("on_timeout needs request_timeout_s")
+        if self.batch_submission and self.deadline_s is None:
+            raise ValueError("batch_submission needs deadline_s")
+        if self.distance_s and not isinstance(self.overlay, GeometricOverlay):
+            raise ValueError(f"distance_s = {self.distance_s:g} needs overlay.kind = 'geometric'")
+        complete = isinstance(self.overlay, CompleteOverlay)
+        if isinstance(self.peers, RandomWalk) and complete:
+            raise ValueError("peers.kind = 'random_walk' needs an overlay; on the complete one, take 'uniform'")
+        if isinstance(self.peers, GossipView) and not complete:
+            raise ValueError("peers.kind = 'gossip' needs overlay.kind = 'complete': the views are the overlay")
+        return self
+
+    @property
+    def hops(self) -> int:
+        """Messages from the one who asks to the one who answers."""
+        return self.peers.length if isinstance(self.peers, RandomWalk) else 1
+
+    @property
+    def churns(self) -> bool:
+        """Whether users can be offline."""
+        return self.availability != Always()
+
+    @property
+    def clocked(self) -> bool:
+        """Whether time or accidents decide what arrives, which only the event engine knows."""
+        faults = self.loss or self.duplication or self.reordering or self.request_timeout_s or self.deadline_s
+        return bool(faults or self.churns or self.learner_bandwidth_bps or isinstance(self.peers, GossipView))
+
+    @property
+    def ideal(self) -> bool:
+        """Whether every user gets the label of a uniform member of her cluster, and every submission arrives."""
+        return not self.clocked and isinstance(self.overlay, CompleteOverlay)
+
+    def timeout_s(self, attempt: int) -> float:
+        """How long the request of an attempt, from 0, waits for its reply, seconds."""
+        if self.request_timeout_s is None:
+            return float("inf")
+        return self.request_timeout_s * self.on_timeout.backoff**attempt
+
+    def check_splittable(self) -> None:
+        """Raise InputError if clusters share a link, so that no part of the population can be simulated alone."""
+        if self.learner_bandwidth_bps is not None:
+            raise InputError(
+                f"network.learner_bandwidth_bps = {self.learner_bandwidth_bps:g}: all clusters share this link; "
+                "a run with it cannot be split"
+            )
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """Files the network is described by."""
+        return [*self.overlay.files(places), *self.latency.files(places), *self.availability.files(places)]

@@ -4,6 +4,8 @@ One SimPy event advances the clock by a *window* that holds some thousands of me
 handed to their handlers in causal rounds: first those already queued, then the ones these gave rise to within the same
 window, and so on until none is left. Every message carries its own exact time, so the partition into windows shows in
 no result, as long as a handler's effect on one message does not depend on another message of the same window.
+
+Scripted actors, few, may run beside as SimPy processes that post messages.
 """
 
 from collections import defaultdict
@@ -15,7 +17,8 @@ from numpy.typing import NDArray
 
 Users = NDArray[np.int32]
 Times = NDArray[np.float64]
-Handler = Callable[[Users, Times], None]
+Handler = Callable[[int, Users, Times], None]
+Actor = Callable[[simpy.Environment], Generator[simpy.Event, None, None]]
 Batches = defaultdict[int, list[tuple[Users, Times]]]
 
 SLOTS = 64
@@ -25,19 +28,21 @@ SLICE = 16_384
 
 
 class Engine:
-    """Delivers messages, each a (kind, user, time), to one handler per kind.
+    """Delivers messages, each a (kind, user, time), to a handler.
 
     Args:
-        handlers: handler of messages of kind 0, 1, ...; called with users (m,) and times (m,), seconds.
+        handler: called with a kind, and users (m,) and times (m,), seconds, of messages of that kind.
         window_messages: messages that a window should hold; its width in seconds follows the load.
     """
 
-    def __init__(self, handlers: Sequence[Handler], window_messages: int = 8192) -> None:
-        self._handlers = handlers
+    def __init__(self, handler: Handler, window_messages: int = 8192) -> None:
+        self._handler = handler
         self._target = window_messages
         self._ring: list[Batches] = [defaultdict(list) for _ in range(SLOTS)]
         self._beyond: Batches = defaultdict(list)
         self._origin, self._width = 0.0, 0.0
+        self._environment = simpy.Environment()
+        self._advancing = False
         self.delivered = 0
         self.windows = 0
 
@@ -45,6 +50,9 @@ class Engine:
         """Queue messages for delivery at the given times, which must not lie before the current message's."""
         if users.size == 0:
             return
+        if not self._advancing:
+            self._advancing = True
+            self._environment.process(self._advance())
         if self._width == 0.0:
             self._beyond[kind].append((users, times))
             return
@@ -61,22 +69,23 @@ class Engine:
             if end > begin:
                 self._batches(index)[kind].append((users[begin:end], times[begin:end]))
 
-    def run(self) -> float:
-        """Deliver until nothing is queued; returns the time at which the last window ended, seconds."""
-        environment = simpy.Environment()
-        environment.process(self._advance(environment))
-        environment.run()
-        return float(environment.now)
+    def run(self, actors: Sequence[Actor] = ()) -> float:
+        """Deliver until nothing is queued and every actor is done; returns when the last window ended, seconds."""
+        for actor in actors:
+            self._environment.process(actor(self._environment))
+        self._environment.run()
+        return float(self._environment.now)
 
-    def _advance(self, environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
+    def _advance(self) -> Generator[simpy.Event, None, None]:
         while self._beyond:
             self._refill()
             for index in range(SLOTS):
                 if self._ring[index]:
                     end = self._origin + (index + 1) * self._width
-                    yield environment.timeout(max(end - environment.now, 0.0))
+                    yield self._environment.timeout(max(end - self._environment.now, 0.0))
                     self._deliver(index)
                     self.windows += 1
+        self._width, self._advancing = 0.0, False
 
     def _deliver(self, index: int) -> None:
         """All causal rounds of one window."""
@@ -87,7 +96,7 @@ class Engine:
                 self.delivered += users.size
                 for start in range(0, users.size, SLICE):
                     part = slice(start, start + SLICE)
-                    self._handlers[kind](users[part], times[part])
+                    self._handler(kind, users[part], times[part])
 
     def _refill(self) -> None:
         """Choose the window's width from the load and queue what lies beyond the last window."""
@@ -107,7 +116,7 @@ class Engine:
     def _slot(self, times: Times) -> NDArray[np.int16]:
         position = times - self._origin
         position /= self._width
-        np.minimum(position, SLOTS, out=position)
+        np.clip(position, 0, SLOTS, out=position)  # an actor may post before the first window
         return position.astype(np.int16)
 
     def _batches(self, index: int) -> Batches:

@@ -81,6 +81,16 @@ class Population:
         return len(self.labels)
 
     @property
+    def rows(self) -> NDArray[np.int32]:
+        """Each user's row in the source (n,)."""
+        return np.arange(self.num_users, dtype=np.int32) if self.row is None else self.row
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the source, holdout included."""
+        return self.num_users if self.source_rows is None else self.source_rows
+
+    @property
     def cluster_sizes(self) -> NDArray[np.int64]:
         """Users in each cluster (C,)."""
         return np.diff(self.cluster_offsets)

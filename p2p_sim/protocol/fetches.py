@@ -1,0 +1,152 @@
+"""Whose label a user may have got, given the realised network: who was online, what was lost, who submitted.
+
+That is all that a learner who sees a set of submissions could know besides the labels, and none of it depends on them.
+Users' own choices are what is left to chance.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sparse
+from numpy.typing import NDArray
+
+from p2p_sim.network.config import GossipView
+from p2p_sim.protocol.journey import NEVER, Bools, Floats, Journey, Users
+
+LARGEST_TABLE = 20_000_000
+"""Most entries of a tabulated fetch distribution."""
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Everybody who answers is as likely as any other of the cluster."""
+
+
+@dataclass(frozen=True)
+class Capped:
+    """No peer of user i has a probability above caps[i], (m,); of those who submitted nothing it is 0."""
+
+    caps: Floats
+
+
+@dataclass(frozen=True)
+class Table:
+    """User i got the label of j with probability weights[i, j], (m, m); rows of who submitted nothing are empty."""
+
+    weights: sparse.csr_array
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Not worked out, for a reason: only the noise on each label is certain."""
+
+    reason: str
+
+
+FetchLaw = Uniform | Capped | Table | Unknown
+
+
+def fetch_law(journey: Journey, submitted: Bools) -> FetchLaw:
+    """The law of a shard's fetches.
+
+    Args:
+        journey: what becomes of each message.
+        submitted: (m,) who passed on a fetched label, in time.
+    """
+    config = journey.config
+    if journey.overlay is None and journey.availability is None:
+        return Uniform()
+    if config.deadline_s is not None and config.learner_bandwidth_bps is not None:
+        return Unknown("what queues at the learner's link is in time or not, depending on the others")
+    users = np.flatnonzero(submitted).astype(np.int32)
+    if journey.overlay is None:
+        return Capped(_caps(journey, users))
+    if journey.hops == 1:
+        return _neighbours(journey, users)
+    if journey.availability is not None or journey.serves(users) is not None or config.distance_s:
+        return Unknown("random walks across users who may not forward")
+    return _walks(journey, users)
+
+
+def _caps(journey: Journey, users: Users) -> Floats:
+    """One over the number of peers who could have answered, at least.
+
+    With a peer drawn afresh for every attempt, a peer's probability is a weighted mean, over the attempts, of 1 over
+    those who could have answered it; with the same peer asked again, those who could have answered any attempt share
+    it. An entry of a gossip view may be asked in several attempts.
+    """
+    rule, caps = journey.config.on_timeout, np.zeros(journey.shard.size)
+    able = [_able(journey, users, attempt) for attempt in range(rule.attempts)]
+    least = np.full(users.size, np.inf)
+    most = np.zeros(users.size)
+    for count in able:
+        possible = count > 0
+        least[possible] = np.minimum(least[possible], count[possible])
+        most = np.maximum(most, count)
+    if isinstance(journey.config.peers, GossipView) and rule.retry == "redraw":
+        sizes = most / rule.attempts
+    else:
+        sizes = least if rule.retry == "redraw" else most
+    caps[users] = 1.0 / np.clip(sizes, 1.0, None)
+    return caps
+
+
+def _able(journey: Journey, users: Users, attempt: int) -> NDArray[np.int64]:
+    """How many of the cluster could have answered an attempt of each user, by one of its messages, at least."""
+    assert journey.availability is not None
+    offsets, count = journey.shard.offsets, np.zeros(users.size, dtype=np.int64)
+    cluster = np.searchsorted(offsets, users, side="right") - 1
+    for _, there, back in journey.trips(users, attempt, None):
+        valid = journey.arrives(users, back) & (back < NEVER)
+        for index in np.unique(cluster[valid]):
+            rows = np.flatnonzero(valid & (cluster == index))
+            members = np.arange(offsets[index], offsets[index + 1], dtype=np.int32)
+            serves = journey.serves(members)
+            members = members if serves is None else members[serves]
+            online = journey.availability.take(members).count_online(0, members.size, there[rows])
+            count[rows] = np.maximum(count[rows], online)
+    return count
+
+
+def _neighbours(journey: Journey, users: Users) -> FetchLaw:
+    """Edge by edge: what would have become of every request to a neighbour."""
+    assert journey.overlay is not None
+    overlay, rule = journey.overlay, journey.config.on_timeout
+    degree = overlay.degrees[users]
+    if int(degree.sum()) > LARGEST_TABLE:
+        return Unknown(f"an overlay of {int(degree.sum()):,} edges")
+    asker = np.repeat(users, degree)
+    row = np.repeat(np.arange(users.size), degree)
+    first = np.repeat(overlay.indptr[users] - np.concatenate([[0], np.cumsum(degree)[:-1]]), degree)
+    peer = overlay.indices[first + np.arange(asker.size)]
+    weight, open_, asked = np.zeros(asker.size), np.ones(users.size), np.zeros(asker.size, dtype=np.bool_)
+    for attempt in range(rule.attempts):
+        times = journey.answered(asker, attempt, [peer])[0]
+        answered = (times < NEVER) & ~asked
+        arrived = answered & journey.arrives(asker, times)
+        weight[arrived] += open_[row[arrived]] / degree[row[arrived]]
+        if rule.retry == "redraw":
+            share = np.bincount(row[answered], minlength=users.size) / np.maximum(degree, 1)
+            open_ *= 1.0 - share
+        else:
+            asked |= answered  # the same peer is asked again only if she has not answered
+    total = np.bincount(row, weights=weight, minlength=users.size)
+    shape = (journey.shard.size, journey.shard.size)
+    weight /= np.maximum(total, np.finfo(float).tiny)[row]
+    keep = weight > 0
+    return Table(sparse.csr_array((weight[keep], (asker[keep], peer[keep])), shape=shape))
+
+
+def _walks(journey: Journey, users: Users) -> FetchLaw:
+    """Where the walks end: powers of the transition matrix, rows of those who submitted."""
+    assert journey.overlay is not None
+    overlay, size = journey.overlay, journey.shard.size
+    degree = np.maximum(overlay.degrees, 1)
+    step = sparse.csr_array((1.0 / np.repeat(degree, overlay.degrees), overlay.indices, overlay.indptr), (size, size))
+    rows = sparse.csr_array((np.ones(users.size), (users, users)), shape=(size, size))
+    for _ in range(journey.hops):
+        expected = int(np.bincount(rows.indices, minlength=size) @ overlay.degrees)
+        if min(expected, users.size * int(np.diff(journey.shard.offsets).max())) > LARGEST_TABLE:
+            return Unknown(f"random walks of {journey.hops} steps among {size:,} users")
+        rows = sparse.csr_array(rows @ step)
+    return Table(rows)

@@ -1,0 +1,61 @@
+"""What is known of a run besides the labels: the ground on which its privacy stands."""
+
+from dataclasses import dataclass
+
+from p2p_sim.population.shards import Shard
+from p2p_sim.protocol.fetches import FetchLaw, fetch_law
+from p2p_sim.protocol.journey import Bools
+from p2p_sim.protocol.label_exchange import ShardExchange
+
+
+@dataclass(frozen=True)
+class RealisedShard:
+    """One shard of a run, every array (m,).
+
+    fetched: passed on somebody's label, in time; own: passed on her own, in time, for want of a reply.
+    answers: answers requests; constant: with a label that is fixed beforehand; member: tells the learner what she sees.
+    probed: was asked by somebody who chose to ask her.
+    law: whose label each of the first may have got.
+    """
+
+    shard: Shard
+    fetched: Bools
+    own: Bools
+    answers: Bools
+    constant: Bools
+    member: Bools
+    probed: Bools
+    law: FetchLaw
+    times_tell: bool
+
+
+def realised(exchange: ShardExchange, arrived: Bools) -> RealisedShard:
+    """Note what a finished run leaves behind.
+
+    Args:
+        exchange: finished.
+        arrived: (m,) whose submission the learner took.
+    """
+    journey = exchange.journey
+    fetched = arrived & ~exchange.fallback
+    law = fetch_law(journey, fetched)
+    roles = journey.roles
+    return RealisedShard(
+        journey.shard,
+        fetched,
+        arrived & exchange.fallback,
+        ~roles.silent,
+        roles.constant,
+        roles.member,
+        exchange.probed,
+        law,
+        _times_tell(exchange),
+    )
+
+
+def _times_tell(exchange: ShardExchange) -> bool:
+    """Whether the moment of a submission may say whose label it is."""
+    journey, config = exchange.journey, exchange.journey.config
+    if config.batch_submission:
+        return False
+    return journey.availability is not None or config.distance_s > 0
