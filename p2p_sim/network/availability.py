@@ -23,7 +23,7 @@ KEY = "network.availability"
 MOST_OF_USER = 10_000
 """Most online periods of one user that are drawn."""
 MOST_OF_SHARD = 50_000_000
-"""Most online periods of one shard that are drawn, which takes about 3 GB."""
+"""Most online periods of one shard that are drawn, which takes about 4 GB."""
 
 
 @dataclass(frozen=True)
