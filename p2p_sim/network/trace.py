@@ -26,6 +26,10 @@ class Table:
     line: NDArray[np.int64]
     columns: dict[str, NDArray[np.float64]]
 
+    def take(self, rows: NDArray[np.intp]) -> "Table":
+        """The given rows."""
+        return Table(self.path, self.line[rows], {name: column[rows] for name, column in self.columns.items()})
+
 
 def find_trace(path: str, places: tuple[Path, ...], key: str) -> Path:
     """The trace file, looked for in each of the places, then here."""

@@ -1,0 +1,296 @@
+"""Who is online when: users who join late, leave for good, switch on and off, or follow a recorded trace."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from p2p_sim.config import Config, InputError
+from p2p_sim.network.trace import Table, find_trace, read_trace
+from p2p_sim.population.shards import Shard
+from p2p_sim.streams import Streams
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Users = NDArray[np.integer]
+
+KEY = "network.availability"
+MOST_OF_USER = 10_000
+"""Most online periods of one user that are drawn."""
+MOST_OF_SHARD = 50_000_000
+"""Most online periods of one shard that are drawn, which takes about 4 GB."""
+
+
+@dataclass(frozen=True)
+class Availability:
+    """When each of m users is online: periods [begin, end), in seconds.
+
+    A user's periods ascend and neither overlap nor touch, so that she is offline at the end of each.
+    The queries take users (numbered from 0) and times of the same shape.
+
+    indptr: (m+1,); user i has the periods indptr[i]..indptr[i+1]-1. begin, end: (P,); an end may be infinite.
+    """
+
+    indptr: NDArray[np.int64]
+    begin: Floats
+    end: Floats
+
+    @staticmethod
+    def of(user: Users, begin: Floats, end: Floats, num_users: int) -> "Availability":
+        """From periods sorted by user and begin; empty ones are dropped and touching ones joined."""
+        real = begin < end
+        user, begin, end = user[real], begin[real], end[real]
+        apart = (user[1:] != user[:-1]) | (begin[1:] > end[:-1])
+        edge = np.ones(min(user.size, 1), dtype=np.bool_)
+        opens, closes = np.concatenate([edge, apart]), np.concatenate([apart, edge])
+        counts = np.bincount(user[opens], minlength=num_users)
+        return Availability(np.concatenate([[0], np.cumsum(counts)]), begin[opens], end[closes])
+
+    @property
+    def bytes(self) -> int:
+        """Memory held, bytes."""
+        return self.indptr.nbytes + self.begin.nbytes + self.end.nbytes
+
+    def online(self, users: Users, times: Floats) -> Bools:
+        """Whether each user is online at her time."""
+        begin = self._at(self.begin, users, self._period(users, times))
+        return (begin <= times) & (begin < np.inf)
+
+    def next_online(self, users: Users, times: Floats) -> Floats:
+        """The first moment from the time on at which the user is online: the time itself, a later one, or inf."""
+        return np.maximum(self._at(self.begin, users, self._period(users, times)), times)
+
+    def online_until(self, users: Users, times: Floats) -> Floats:
+        """The moment up to which the user stays online without a break; the time itself if she is offline then."""
+        period = self._period(users, times)
+        online = self._at(self.begin, users, period) <= times
+        return np.where(online, self._at(self.end, users, period), times)
+
+    def count_online(self, first: int, last: int, times: Floats) -> NDArray[np.int64]:
+        """How many of the users `first` to `last - 1` are online at each of the times (any shape)."""
+        part = self._part(first, last)
+        begun = np.searchsorted(np.sort(self.begin[part]), times, side="right")
+        return np.asarray(begun - np.searchsorted(np.sort(self.end[part]), times, side="right"))
+
+    def always(self, first: int, last: int, t0: float, t1: float) -> int:
+        """How many of the users `first` to `last - 1` are online during the whole of [t0, t1], t0 <= t1."""
+        part = self._part(first, last)
+        return int(np.count_nonzero((self.begin[part] <= t0) & (self.end[part] > t1)))
+
+    def take(self, users: Users) -> "Availability":
+        """The given users (k,), repeated where they are named more than once, numbered anew."""
+        counts = np.diff(self.indptr)[users]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        period = np.arange(indptr[-1]) + np.repeat(self.indptr[users] - indptr[:-1], counts)
+        return Availability(indptr, self.begin[period], self.end[period])
+
+    def _part(self, first: int, last: int) -> slice:
+        return slice(int(self.indptr[first]), int(self.indptr[last]))
+
+    @cached_property
+    def _halvings(self) -> int:
+        return int(np.diff(self.indptr).max(initial=0)).bit_length()
+
+    def _period(self, users: Users, times: Floats) -> NDArray[np.int64]:
+        """Each user's first period that ends after her time; her number of the next user's first if none does."""
+        low, high = self.indptr[users], self.indptr[users + 1]
+        for _ in range(self._halvings):
+            middle = (low + high) // 2
+            after = self.end.take(middle, mode="clip") > times
+            low = np.where(after | (low == high), low, middle + 1)
+            high = np.where(after, middle, high)
+        return low
+
+    def _at(self, values: Floats, users: Users, period: NDArray[np.int64]) -> Floats:
+        """The periods' values; inf where the user has no such period."""
+        out = np.full(period.shape, np.inf)
+        exists = period < self.indptr[users + 1]
+        out[exists] = values[period[exists]]
+        return out
+
+
+class AvailabilityLaw(Protocol):
+    """A law of who is online when."""
+
+    def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability | None:
+        """Draw a shard's periods from its own streams; None: everyone is always online.
+
+        Args:
+            shard: the users. streams: the replicate's random streams.
+            horizon_s: up to when users switch on and off, finite; a user who is on or off then stays so. A longer
+                horizon changes nothing before a shorter one. Joining, leaving and traces know no horizon.
+        """
+        ...
+
+
+class _Membership(Config):
+    """Users who join late or leave for good; in between they are online as if they had always been there."""
+
+    late_share: float = Field(default=0.0, ge=0, le=1)
+    """Expected share of users who join late, 0 to 1; the others are there from the start."""
+    join_window_s: float | None = Field(default=None, gt=0, le=1e9)
+    """Late users join at independent uniform times in (0, join_window_s], seconds, above 0 and at most 1e9."""
+    leave_share: float = Field(default=0.0, ge=0, le=1)
+    """Expected share of users who leave for good, 0 to 1."""
+    leave_mean_s: float | None = Field(default=None, gt=0, le=1e9)
+    """They leave an exponential time after they have joined: its mean, seconds, above 0 and at most 1e9."""
+
+    @model_validator(mode="after")
+    def _pairs(self) -> Self:
+        for share, time in (("late_share", "join_window_s"), ("leave_share", "leave_mean_s")):
+            if (getattr(self, share) > 0) != (getattr(self, time) is not None):
+                raise ValueError(f"{share} and {time} go together: give both (the share above 0) or neither")
+        return self
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """No files."""
+        return []
+
+    def load(self, places: tuple[Path, ...]) -> Self:
+        """The law itself."""
+        return self
+
+    def _joined_and_left(self, shard: Shard, streams: Streams) -> tuple[Floats, Floats]:
+        """When each user of the shard joins and leaves."""
+        joins, leaves = np.zeros(shard.size), np.full(shard.size, np.inf)
+        if self.join_window_s is not None:
+            rng = streams.generator("availability-join", shard.index)
+            late, moment = rng.random(shard.size) < self.late_share, 1.0 - rng.random(shard.size)
+            joins[late] = moment[late] * self.join_window_s
+        if self.leave_mean_s is not None:
+            rng = streams.generator("availability-leave", shard.index)
+            gone, stay = rng.random(shard.size) < self.leave_share, rng.standard_exponential(shard.size)
+            leaves[gone] = joins[gone] + stay[gone] * self.leave_mean_s
+        return joins, leaves
+
+
+class Always(_Membership):
+    """Users are online from when they join until they leave."""
+
+    kind: Literal["always"] = "always"
+
+    def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability | None:
+        """One period a user; None if nobody joins late or leaves."""
+        if self.join_window_s is None and self.leave_mean_s is None:
+            return None
+        return Availability.of(np.arange(shard.size), *self._joined_and_left(shard, streams), shard.size)
+
+
+class OnOff(_Membership):
+    """Users switch on and off, independently: periods online and offline take turns, all independent.
+
+    A user is online at time 0 with probability mean_on_s / (mean_on_s + mean_off_s), and her first period is a whole
+    one. With exponential periods she is then online with this probability at any time; with Weibull periods only at
+    time 0 and in the long run, since a stationary process would begin in the middle of a period.
+    """
+
+    kind: Literal["on_off"] = "on_off"
+    mean_on_s: float = Field(gt=0, le=1e9)
+    """Mean time online at a stretch, seconds, above 0 and at most 1e9."""
+    mean_off_s: float = Field(gt=0, le=1e9)
+    """Mean time offline at a stretch, seconds, above 0 and at most 1e9."""
+    law: Literal["exponential", "weibull"] = "exponential"
+    """Law of both kinds of periods."""
+    shape: float | None = Field(default=None, ge=0.2, le=20)
+    """Shape of the Weibull law, 0.2 to 20; below 1: many short periods and a few very long ones; the means are kept."""
+
+    @model_validator(mode="after")
+    def _shape_is_weibulls(self) -> Self:
+        if (self.law == "weibull") != (self.shape is not None):
+            raise ValueError("law = 'weibull' needs a shape, law = 'exponential' takes none")
+        return self
+
+    def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability:
+        """Periods up to the horizon; an InputError says if they would be more than 10,000 a user."""
+        change, on = self._changes(shard, streams, horizon_s)
+        begun = change[:, :-1] <= horizon_s
+        online = begun & (on[:, None] ^ (np.arange(begun.shape[1]) % 2 == 1))
+        user, begin, end = np.nonzero(online)[0], change[:, :-1][online], change[:, 1:][online]
+        end[end > horizon_s] = np.inf
+        joins, leaves = self._joined_and_left(shard, streams)
+        return Availability.of(user, np.maximum(begin, joins[user]), np.minimum(end, leaves[user]), shard.size)
+
+    def _changes(self, shard: Shard, streams: Streams, horizon_s: float) -> tuple[Floats, Bools]:
+        """When each user changes between on and off (shard.size, R), from 0 beyond the horizon; who begins on.
+
+        Every round draws one period for everyone, needed or not, so that a user's draws depend on nobody else's.
+        """
+        rng = streams.generator("availability", shard.index)
+        cycle = self.mean_on_s + self.mean_off_s
+        begins_on = rng.random(shard.size) < self.mean_on_s / cycle
+        most = min(MOST_OF_USER, MOST_OF_SHARD // shard.size)
+        power = 1.0 / (self.shape or 1.0)
+        scales = np.array([self.mean_off_s, self.mean_on_s]) / math.gamma(1.0 + power)
+        on, changes = begins_on, [np.zeros(shard.size)]
+        while changes[-1].min() <= horizon_s:
+            if horizon_s > most * cycle or len(changes) > 2 * most:
+                raise InputError(
+                    f"{KEY}: mean_on_s = {self.mean_on_s:g} and mean_off_s = {self.mean_off_s:g} are too short: "
+                    f"{horizon_s:g} s would need more than {most} periods a user"
+                )
+            periods = rng.standard_exponential(shard.size)
+            if self.shape is not None:
+                np.power(periods, power, out=periods)
+            periods *= scales[on.astype(np.intp)]
+            periods += changes[-1]
+            changes.append(periods)
+            on = ~on
+        return np.stack(changes, axis=1), begins_on
+
+
+@dataclass(frozen=True)
+class RecordedPeriods:
+    """Users who follow recorded ones: user i of the population follows number i modulo T.
+
+    recorded: the periods of the T recorded users.
+    """
+
+    recorded: Availability
+
+    def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability:
+        """The shard's part; nothing is random."""
+        return self.recorded.take(np.arange(shard.start, shard.stop) % (len(self.recorded.indptr) - 1))
+
+
+class AvailabilityTrace(Config):
+    """Recorded periods online from a file; outside of them a user is offline."""
+
+    kind: Literal["trace"] = "trace"
+    path: str = Field(min_length=1)
+    """A CSV file with a header line and the columns user, on_s and off_s: user 0, 1, ... T-1 is online from on_s to
+    off_s (seconds, 0 to 1e9), a line for each period; user i of the population follows number i modulo T.
+    Looked for beside the scenario file, in the data directory, then here."""
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """The file."""
+        return [find_trace(self.path, places, f"{KEY}.path")]
+
+    def load(self, places: tuple[Path, ...]) -> RecordedPeriods:
+        """Read the file; an InputError names the line with an impossible period."""
+        [path] = self.files(places)
+        table = read_trace(path, ("user", "on_s", "off_s"), f"{KEY}.path")
+        table = table.take(np.lexsort((table.columns["on_s"], table.columns["user"])))
+        user, begin, end = table.columns.values()
+        _check(table, user != np.floor(user), "user", "must be a whole number from 0")
+        _check(table, np.diff(user, prepend=-1.0) > 1, "user", "has no number before it; users are numbered 0, 1, ...")
+        _check(table, end <= begin, "off_s", "must be later than on_s")
+        overlaps = np.append(False, (np.diff(user) == 0) & (begin[1:] < end[:-1]))
+        _check(table, overlaps, "on_s", "lies within another period of this user")
+        return RecordedPeriods(Availability.of(user.astype(np.int64), begin, end, int(user[-1]) + 1))
+
+
+def _check(table: Table, bad: Bools, name: str, allowed: str) -> None:
+    """Refuse a trace that is bad somewhere, naming the first such row."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        cell = f"line {table.line[row]}: {name} = {table.columns[name][row]:.15g}"
+        raise InputError(f"{KEY}.path = {str(table.path)!r}: {cell} {allowed}")
+
+
+AvailabilityConfig = Annotated[Always | OnOff | AvailabilityTrace, Field(discriminator="kind")]
+"""Whatever a scenario may say of who is online when; `load` makes it a law."""
