@@ -120,8 +120,8 @@ class RegularOverlay(_NetworkX):
     """
 
     kind: Literal["regular"] = "regular"
-    degree: int = Field(default=10, ge=1, le=1000)
-    """Neighbours of each user, 1 to 1000."""
+    degree: int = Field(default=10, ge=1, le=500)
+    """Neighbours of each user, 1 to 500."""
 
     def _expected_degree(self, size: int) -> float:
         return self.degree
@@ -130,7 +130,7 @@ class RegularOverlay(_NetworkX):
         degree = min(self.degree + self.degree * size % 2, size - 1)
         if 2 * degree < size:
             return _random_regular(size, degree, seed)
-        # the complement of a regular graph is regular; NetworkX retries for ever on dense ones
+        # the complement of a regular graph is regular; NetworkX takes very long for dense ones
         absent = _random_regular(size, size - 1 - degree, seed)
         present = np.triu(np.ones((size, size), dtype=np.bool_), k=1)
         present[absent.min(axis=1), absent.max(axis=1)] = False

@@ -153,10 +153,10 @@ def _graphml_ids(content: bytes, path: Path, source_rows: int) -> list[int]:
 
 
 def _user(text: str, path: Path, line: int, source_rows: int) -> int:
-    if not _NUMBER.fullmatch(text) or int(text) >= source_rows:
-        allowed = f"ids are rows of the population's source, 0 to {source_rows - 1}"
-        _malformed(path, line, f"{text[:60]!r} is no user; {allowed}")
-    return int(text)
+    if _NUMBER.fullmatch(text) and (user := int(text)) < source_rows:
+        return user
+    allowed = f"ids are rows of the population's source, 0 to {source_rows - 1}"
+    _malformed(path, line, f"{text[:60]!r} is no user; {allowed}")
 
 
 def _malformed(path: Path, line: int, what: str) -> NoReturn:
