@@ -94,8 +94,6 @@ def audit(
     with threadpool_limits(1):
         zero, one = (count(attack, mechanism, network, scenario.seed, label) for label in (0, 1))
     result = attack.judge(zero, one)
-    if network.request_timeout_s is not None:
-        result = _as_if_in_time(result)
     lemma9 = None if colluders else lemma9_epsilon(size, alpha, theta, delta)
     return Audit(scenario.name, size, alpha, theta, colluders, lemma9, result)
 

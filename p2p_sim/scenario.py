@@ -6,12 +6,13 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from p2p_sim.config import Config, InputError
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
+from p2p_sim.learning.trimmed import TrimmedClustersConfig
 from p2p_sim.mechanisms.label_exchange import EngineName, LabelExchangeConfig
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.build import PopulationConfig
@@ -19,8 +20,10 @@ from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansC
 from p2p_sim.population.datasets import DigitsConfig
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
+from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
-MODEL_VERSION = 1
+LearnerConfig = Annotated[LogisticRegressionConfig | TrimmedClustersConfig, Field(discriminator="kind")]
+MODEL_VERSION = 2
 """Raised whenever the same scenario would give other rows."""
 
 
@@ -56,9 +59,11 @@ class Scenario(Config):
     mechanism: LabelExchangeConfig
     """How labels are privatised; kind = "label_exchange"."""
     network: NetworkConfig = NetworkConfig()
-    """How messages travel (event engine)."""
-    learner: LogisticRegressionConfig = LogisticRegressionConfig()
-    """What is learned from the release; kind = "logistic_regression"."""
+    """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
+    adversaries: AdversariesConfig = NOBODY
+    """Who does not follow the protocol, or tells others what she sees (event engine)."""
+    learner: LearnerConfig = LogisticRegressionConfig()
+    """What is learned from the release; kind = "logistic_regression" or "trimmed_clusters"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The statement that ε is part of."""
 
@@ -66,8 +71,16 @@ class Scenario(Config):
 
     @model_validator(mode="after")
     def _clocks(self) -> Self:
-        if self.engine == "vectorised" and self.network.request_timeout_s is not None:
-            raise ValueError("engine = 'vectorised' has no clock: network.request_timeout_s needs engine = 'events'")
+        if self.engine == "vectorised" and self.network.clocked:
+            raise ValueError(
+                "engine = 'vectorised' has no clock and no accidents: loss, duplication, time-outs, deadlines, "
+                "availability, gossip and links with a queue need engine = 'events'"
+            )
+        if self.engine == "vectorised" and (self.adversaries != NOBODY or not self.network.ideal):
+            raise ValueError(
+                "engine = 'vectorised' knows privacy on the complete overlay without adversaries only; "
+                "take engine = 'events'"
+            )
         return self
 
     @property
@@ -99,7 +112,8 @@ class Scenario(Config):
     def canonical(self) -> dict[str, Any]:
         """What the rows depend on: everything but name, replicate count and paths."""
         tree = self.model_dump(mode="json", exclude={"name", "replicates"})
-        tree["population"].pop("path", None)
+        for part in (tree["population"], *(tree["network"][name] for name in ("overlay", "latency", "availability"))):
+            part.pop("path", None)
         return tree
 
     def content_hash(self, checksums: Iterable[str] = ()) -> str:
@@ -169,10 +183,10 @@ def explain(error: ValidationError, model: type[Config]) -> str:
     first = faults[0]
     # locations in tagged unions hold the tag after the field's name: population.digits.task
     parts = [str(part) for part in first["loc"]]
-    if len(parts) > 1 and parts[0] in ("population", "clusters"):
+    if len(parts) > 1 and parts[0] in ("population", "clusters", "learner"):
         parts = [parts[0], *parts[2:]]
-    if len(parts) > 2 and parts[:2] == ["network", "latency"]:
-        parts = ["network", "latency", *parts[3:]]
+    if len(parts) > 2 and parts[0] == "network" and parts[1] in ("latency", "overlay", "peers", "availability"):
+        parts = [*parts[:2], *parts[3:]]
     key, value = ".".join(parts), first.get("input")
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     if first["type"] == "extra_forbidden":

@@ -14,6 +14,7 @@ ROOMS = (
     ("p2p_sim.export", "p2p_sim.sweep", "p2p_sim.statements"),
     ("p2p_sim.store",),
     ("p2p_sim.experiment",),
+    ("p2p_sim.row",),
     ("p2p_sim.scenario",),
     ("p2p_sim.learning",),
     ("p2p_sim.mechanisms",),

@@ -1,0 +1,111 @@
+"""The flat row that a replicate leaves behind."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.paper import lemma9_epsilon, theorem3
+from p2p_sim.learning.metrics import Risk, population_heterogeneity
+from p2p_sim.mechanisms.interface import Outcome
+from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
+from p2p_sim.mechanisms.realised import ClusterPrivacy
+from p2p_sim.population.population import Population
+from p2p_sim.protocol.traffic import Traffic
+from p2p_sim.scenario import Scenario
+
+Row = dict[str, Any]
+
+
+def setting(scenario: Scenario, population: Population, mechanism: LabelExchangeMechanism) -> Row:
+    """What was asked for and what the population turned out to be."""
+    phi, basis = population_heterogeneity(population)
+    return {
+        "population": scenario.population.kind,
+        "mechanism": scenario.mechanism.kind,
+        "learner": scenario.learner.kind,
+        "flip_prob": mechanism.randomizer.flip_prob,
+        "sampling_rate": mechanism.sampling_rate,
+        "num_users": population.num_users,
+        "num_clusters": len(population.cluster_sizes),
+        "min_cluster_size": int(population.cluster_sizes.min()),
+        "max_cluster_size": int(population.cluster_sizes.max()),
+        "heterogeneity": phi,
+        "heterogeneity_basis": basis,
+    }
+
+
+def privacy(mechanism: LabelExchangeMechanism, sizes: NDArray[np.int64], bounds: Sequence[PrivacyBound]) -> Row:
+    """The worst cluster's figures: a user is protected at least this well, whichever her cluster.
+
+    Args:
+        mechanism: with its parameters fixed.
+        sizes: distinct cluster sizes.
+        bounds: the learner's, one a distinct size or one a cluster.
+    """
+    worst = max(bounds, key=lambda bound: bound.epsilon_upper)
+    noise, theta = mechanism.randomizer, mechanism.sampling_rate
+    alpha, binary = noise.flip_prob, noise.num_classes == 2
+    lemma9 = [lemma9_epsilon(int(n), alpha, theta, worst.delta) if binary else None for n in sizes]
+    printed = theorem3(int(sizes.min()), theta) if binary else None
+    covered = printed is not None and alpha >= printed.flip_prob and worst.delta >= printed.delta
+    return {
+        "observer": worst.observer,
+        "adjacency": worst.adjacency,
+        "delta": worst.delta,
+        "epsilon_lower": max(bound.epsilon_lower for bound in bounds),
+        "epsilon_upper": worst.epsilon_upper,
+        "epsilon_best_cluster": min(bound.epsilon_upper for bound in bounds),
+        "basis": worst.basis,
+        "epsilon_local": noise.local_epsilon,
+        "epsilon_paper_lemma9": None if None in lemma9 else max(e for e in lemma9 if e is not None),
+        "epsilon_paper_theorem3": printed.epsilon if covered and printed is not None else None,
+    }
+
+
+def realised_privacy(outcome: Outcome, clusters: Sequence[ClusterPrivacy] | None) -> Row:
+    """Figures of the network as it turned out; None where no messages were simulated."""
+    if outcome.realised is None or clusters is None:
+        names = ("epsilon_others_upper", "epsilon_times_upper", "epsilon_coalition_upper")
+        return dict.fromkeys((*names, "own_labels", "coalition_members", "probed_users"))
+    facts = outcome.realised
+    watched = any(bool(shard.member.any()) for shard in facts)
+    return {
+        "epsilon_others_upper": max(c.others.epsilon_upper for c in clusters),
+        "epsilon_times_upper": max(c.timed.epsilon_upper for c in clusters),
+        "epsilon_coalition_upper": max(c.coalition.epsilon_upper for c in clusters) if watched else None,
+        "own_labels": sum(int(np.count_nonzero(shard.own)) for shard in facts),
+        "coalition_members": sum(int(np.count_nonzero(shard.member)) for shard in facts),
+        "probed_users": sum(int(np.count_nonzero(shard.probed)) for shard in facts),
+    }
+
+
+def network(population: Population, outcome: Outcome) -> Row:
+    """What happened on the network; None where no messages were simulated."""
+    overlay, times = outcome.overlay, outcome.arrival_s
+    counts = asdict(outcome.traffic) if outcome.traffic else dict.fromkeys(Traffic.__dataclass_fields__)
+    arrived = times is not None and times.size > 0
+    shares = {f"arrival_p{share}_s": share / 100 for share in (50, 90, 99)}
+    return {
+        **counts,
+        **{name: float(np.quantile(times, q)) if arrived and times is not None else None for name, q in shares.items()},
+        "isolated_users": overlay.isolated if overlay else 0,
+        "disconnected_clusters": overlay.disconnected_clusters(population.cluster_offsets) if overlay else 0,
+        "dropped_edges": overlay.dropped_edges if overlay else 0,
+    }
+
+
+def damage(risk: Risk, honest: Risk | None) -> Row:
+    """What adversaries cost the learner: the same replicate without them, and the difference."""
+    if honest is None:
+        return dict.fromkeys(("honest_error_rate", "damage_error_rate", "honest_excess_risk", "damage_excess_risk"))
+    exact = risk.excess_risk is not None and honest.excess_risk is not None
+    return {
+        "honest_error_rate": honest.error_rate,
+        "damage_error_rate": risk.error_rate - honest.error_rate,
+        "honest_excess_risk": honest.excess_risk,
+        "damage_excess_risk": (risk.excess_risk or 0.0) - (honest.excess_risk or 0.0) if exact else None,
+    }
