@@ -87,7 +87,9 @@ def _cluster(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> Clus
     if cluster.member.any():
         coalition = _fetched_bound(cluster, noise, delta, members=True)
         if fell_back or (cluster.probed & ~cluster.member).any():
-            coalition = _local(noise, delta, "coalition", "noise alone: a member chose whom to ask, or a user fell back")
+            coalition = _local(
+                noise, delta, "coalition", "noise alone: a member chose whom to ask, or a user fell back"
+            )
     return ClusterPrivacy(learner, others, timed, replace(coalition, observer="coalition"))
 
 
@@ -135,9 +137,7 @@ def _users(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> Floats
 
 
 @lru_cache(maxsize=65_536)
-def _uniform(
-    sources: int, known: int, submissions: int, flip_prob: float, members: int, delta: float
-) -> PrivacyBound:
+def _uniform(sources: int, known: int, submissions: int, flip_prob: float, members: int, delta: float) -> PrivacyBound:
     return UniformSources(sources, known, submissions, flip_prob, members).epsilon(delta)
 
 

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from p2p_sim.config import Config, InputError
 from p2p_sim.network.availability import Always, AvailabilityConfig
-from p2p_sim.network.latency import Latency, Lognormal
+from p2p_sim.network.latency import LatencyConfig, Lognormal
 from p2p_sim.network.overlay import CompleteOverlay, GeometricOverlay, OverlayConfig
 
 
@@ -69,7 +69,7 @@ class NetworkConfig(Config):
     "file"."""
     peers: PeersConfig = UniformPeers()
     """How a peer is chosen; kind = "uniform", "random_walk" or "gossip"."""
-    latency: Latency = Lognormal()
+    latency: LatencyConfig = Lognormal()
     """Travel time of one message: kind = "constant", "exponential", "lognormal" or "trace"."""
     distance_s: float = Field(default=0.0, ge=0, le=1e9)
     """Travel time added to a message between two users at distance 1 on a geometric overlay, seconds, 0 to 1e9."""

@@ -224,7 +224,9 @@ class Journey:
             _drop(arrival, self.kept("submission", users, 0, copy))
             np.minimum(first, arrival, out=first)
         in_time = np.isfinite(first)
-        return in_time if c.deadline_s is None or c.batch_submission else in_time & (first <= c.deadline_s)
+        if c.deadline_s is not None and not c.batch_submission:
+            in_time &= first <= c.deadline_s
+        return in_time
 
     def _at(self, purpose: str, attempt: int, users: Users) -> Floats:
         key = (purpose, attempt)
