@@ -96,7 +96,10 @@ class LabelExchangeMechanism:
         places: tuple[Path, ...] = (),
     ) -> Outcome:
         """Run the exchange shard by shard; on a network without faults both engines release the same bytes."""
-        opened = Network.open(network, population, streams, places)
+        return self.release_on(Network.open(network, population, streams, places), population, record, study)
+
+    def release_on(self, opened: Network, population: Population, record: bool = False, study: bool = False) -> Outcome:
+        """The same on a network that has been opened for this population."""
         check_given(self.adversaries, population.num_rows)
         expected = int(self.sampling_rate * population.num_users + 4 * population.num_users**0.5)
         users, labels = Growing(np.dtype(np.int32), expected), Growing(np.dtype(np.uint8), expected)
@@ -178,7 +181,7 @@ class LabelExchangeMechanism:
         yield from _served(queue)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's ε at δ for each cluster size if nothing fails: a bracket (K = 2), else a certified upper bound."""
+        """The learner's ε at δ for each cluster size if nothing fails: a bracket for K = 2, else an upper bound."""
         alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
         theta = self.sampling_rate
         if classes > 2:

@@ -1,16 +1,18 @@
 """How private a run was, given the network as it turned out: cluster by cluster, never averaged over replicates."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.fetch import FetchDistribution
 from analysis.privacy.kary import KaryExchange
-from analysis.privacy.local import LOCAL_CONDITIONS, local_epsilon
+from analysis.privacy.local import LOCAL_CONDITIONS
 from analysis.privacy.realised import REALISED_CONDITIONS, CappedFetch, UniformSources
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.protocol.fetches import Capped, Table, Uniform, Unknown
@@ -60,6 +62,49 @@ def user_epsilons(shards: Sequence[RealisedShard], noise: RandomizedResponse, de
     return np.concatenate(found)
 
 
+class Model(Protocol):
+    """What protects a user's label from an observer."""
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε)."""
+        ...
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ)."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoiseAlone:
+    """Nothing but the noise on each label is certain, for a reason."""
+
+    noise: RandomizedResponse
+    reason: str
+
+    def delta(self, epsilon: float) -> Bracket:
+        """max(0, 1-α-e^ε α/(K-1))."""
+        alpha, classes = self.noise.flip_prob, self.noise.num_classes
+        return Bracket(0.0, max(0.0, 1.0 - alpha - math.exp(min(epsilon, 700.0)) * alpha / (classes - 1)))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε₀, whatever δ."""
+        basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
+        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, LOCAL_CONDITIONS)
+
+
+@dataclass(frozen=True)
+class NothingSeen:
+    """Nobody's label was passed on."""
+
+    def delta(self, epsilon: float) -> Bracket:
+        """0."""
+        return Bracket(0.0, 0.0)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """0."""
+        return PrivacyBound(0.0, 0.0, delta, "learner", "label", "nobody's label was passed on", REALISED_CONDITIONS)
+
+
 class _Cluster:
     """One cluster's part of a shard's arrays."""
 
@@ -75,81 +120,97 @@ class _Cluster:
             self.caps = self.law.caps[part]
 
 
+def target_deltas(shards: Sequence[RealisedShard], noise: RandomizedResponse, epsilon: float) -> Floats:
+    """Certified δ(ε), cluster by cluster (C,), of each cluster's first user; what an audit is held against."""
+    found = []
+    for shard in shards:
+        bounds = shard.shard.offsets
+        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            found.append(_target_delta(_Cluster(shard, slice(first, last)), noise, epsilon))
+    return np.array(found)
+
+
 def _cluster(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> ClusterPrivacy:
-    others = _fetched_bound(cluster, noise, delta, members=False)
+    others = _epsilon(_model(cluster, noise), delta)
     fell_back = bool((cluster.own & ~cluster.constant).any())
-    learner = _local(noise, delta, "learner", "noise alone: a user passed on her own label") if fell_back else others
+    learner = NoiseAlone(noise, "a user passed on her own label").epsilon(delta) if fell_back else others
     timed = learner
     if cluster.times_tell:
-        timed = _local(noise, delta, "learner", "noise alone: arrival times may name the peer")
+        timed = NoiseAlone(noise, "arrival times may name the peer").epsilon(delta)
     timed = replace(timed, observer="learner-times")
     coalition = learner
     if cluster.member.any():
-        coalition = _fetched_bound(cluster, noise, delta, members=True)
+        coalition = _epsilon(_model(cluster, noise, members=True), delta)
         if fell_back or (cluster.probed & ~cluster.member).any():
-            coalition = _local(
-                noise, delta, "coalition", "noise alone: a member chose whom to ask, or a user fell back"
-            )
+            coalition = NoiseAlone(noise, "a member chose whom to ask, or a user fell back").epsilon(delta)
     return ClusterPrivacy(learner, others, timed, replace(coalition, observer="coalition"))
 
 
-def _fetched_bound(cluster: _Cluster, noise: RandomizedResponse, delta: float, members: bool) -> PrivacyBound:
-    """For users whose label others may have passed on; `members`: against the coalition, else the learner."""
-    who = "coalition" if members else "learner"
-    hidden = int(np.count_nonzero(cluster.answers & ~cluster.known & ~(cluster.member & members)))
-    if hidden == 0 or not (cluster.fetched.any() or members):
-        return PrivacyBound(0.0, 0.0, delta, who, "label", "nobody's label was passed on", REALISED_CONDITIONS)
+def _model(cluster: _Cluster, noise: RandomizedResponse, members: bool = False) -> Model:
+    """What protects users whose label others may have passed on; `members`: from the coalition, else the learner."""
+    hidden = cluster.answers & ~cluster.known & ~(cluster.member & members)
+    if not hidden.any() or not (cluster.fetched.any() or members):
+        return NothingSeen()
     if isinstance(cluster.law, Unknown):
-        return _local(noise, delta, who, f"noise alone: {cluster.law.reason}")
-    count = int(np.count_nonzero(cluster.member)) if members else 0
+        return NoiseAlone(noise, cluster.law.reason)
     sources, known = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.known))
     if noise.num_classes > 2:
-        if isinstance(cluster.law, Uniform) and not members:
-            return _many_classes(sources - known, noise, delta)
-        return _local(noise, delta, who, "noise alone: no figure for this network with more than two classes")
+        if isinstance(cluster.law, Uniform) and not members and sources - known > 1:
+            return KaryExchange(sources - known, noise.flip_prob, 1.0, noise.num_classes)
+        return NoiseAlone(noise, "no figure for this network with more than two classes")
     if isinstance(cluster.law, Uniform):
-        return _uniform(sources, known, int(np.count_nonzero(cluster.fetched)), noise.flip_prob, count, delta)
-    if isinstance(cluster.law, Capped):
-        if members:
-            return _local(noise, delta, who, "noise alone: no figure for coalitions where users come and go")
-        caps = cluster.caps[cluster.fetched]
-        mass = np.minimum(1.0, known * caps)
-        return CappedFetch(caps, noise.flip_prob, mass).epsilon(delta)
-    return _table(cluster, noise, members).epsilon(delta)
-
-
-def _table(cluster: _Cluster, noise: RandomizedResponse, members: bool) -> FetchDistribution:
-    rates = cluster.fetched.astype(np.float64)
-    colluders = cluster.member if members else None
-    return FetchDistribution(cluster.weights, noise.flip_prob, rates, known=cluster.known, members=colluders)
+        count = int(np.count_nonzero(cluster.member)) if members else 0
+        return UniformSources(sources, known, int(np.count_nonzero(cluster.fetched)), noise.flip_prob, count)
+    if isinstance(cluster.law, Table):
+        rates, colluders = cluster.fetched.astype(np.float64), cluster.member if members else None
+        return FetchDistribution(cluster.weights, noise.flip_prob, rates, known=cluster.known, members=colluders)
+    if members:
+        return NoiseAlone(noise, "no figure for coalitions where users come and go")
+    caps = cluster.caps[cluster.fetched]
+    return CappedFetch(caps, noise.flip_prob, np.minimum(1.0, known * caps))
 
 
 def _users(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> Floats:
     """ε of each user of a cluster."""
-    if isinstance(cluster.law, Table) and noise.num_classes == 2:
-        epsilons = _table(cluster, noise, members=False).user_epsilons(delta)
+    model = _model(cluster, noise)
+    if isinstance(model, FetchDistribution):
+        epsilons = model.user_epsilons(delta)
     else:
-        epsilons = np.full(len(cluster.own), _fetched_bound(cluster, noise, delta, members=False).epsilon_upper)
+        epsilons = np.full(len(cluster.own), _epsilon(model, delta).epsilon_upper)
     epsilons = np.where(cluster.answers, epsilons, 0.0)
     epsilons[cluster.own] = noise.local_epsilon
     epsilons[cluster.constant] = 0.0
     return epsilons
 
 
-@lru_cache(maxsize=65_536)
-def _uniform(sources: int, known: int, submissions: int, flip_prob: float, members: int, delta: float) -> PrivacyBound:
-    return UniformSources(sources, known, submissions, flip_prob, members).epsilon(delta)
+def _target_delta(cluster: _Cluster, noise: RandomizedResponse, epsilon: float) -> float:
+    """δ(ε) of a cluster's first user."""
+    if cluster.constant[0]:
+        return 0.0
+    if cluster.own[0]:
+        return NoiseAlone(noise, "").delta(epsilon).upper
+    if not cluster.answers[0]:
+        return 0.0
+    model = _model(cluster, noise)
+    if isinstance(model, FetchDistribution):
+        return model.user_delta(0, epsilon)
+    return _delta(model, epsilon) if isinstance(model, UniformSources) else model.delta(epsilon).upper
 
 
 @lru_cache(maxsize=65_536)
-def _many_classes(sources: int, noise: RandomizedResponse, delta: float) -> PrivacyBound:
-    """The learner knows some bits, and whose labels were fetched from these; the rest is shuffled."""
-    if sources < 2:
-        return _local(noise, delta, "learner", "noise alone: a single user whose label is not known")
-    bound = KaryExchange(sources, noise.flip_prob, 1.0, noise.num_classes).epsilon(delta)
-    return replace(bound, epsilon_lower=0.0, conditions=REALISED_CONDITIONS)
+def _delta(model: UniformSources, epsilon: float) -> float:
+    return model.delta(epsilon).upper
 
 
-def _local(noise: RandomizedResponse, delta: float, observer: str, basis: str) -> PrivacyBound:
-    upper = local_epsilon(noise.flip_prob, noise.num_classes)
-    return PrivacyBound(0.0, upper, delta, observer, "label", basis, LOCAL_CONDITIONS)
+def _epsilon(model: Model, delta: float) -> PrivacyBound:
+    if isinstance(model, UniformSources | KaryExchange):
+        return _cached_epsilon(model, delta)
+    return model.epsilon(delta)
+
+
+@lru_cache(maxsize=65_536)
+def _cached_epsilon(model: UniformSources | KaryExchange, delta: float) -> PrivacyBound:
+    bound = model.epsilon(delta)
+    if isinstance(model, KaryExchange):  # its lower end would be that of an exchange in which nothing fails
+        return replace(bound, epsilon_lower=0.0, conditions=REALISED_CONDITIONS)
+    return bound
