@@ -16,7 +16,7 @@ where δ₀ = max(0, 1-α-αe^ε). And in a sparse overlay reveal only what othe
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -106,7 +106,7 @@ class FetchDistribution:
         worst = 0.0
         for user in self._representatives:
             place = self._user(user)
-            if place.delta(worst) > delta:
+            if not place.holds(worst, delta):
                 worst = max(worst, place.epsilon(delta))
         pooled = self._members.any()
         conditions = (*CONDITIONS, _PASSIVE) if pooled else CONDITIONS
@@ -226,45 +226,59 @@ class FetchDistribution:
         if self._members[target]:
             raise ValueError(f"user {target} is a member of the coalition: there is no bound for her own label")
         if self._known[target]:
-            return UserBound(self.flip_prob, 1.0, Levels(1.0))
+            return UserBound(self.flip_prob, 1.0, ())
         users, weights = self._column(target)
         pooled = self._members[users]
         met = 1.0 - float(np.prod(1.0 - weights[pooled]))
         others = (self._rates[users] > 0.0) & ~pooled
         users, weights = users[others], weights[others]
-        near = None
-        if self.flip_prob > 0.0 and users.size and self._sees_neighbourhood(users):
-            near = self._neighbourhood.law(target)
+        ways: list[Callable[[], Levels | LossLaw]] = [lambda: self._levels(target, users, weights)]
         if self._members.any():  # the members' fetches are known bits: three-point pairs would forget them
-            exposure = 1.0 - float(np.prod(1.0 - self._rates[users] * weights))
-            return UserBound(self.flip_prob, met, Levels(exposure), near)
+            ways = [lambda: Levels(1.0 - float(np.prod(1.0 - self._rates[users] * weights)))]
+        if self.flip_prob > 0.0 and users.size and self._sees_neighbourhood(users):
+            ways.insert(0, lambda: self._neighbourhood.law(target))
+        return UserBound(self.flip_prob, met, tuple(ways))
+
+    def _levels(self, target: int, users: NDArray[np.int32], weights: Floats) -> Levels:
         _, first, counts = np.unique(self._shapes[1][users], return_index=True, return_counts=True)
         groups = []
         for user, weight, count in zip(users[first].tolist(), weights[first].tolist(), counts.tolist(), strict=True):
             indices, data = self._row(user)
             hiding = np.sort(data[(indices != target) & ~self._known[indices]])
             groups.append((hiding, weight, float(self._rates[user]), count))
-        return UserBound(self.flip_prob, met, fetch_levels(groups, self.flip_prob, self._tails), near)
+        return fetch_levels(groups, self.flip_prob, self._tails)
 
 
 @dataclass(frozen=True, eq=False)
 class UserBound:
-    """What bounds one user's δ(ε): with probability `met` a member, or everybody, knows her bit; else the least of the
-    others."""
+    """What bounds one user's δ(ε).
+
+    With probability `met` a member fetched her bit, or everybody knows it: then only the local noise is left. Otherwise
+    the least of the bounds counts that `ways` build, each when it is first needed.
+    """
 
     flip_prob: float
     met: float
-    levels: Levels
-    near: LossLaw | None = None
+    ways: tuple[Callable[[], Levels | LossLaw], ...]
+    _built: list[Levels | LossLaw] = field(default_factory=list, init=False, repr=False)
 
     def delta(self, epsilon: float) -> float:
         """Certified upper bound on δ(ε)."""
-        rest = amplified_delta(self.levels, self.flip_prob, epsilon)
-        if self.near is not None:
-            rest = min(rest, amplified_delta(self.near, self.flip_prob, epsilon))
-        direct = local_delta(self.flip_prob, epsilon).upper
-        return min(direct, (self.met * direct + (1.0 - self.met) * rest) * (1.0 + 1e-12))
+        return min(self._bounds(epsilon))
+
+    def holds(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified."""
+        return any(bound <= delta for bound in self._bounds(epsilon))
 
     def epsilon(self, delta: float) -> float:
         """Certified ε(δ), at most ε₀."""
-        return cross(lambda epsilon: self.delta(epsilon) > delta, self.flip_prob, precision=1e-6)[1]
+        return cross(lambda epsilon: not self.holds(epsilon, delta), self.flip_prob, precision=1e-6)[1]
+
+    def _bounds(self, epsilon: float) -> Iterator[float]:
+        direct = local_delta(self.flip_prob, epsilon).upper
+        yield direct
+        for place, way in enumerate(self.ways):
+            if place == len(self._built):
+                self._built.append(way())
+            rest = amplified_delta(self._built[place], self.flip_prob, epsilon)
+            yield min(1.0, (self.met * direct + (1.0 - self.met) * rest) * (1.0 + 1e-12))
