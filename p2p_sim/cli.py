@@ -205,7 +205,7 @@ def audit(
         print_audit_json(done)
     else:
         print_audit(done)
-    if not done.result.passed:
+    if not done.passed:
         print(f"p2p-sim: {failure(done)}", file=sys.stderr)
         raise typer.Exit(1)
 

@@ -74,7 +74,7 @@ def audit_realised(
         scenario: mechanism, network, adversaries, δ and seed; labels are binary.
         cluster_size: n, 2 to 30.
         trials: clusters simulated in each of the two worlds, besides the pilot.
-        epsilon: ε at which δ is tested, at least 0 and below ε₀; None: half of the ideal exchange's ε(δ = 1e-3).
+        epsilon: ε at which δ is tested, at least 0 and below ε₀; None: a quarter of the ideal exchange's ε(δ = 1e-3).
         error: false-alarm probability.
     """
     sizes = np.array([cluster_size], dtype=np.int64)
@@ -83,7 +83,7 @@ def audit_realised(
     if scenario.adversaries.coalition.users:
         raise InputError("adversaries.coalition.users: an audit draws its own users; take a share")
     ideal = LearnerViews(LabelExchange(cluster_size, alpha, theta))
-    tested = 0.5 * ideal.epsilon(1e-3).upper if epsilon is None else epsilon
+    tested = 0.25 * ideal.epsilon(1e-3).upper if epsilon is None else epsilon
     if not 0.0 <= tested < local_epsilon(alpha):
         raise InputError(f"--epsilon {tested:g}: must be at least 0 and below {local_epsilon(alpha):.4g}")
     ones = plan(ideal, scenario.privacy.delta, trials, tested).ones

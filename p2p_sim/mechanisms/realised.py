@@ -191,6 +191,9 @@ def _target_delta(cluster: _Cluster, noise: RandomizedResponse, epsilon: float) 
         return NoiseAlone(noise, "").delta(epsilon).upper
     if not cluster.answers[0]:
         return 0.0
+    if isinstance(cluster.law, Capped) and cluster.fetched.any():  # few distinct cases, at some loss
+        caps = cluster.caps[cluster.fetched]
+        return _capped_delta(len(caps), float(caps.max()), int(cluster.known.sum()), noise.flip_prob, epsilon)
     model = _model(cluster, noise)
     if isinstance(model, FetchDistribution):
         return model.user_delta(0, epsilon)
@@ -200,6 +203,11 @@ def _target_delta(cluster: _Cluster, noise: RandomizedResponse, epsilon: float) 
 @lru_cache(maxsize=65_536)
 def _delta(model: UniformSources, epsilon: float) -> float:
     return model.delta(epsilon).upper
+
+
+@lru_cache(maxsize=65_536)
+def _capped_delta(submissions: int, cap: float, known: int, flip_prob: float, epsilon: float) -> float:
+    return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, known * cap)).delta(epsilon).upper
 
 
 def _epsilon(model: Model, delta: float) -> PrivacyBound:

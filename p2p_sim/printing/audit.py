@@ -1,6 +1,7 @@
 """What `p2p-sim audit` shows."""
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -9,10 +10,16 @@ from rich.table import Table
 from analysis.privacy.local import local_epsilon
 from p2p_sim.audit import Audit
 from p2p_sim.printing.values import finite
+from p2p_sim.realised_audit import RealisedAudit
+
+REALISED_BASIS = "mean over the realised networks"
 
 
-def audit_record(audit: Audit) -> dict[str, Any]:
+def audit_record(audit: Audit | RealisedAudit) -> dict[str, Any]:
     """The audit as one flat record."""
+    if isinstance(audit, RealisedAudit):
+        found = asdict(audit) | {"passed": audit.passed, "observer": "learner", "basis": REALISED_BASIS}
+        return {"name": found.pop("scenario"), "test_epsilon": found.pop("epsilon"), **found}
     r = audit.result
     return {
         "name": audit.scenario,
@@ -42,13 +49,16 @@ def audit_record(audit: Audit) -> dict[str, Any]:
     }
 
 
-def print_audit_json(audit: Audit) -> None:
+def print_audit_json(audit: Audit | RealisedAudit) -> None:
     """One JSON object."""
     print(json.dumps(finite(audit_record(audit)), allow_nan=False))
 
 
-def print_audit(audit: Audit) -> None:
-    """A table: attack, exact value and the paper's bound side by side."""
+def print_audit(audit: Audit | RealisedAudit) -> None:
+    """A table: attack, exact or certified value and the paper's bound side by side."""
+    if isinstance(audit, RealisedAudit):
+        _print_realised(audit)
+        return
     r, paper = audit.result, _paper(audit)
     who = r.observer if not audit.members else f"{r.observer} of {audit.members} with the learner"
     table = Table(title=f"{audit.scenario}: audit, {who}", title_justify="left", show_header=False)
@@ -75,6 +85,23 @@ def print_audit(audit: Audit) -> None:
         print("passed: the attack stays within the exact bound")
 
 
+def _print_realised(audit: RealisedAudit) -> None:
+    table = Table(title=f"{audit.scenario}: audit, learner, realised networks", title_justify="left", show_header=False)
+    for text, value in (
+        ("cluster", f"{audit.cluster_size} users, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
+        ("data set attacked", f"{audit.ones} ones among the others: the worst without faults"),
+        ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
+        (f"δ at ε = {audit.epsilon:.4g}", ""),
+        ("  the attack proves at least", f"{audit.delta_lower_confidence:.4g}"),
+        ("  certified", f"{audit.delta_certified:.4g}  ({REALISED_BASIS}; {audit.delta_mean:.4g} in the trials)"),
+        ("  noise alone", f"{audit.delta_local:.4g}"),
+    ):
+        table.add_row(text, value)
+    Console(soft_wrap=True).print(table)
+    if audit.passed:
+        print("passed: the attack stays within the certified bound")
+
+
 def _paper(audit: Audit) -> str:
     """The paper's bound, and whether the exact value refutes it."""
     if audit.lemma9 is None:
@@ -83,8 +110,13 @@ def _paper(audit: Audit) -> str:
     return f"{audit.lemma9:.4g}" + ("  (refuted: below what is possible)" if refuted else "")
 
 
-def failure(audit: Audit) -> str:
+def failure(audit: Audit | RealisedAudit) -> str:
     """Why an audit failed, in one line."""
+    if isinstance(audit, RealisedAudit):
+        return (
+            f"audit failed: the learner's attack proves δ >= {audit.delta_lower_confidence:.4g} at ε = "
+            f"{audit.epsilon:.4g}, above the certified {audit.delta_certified:.4g} (error {audit.error:g})"
+        )
     r = audit.result
     if r.delta_lower_confidence > r.delta_exact.upper:
         found = f"δ >= {r.delta_lower_confidence:.4g} at ε = {r.epsilon:.4g}, above the exact {r.delta_exact.upper:.4g}"
