@@ -67,16 +67,20 @@ def privacy(mechanism: LabelExchangeMechanism, sizes: NDArray[np.int64], bounds:
 
 
 def realised_privacy(outcome: Outcome, clusters: Sequence[ClusterPrivacy] | None) -> Row:
-    """Figures of the network as it turned out; None where no messages were simulated."""
+    """Figures of the network as it turned out; None where nothing could fail and nobody looks on."""
+    names = ("epsilon_others_upper", "epsilon_times_upper", "epsilon_coalition_upper", "epsilon_unmet_upper")
     if outcome.realised is None or clusters is None:
-        names = ("epsilon_others_upper", "epsilon_times_upper", "epsilon_coalition_upper")
-        return dict.fromkeys((*names, "own_labels", "coalition_members", "probed_users"))
+        return dict.fromkeys((*names, "coalition_meets", "own_labels", "coalition_members", "probed_users"))
     facts = outcome.realised
     watched = any(bool(shard.member.any()) for shard in facts)
+    meets = [c.meets for c in clusters if c.meets is not None]
+    unmet = [c.unmet.epsilon_upper for c in clusters if c.unmet is not None]
     return {
         "epsilon_others_upper": max(c.others.epsilon_upper for c in clusters),
         "epsilon_times_upper": max(c.timed.epsilon_upper for c in clusters),
         "epsilon_coalition_upper": max(c.coalition.epsilon_upper for c in clusters) if watched else None,
+        "epsilon_unmet_upper": max(unmet) if unmet else None,
+        "coalition_meets": max(meets) if meets else None,
         "own_labels": sum(int(np.count_nonzero(shard.own)) for shard in facts),
         "coalition_members": sum(int(np.count_nonzero(shard.member)) for shard in facts),
         "probed_users": sum(int(np.count_nonzero(shard.probed)) for shard in facts),

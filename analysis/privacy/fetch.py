@@ -27,12 +27,13 @@ from numpy.typing import NDArray
 from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.inversion import cross
 from analysis.privacy.label_exchange import check_delta, check_epsilon
-from analysis.privacy.local import local_delta
+from analysis.privacy.local import local_delta, local_epsilon
 from analysis.privacy.losses import Levels, LossLaw, amplified_delta
 from analysis.privacy.neighbourhood import Neighbourhood
 from analysis.privacy.three_point import fetch_levels, tail_bounds
 from analysis.privacy.windows import Floats
 
+_NEARLY = 0.99
 CONDITIONS = (
     "the learner sees the set of submissions and knows the fetch distribution, which does not depend on labels",
     "every user draws one noisy label and repeats it; fetches are independent of each other",
@@ -100,14 +101,22 @@ class FetchDistribution:
         check_epsilon(epsilon)
         return self._user(user).delta(epsilon)
 
-    def epsilon(self, delta: float) -> PrivacyBound:
-        """Certified ε(δ) for the worst-placed user, at most ε₀."""
+    def epsilon(self, delta: float, among: NDArray[np.bool_] | None = None) -> PrivacyBound:
+        """Certified ε(δ) for the worst-placed user, at most ε₀; reported as ε₀ where it is within 1% of that.
+
+        Args:
+            delta: δ in (0, 1).
+            among: (n,) bool, the users it is about; None: all but the coalition's members.
+        """
         check_delta(delta)
-        worst = 0.0
-        for user in self._representatives:
+        worst, local = 0.0, local_epsilon(self.flip_prob)
+        for user in self._representatives if among is None else np.unique(self._alike[among]).tolist():
             place = self._user(user)
             if not place.holds(worst, delta):
                 worst = max(worst, place.epsilon(delta))
+            if worst > _NEARLY * local:  # nobody can be worse off, and most overlays have such a user
+                worst = local
+                break
         pooled = self._members.any()
         conditions = (*CONDITIONS, _PASSIVE) if pooled else CONDITIONS
         return PrivacyBound(0.0, worst, delta, "coalition" if pooled else "learner", "label", _BASIS, conditions)

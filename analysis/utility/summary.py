@@ -15,8 +15,25 @@ MEANS = (
     "heterogeneity",
     "effective_sampling_rate",
     "completion_time_s",
+    "arrival_p50_s",
+    "arrival_p99_s",
+    "honest_error_rate",
+    "damage_error_rate",
+    "honest_excess_risk",
+    "damage_excess_risk",
 )
-WORST = ("epsilon_lower", "epsilon_upper", "epsilon_local", "epsilon_paper_lemma9", "epsilon_paper_theorem3")
+WORST = (
+    "epsilon_lower",
+    "epsilon_upper",
+    "epsilon_others_upper",
+    "epsilon_times_upper",
+    "epsilon_coalition_upper",
+    "epsilon_unmet_upper",
+    "coalition_meets",
+    "epsilon_local",
+    "epsilon_paper_lemma9",
+    "epsilon_paper_theorem3",
+)
 
 
 def means(rows: pd.DataFrame) -> dict[str, Mean]:

@@ -27,13 +27,16 @@ class ClusterPrivacy:
 
     learner: who sees the set of submissions; others: the same, but for users who passed on their own label.
     timed: a learner who also sees when each submission came. coalition: the learner and the cluster's members of the
-    coalition, about the others.
+    coalition, about the others. meets: probability that some member fetched a given user's label, at most; unmet: the
+    coalition about users whose label no member fetched; both None where they are not known.
     """
 
     learner: PrivacyBound
     others: PrivacyBound
     timed: PrivacyBound
     coalition: PrivacyBound
+    meets: float | None = None
+    unmet: PrivacyBound | None = None
 
 
 def cluster_privacy(
@@ -114,6 +117,7 @@ class _Cluster:
         self.answers, self.constant = shard.answers[part], shard.constant[part]
         self.member, self.probed = shard.member[part], shard.probed[part]
         self.known = (self.own | self.constant) & self.answers
+        self.hidden = self.answers & ~self.known
         if isinstance(self.law, Table):
             self.weights = self.law.weights[part, part]
         if isinstance(self.law, Capped):
@@ -131,24 +135,39 @@ def target_deltas(shards: Sequence[RealisedShard], noise: RandomizedResponse, ep
 
 
 def _cluster(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> ClusterPrivacy:
-    others = _epsilon(_model(cluster, noise), delta)
+    others = _epsilon(_model(cluster, noise), delta, cluster.hidden)
     fell_back = bool((cluster.own & ~cluster.constant).any())
     learner = NoiseAlone(noise, "a user passed on her own label").epsilon(delta) if fell_back else others
     timed = learner
     if cluster.times_tell:
         timed = NoiseAlone(noise, "arrival times may name the peer").epsilon(delta)
     timed = replace(timed, observer="learner-times")
-    coalition = learner
+    coalition, meets, unmet = learner, None, None
     if cluster.member.any():
-        coalition = _epsilon(_model(cluster, noise, members=True), delta)
+        coalition = _epsilon(_model(cluster, noise, members=True), delta, cluster.hidden & ~cluster.member)
         if fell_back or (cluster.probed & ~cluster.member).any():
             coalition = NoiseAlone(noise, "a member chose whom to ask, or a user fell back").epsilon(delta)
-    return ClusterPrivacy(learner, others, timed, replace(coalition, observer="coalition"))
+        else:
+            meets, unmet = _unmet(cluster, noise, delta)
+    return ClusterPrivacy(learner, others, timed, replace(coalition, observer="coalition"), meets, unmet)
+
+
+def _unmet(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> tuple[float | None, PrivacyBound | None]:
+    """Probability that a member fetched a given label, and what holds if none did: their bits and fetches are known."""
+    if not isinstance(cluster.law, Uniform) or noise.num_classes > 2:
+        return None, None
+    sources, count = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.member))
+    known = int(np.count_nonzero(cluster.known)) + 2 * count
+    meets = 1.0 - (1.0 - 1.0 / sources) ** count
+    if known >= sources:
+        return meets, NoiseAlone(noise, "the members may know everybody else's").epsilon(delta)
+    model = UniformSources(sources, known, int(np.count_nonzero(cluster.fetched)), noise.flip_prob)
+    return meets, replace(_cached_epsilon(model, delta), observer="coalition")
 
 
 def _model(cluster: _Cluster, noise: RandomizedResponse, members: bool = False) -> Model:
     """What protects users whose label others may have passed on; `members`: from the coalition, else the learner."""
-    hidden = cluster.answers & ~cluster.known & ~(cluster.member & members)
+    hidden = cluster.hidden & ~(cluster.member & members)
     if not hidden.any() or not (cluster.fetched.any() or members):
         return NothingSeen()
     if isinstance(cluster.law, Unknown):
@@ -176,7 +195,7 @@ def _users(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> Floats
     if isinstance(model, FetchDistribution):
         epsilons = model.user_epsilons(delta)
     else:
-        epsilons = np.full(len(cluster.own), _epsilon(model, delta).epsilon_upper)
+        epsilons = np.full(len(cluster.own), _epsilon(model, delta, cluster.hidden).epsilon_upper)
     epsilons = np.where(cluster.answers, epsilons, 0.0)
     epsilons[cluster.own] = noise.local_epsilon
     epsilons[cluster.constant] = 0.0
@@ -210,7 +229,10 @@ def _capped_delta(submissions: int, cap: float, known: int, flip_prob: float, ep
     return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, known * cap)).delta(epsilon).upper
 
 
-def _epsilon(model: Model, delta: float) -> PrivacyBound:
+def _epsilon(model: Model, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:
+    """ε for the worst of the users whose bit is not known."""
+    if isinstance(model, FetchDistribution):
+        return model.epsilon(delta, hidden)
     if isinstance(model, UniformSources | KaryExchange):
         return _cached_epsilon(model, delta)
     return model.epsilon(delta)

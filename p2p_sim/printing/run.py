@@ -58,15 +58,22 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
     rows, console = finished.rows, Console(soft_wrap=True)
     first = rows.iloc[0]
     table = Table(title=f"{scenario.name}: {len(rows)} replicates", title_justify="left", show_header=False)
-    for text, value in _setting(rows) + _privacy(rows) + _utility(rows):
+    for text, value in _setting(rows) + _privacy(rows) + _utility(rows) + _network(rows):
         table.add_row(text, value)
     console.print(table)
+    for warning in _warnings(rows):
+        print(f"p2p-sim: warning: {warning}", file=sys.stderr)
     print(
         f"Whoever learns from the submissions cannot tell any one user's label better than (ε, δ) = "
         f"({worst_epsilons(rows)['epsilon_upper']:.3g}, {first['delta']:g}) allows, as long as she sees the set of "
         "submissions alone:\nno arrival times, no traffic. Peers and eavesdroppers see single noisy labels: "
         f"ε = {number(float(rows['epsilon_local'].max()))}. The noise is simulated; it protects nobody's real data."
     )
+    if rows["epsilon_others_upper"].notna().all():
+        print(
+            "These figures are conditional on each replicate's realised network (who was online, what was lost, who "
+            "submitted);\nthe worst replicate's is shown, and they must not be averaged."
+        )
     for name in (ROWS, TABLE, MANIFEST, FIGURE):
         print(finished.directory / name)
     for path, lines in written:
@@ -88,13 +95,66 @@ def _privacy(rows: Any) -> list[tuple[str, str]]:
     first, worst = rows.iloc[0], worst_epsilons(rows)
     lower, upper = worst["epsilon_lower"], worst["epsilon_upper"]
     assert lower is not None
+    basis = rows.loc[rows["epsilon_upper"].astype(float).idxmax(), "basis"]
     return [
-        (f"ε, learner, at δ = {first['delta']:g}", f"{number(upper)}  (worst cluster; {first['basis']})"),
+        (f"ε, learner, at δ = {first['delta']:g}", f"{number(upper)}  (worst cluster; {basis})"),
+        *_observers(rows, worst),
         ("  no smaller ε holds than", number(lower)),
         ("  the paper's Lemma 9", number(worst["epsilon_paper_lemma9"])),
         ("  the paper's Theorem 3", number(worst["epsilon_paper_theorem3"])),
         ("  noisy label alone, ε₀", number(worst["epsilon_local"])),
     ]
+
+
+def _observers(rows: Any, worst: dict[str, float | None]) -> list[tuple[str, str]]:
+    """What others than a learner who sees a set of submissions can tell, where a network was simulated."""
+    if worst["epsilon_others_upper"] is None:
+        return []
+    lines = []
+    if rows["own_labels"].sum() > 0:
+        others, fell_back = number(worst["epsilon_others_upper"]), _range(rows["own_labels"])
+        lines.append(("  but for those who fell back", f"{others}  ({fell_back} fell back)"))
+    lines.append(("  if she sees arrival times", number(worst["epsilon_times_upper"])))
+    if worst["epsilon_coalition_upper"] is not None:
+        members = _range(rows["coalition_members"])
+        lines.append(("  with a coalition", f"{number(worst['epsilon_coalition_upper'])}  ({members} members)"))
+    if worst["epsilon_unmet_upper"] is not None:
+        chance = f"(all but a share {number(worst['coalition_meets'])})"
+        lines.append(("    who fetched no such label", f"{number(worst['epsilon_unmet_upper'])}  {chance}"))
+    return lines
+
+
+def _network(rows: Any) -> list[tuple[str, str]]:
+    """What happened to messages."""
+    values = means(rows)
+    if "completion_time_s" not in values:
+        return []
+    asked, answered = rows["fetches"].sum(), rows["answered"].sum()
+    lines = [
+        ("effective sampling rate", f"{values['effective_sampling_rate']}  (θ = {rows['sampling_rate'].iloc[0]:g})"),
+        ("requests answered", f"{answered / max(asked, 1):.2%} of {asked:,d}, all replicates"),
+    ]
+    if "arrival_p99_s" in values:
+        half, most = values["arrival_p50_s"], values["arrival_p99_s"]
+        lines.append(("half, 99% of submissions in after", f"{half.value:.3g} s, {most.value:.3g} s"))
+    if "damage_error_rate" in values:
+        lines.append(("damage by adversaries, error rate", str(values["damage_error_rate"])))
+    if "damage_excess_risk" in values:
+        lines.append(("  excess risk, nats", str(values["damage_excess_risk"])))
+    return lines
+
+
+def _warnings(rows: Any) -> list[str]:
+    """What is odd about the overlay."""
+    found = []
+    for column, text in (
+        ("isolated_users", "users have no neighbour: they fetch nothing, and nobody fetches their label"),
+        ("disconnected_clusters", "clusters fall into several parts that never hear of each other"),
+        ("dropped_edges", "edges of the file join two clusters or touch the holdout, and were left out"),
+    ):
+        if rows[column].max() > 0:
+            found.append(f"network.overlay: {_range(rows[column])} {text}")
+    return found
 
 
 def _utility(rows: Any) -> list[tuple[str, str]]:
