@@ -124,7 +124,7 @@ class FetchDistribution:
         found = {user: self._user(user).epsilon(delta) for user in np.unique(alike).tolist() if user >= 0}
         return np.array([found.get(user, math.nan) for user in alike.tolist()])
 
-    @property
+    @cached_property
     def _rates(self) -> Floats:
         return np.broadcast_to(np.asarray(self.sampling_rate, dtype=np.float64), self._rows.shape[:1])
 
@@ -163,14 +163,16 @@ class FetchDistribution:
     @cached_property
     def _shapes(self) -> tuple[Floats, Floats]:
         """Two numbers for each user: equal for users whose hiding entries are equal but for order, and for users with
-        one and the same row and rate."""
+        one and the same row and rate, members apart."""
         shapes: dict[bytes, int] = {}
-        rows: dict[tuple[bytes, bytes, float], int] = {}
+        rows: dict[tuple[bytes, bytes, float, bool], int] = {}
         found = np.empty((2, self._rows.shape[0]))
         for user, rate in enumerate(self._rates.tolist()):
             indices, data = self._row(user)
             found[0, user] = shapes.setdefault(np.sort(data[~self._known[indices]]).tobytes(), len(shapes))
-            found[1, user] = rows.setdefault((indices.tobytes(), data.tobytes(), rate), len(rows))
+            found[1, user] = rows.setdefault(
+                (indices.tobytes(), data.tobytes(), rate, bool(self._members[user])), len(rows)
+            )
         return found[0], found[1]
 
     @cached_property
@@ -181,7 +183,9 @@ class FetchDistribution:
         """
         shapes, same = self._shapes
         used = (self._rates > 0.0) | self._members
-        one_row = np.unique(same[used]).size <= 1
+        rows = ((indices.tobytes(), data.tobytes()) for indices, data in map(self._row, np.flatnonzero(used).tolist()))
+        first_row = next(rows, None)
+        one_row = all(row == first_row for row in rows)
         found: dict[bytes, int] = {}
         alike = np.full(len(used), -1)
         for target in np.flatnonzero(~self._members).tolist():
@@ -191,9 +195,10 @@ class FetchDistribution:
                 key = b"known" if self._known[target] else target.to_bytes(8, "big")
             else:
                 users, weights = users[used[users]], weights[used[users]]
-                entries = np.stack([shapes[users], weights, self._rates[users], self._members[users], same[users]], 1)
-                lines, counts = np.unique(entries, axis=0, return_counts=True)  # one a distinct row, with its users
-                key = np.sort(np.column_stack([lines[:, :4], counts]).view("f8,f8,f8,f8,f8"), axis=0).tobytes()
+                _, first, counts = np.unique(same[users], return_index=True, return_counts=True)  # one row, one weight
+                kinds, one = users[first], weights[first]
+                lines = np.stack([shapes[kinds], one, self._rates[kinds], self._members[kinds], counts], axis=1)
+                key = np.sort(lines.view("f8,f8,f8,f8,f8"), axis=0).tobytes()
             alike[target] = found.setdefault(key, target)
         return alike
 
