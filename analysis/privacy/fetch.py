@@ -137,6 +137,10 @@ class FetchDistribution:
         return np.zeros(self._rows.shape[0], dtype=bool) if self.members is None else np.asarray(self.members)
 
     @cached_property
+    def _revealed(self) -> NDArray[np.bool_]:
+        return self._known | self._members
+
+    @cached_property
     def _rows(self) -> sparse.csr_array:
         rows: sparse.csr_array = sparse.csr_array(self.weights, copy=True)  # type: ignore[arg-type]
         rows.sum_duplicates()
@@ -149,8 +153,7 @@ class FetchDistribution:
 
     @cached_property
     def _neighbourhood(self) -> Neighbourhood:
-        revealed = self._known | self._members
-        return Neighbourhood(self._rows, self._columns, self.flip_prob, self._rates, revealed, self._members)
+        return Neighbourhood(self._rows, self._columns, self.flip_prob, self._rates, self._revealed, self._members)
 
     def _row(self, user: int) -> tuple[NDArray[np.int32], Floats]:
         part = slice(self._rows.indptr[user], self._rows.indptr[user + 1])
@@ -169,7 +172,7 @@ class FetchDistribution:
         found = np.empty((2, self._rows.shape[0]))
         for user, rate in enumerate(self._rates.tolist()):
             indices, data = self._row(user)
-            found[0, user] = shapes.setdefault(np.sort(data[~self._known[indices]]).tobytes(), len(shapes))
+            found[0, user] = shapes.setdefault(np.sort(data[~self._revealed[indices]]).tobytes(), len(shapes))
             found[1, user] = rows.setdefault(
                 (indices.tobytes(), data.tobytes(), rate, bool(self._members[user])), len(rows)
             )
@@ -207,8 +210,8 @@ class FetchDistribution:
         return [user for user in np.unique(self._alike).tolist() if user >= 0]
 
     def _sees_neighbourhood(self, fetchers: NDArray[np.int32]) -> bool:
-        """Whether the neighbourhood is worth a look; with members there is no other bound but exposure."""
-        return bool(self._members.any()) or int((self._rates[fetchers] > 0.0).sum()) <= NEAR
+        """Whether the neighbourhood is worth a look."""
+        return int((self._rates[fetchers] > 0.0).sum()) <= NEAR
 
     @cached_property
     def _user(self) -> "Callable[[int], UserBound]":
@@ -238,18 +241,19 @@ class FetchDistribution:
         others = (self._rates[users] > 0.0) & ~pooled
         users, weights = users[others], weights[others]
         ways: list[Callable[[], Levels | LossLaw]] = [lambda: self._levels(target, users, weights)]
-        if self._members.any():  # the members' fetches are known bits: three-point pairs would forget them
-            ways = [lambda: Levels(1.0 - float(np.prod(1.0 - self._rates[users] * weights)))]
         if self.flip_prob > 0.0 and users.size and self._sees_neighbourhood(users):
             ways.insert(0, lambda: self._neighbourhood.law(target))
         return UserBound(self.flip_prob, met, tuple(ways))
 
     def _levels(self, target: int, users: NDArray[np.int32], weights: Floats) -> Levels:
+        """Three-point pairs; what members fetched is revealed too, at worst the bits with the largest weights."""
+        fetched = int((np.diff(self._rows.indptr)[self._members] > 0).sum())
         _, first, counts = np.unique(self._shapes[1][users], return_index=True, return_counts=True)
         groups = []
         for user, weight, count in zip(users[first].tolist(), weights[first].tolist(), counts.tolist(), strict=True):
             indices, data = self._row(user)
-            hiding = np.sort(data[(indices != target) & ~self._known[indices]])
+            hiding = np.sort(data[(indices != target) & ~self._revealed[indices]])
+            hiding = hiding[: max(0, hiding.size - fetched)]
             groups.append((hiding, weight, float(self._rates[user]), count))
         return fetch_levels(groups, self.flip_prob, self._tails)
 
