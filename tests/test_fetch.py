@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sparse
 
-from analysis.privacy import LabelExchange, local_epsilon
+from analysis.privacy import Coalition, LabelExchange, local_epsilon
 from analysis.privacy.fetch import FetchDistribution
 from analysis.privacy.local import local_delta
 from analysis.privacy.three_point import tail_bounds, three_point_divergence
@@ -191,6 +191,18 @@ def test_the_map_of_users_agrees_with_each_user_and_with_the_worst():
         assert fetch.user_delta(user, found[user]) <= 0.05
     with pytest.raises(ValueError, match="member of the coalition"):
         fetch.user_delta(4, 0.1)
+
+
+def test_members_of_dense_overlays_cost_little_more_than_the_coalition_of_the_exact_accountant():
+    """Where meeting the target (3 in 400) is within δ; control: the learner's bound is smaller."""
+    n, delta = 400, 0.02
+    fetch = FetchDistribution(np.full((n, n), 1 / n), 0.1, 0.1, members=np.arange(n) < 3)
+    exact = Coalition(LabelExchange(n, 0.1, 0.1), 3)
+    learner = FetchDistribution(np.full((n, n), 1 / n), 0.1, 0.1)
+    for epsilon in (0.05, 0.3):
+        assert exact.delta(epsilon).lower < fetch.user_delta(7, epsilon) < exact.delta(epsilon).upper + 0.01
+        assert learner.user_delta(7, epsilon) < fetch.user_delta(7, epsilon)
+    assert fetch.epsilon(delta).epsilon_upper < 0.05
 
 
 def test_whoever_is_asked_by_nobody_else_is_exposed_only_that_often():
