@@ -1,0 +1,146 @@
+"""Figures of users' own ε: on the overlay of one cluster, and cluster by cluster."""
+
+import math
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+from matplotlib import rc_context
+from numpy.typing import NDArray
+
+from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+COLOUR_MAP = "viridis"
+
+
+def plot_overlay(
+    edges: Counts,
+    degrees: Counts,
+    epsilon: Floats,
+    epsilon_local: float,
+    member: Bools,
+    own: Bools,
+    position: Floats | None,
+    path: Path,
+    statement: str,
+    note: str,
+) -> None:
+    """Draw an overlay: colour is a user's own ε, area her number of neighbours.
+
+    Args:
+        edges: (e, 2) pairs of users, numbered from 0.
+        degrees: (p,) neighbours of each user, of whom some may not be drawn.
+        epsilon: (p,) certified ε of each.
+        epsilon_local: ε₀, the upper end of the colours; may be infinite.
+        member: (p,) who is in the coalition. own: (p,) who passed on her own label.
+        position: (p, 2) where users have a place, else None.
+        path: where the figure goes; its ending decides the format.
+        statement: against whom ε holds, at which δ and on what condition.
+        note: a line at the bottom: of what run this is.
+    """
+    graph = nx.Graph()
+    graph.add_nodes_from(range(epsilon.size))
+    graph.add_edges_from(edges.tolist())
+    place = _layout(graph) if position is None else dict(enumerate(position.tolist()))
+    top = _top(epsilon, epsilon_local)
+    area = 14.0 + 130.0 * degrees / max(1, int(degrees.max(initial=1))) * min(1.0, 60.0 / math.sqrt(epsilon.size * 30))
+    with rc_context(RC):
+        figure = new_figure(7.6, 7.0)
+        axes = figure.add_subplot()
+        nx.draw_networkx_edges(graph, place, ax=axes, edge_color="#9A9A9A", width=0.5, alpha=_faint(len(edges)))
+        for chosen, rim, shape, label in (
+            (~member & ~own, "#555555", "o", "user"),
+            (~member & own, "#555555", "s", "passed on her own label"),
+            (member & ~own, COLOURS[1], "o", "member of the coalition"),
+            (member & own, COLOURS[1], "s", "member, passed on her own label"),
+        ):
+            users = np.flatnonzero(chosen)
+            if users.size:
+                drawn = nx.draw_networkx_nodes(
+                    graph, place, users.tolist(), ax=axes, node_size=area[users], node_shape=shape,
+                    node_color=np.minimum(epsilon[users], top), cmap=COLOUR_MAP, vmin=0.0, vmax=top, edgecolors=rim,
+                    linewidths=0.4 if rim != COLOURS[1] else 2.0, label=f"{label} ({users.size})",
+                )  # fmt: skip
+        bar = figure.colorbar(drawn, ax=axes, shrink=0.75, pad=0.02)
+        bar.set_label(f"certified ε of a user's own label (upper end: ε₀ = {_shown(epsilon_local)})")
+        bar.outline.set_visible(False)
+        axes.set_axis_off()
+        if position is not None:
+            axes.set_aspect("equal")
+        axes.set_title(f"Whose label is how private\n{statement}", loc="left", fontsize=10)
+        figure.legend(
+            loc="outside lower left", fontsize=8, ncols=2, title="area: number of neighbours", title_fontsize=8
+        )
+        figure.supxlabel(note, fontsize=8, color=GREY)
+        figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+
+
+def plot_epsilon(
+    epsilon: Floats,
+    epsilon_local: float,
+    own: Bools,
+    cluster_offsets: Counts,
+    path: Path,
+    statement: str,
+    note: str,
+) -> None:
+    """Draw every user's own ε, cluster by cluster from the smallest to the largest.
+
+    Args:
+        epsilon: (n,) certified ε of each user; may be infinite.
+        epsilon_local: ε₀.
+        own: (n,) who passed on her own label.
+        cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
+        path: where the figure goes; its ending decides the format.
+        statement: against whom ε holds, at which δ and on what condition.
+        note: a line at the bottom: of what run this is.
+    """
+    sizes, top = np.diff(cluster_offsets), _top(epsilon, epsilon_local)
+    rank = np.empty(sizes.size)
+    rank[np.argsort(sizes, kind="stable")] = np.arange(1, sizes.size + 1)
+    where = np.repeat(rank, sizes)
+    with rc_context(RC):
+        figure = new_figure()
+        axes = figure.add_subplot()
+        for index, (chosen, label) in enumerate(((~own, "user"), (own, "passed on her own label"))):
+            points = np.stack([where[chosen], np.minimum(epsilon[chosen], top)], axis=1)
+            at, users = np.unique(np.round(points, 4), axis=0, return_counts=True)
+            if users.size:
+                axes.scatter(
+                    at[:, 0], at[:, 1], s=12.0 + 6.0 * np.sqrt(users), color=COLOURS[index],
+                    marker=MARKERS[index], alpha=0.75, linewidths=0, label=f"{label} ({int(users.sum()):,}; area: users at one value)",
+                )  # fmt: skip
+        axes.axhline(top, color=GREY, linestyle="--", label=f"noisy label alone: ε₀ = {_shown(epsilon_local)}")
+        axes.set_ylim(0.0, 1.06 * top)
+        axes.set_xlabel(f"clusters by size, {sizes.min():,} to {sizes.max():,} users")
+        axes.set_ylabel("certified ε of a user's own label")
+        axes.set_title(f"Whose label is how private\n{statement}", loc="left", fontsize=10)
+        figure.legend(loc="outside lower left", fontsize=8, ncols=2)
+        figure.supxlabel(note, fontsize=8, color=GREY)
+        figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+
+
+def _layout(graph: nx.Graph) -> dict[int, list[float]]:
+    """Places of the users; the same graph gets the same places."""
+    if graph.number_of_nodes() <= 150 and nx.is_connected(graph):
+        return dict(nx.kamada_kawai_layout(graph))
+    return dict(nx.spring_layout(graph, seed=1, iterations=150))
+
+
+def _top(epsilon: Floats, epsilon_local: float) -> float:
+    """The upper end of the colours or the axis: ε₀, or something finite in its place."""
+    if math.isfinite(epsilon_local) and epsilon_local > 0:
+        return epsilon_local
+    return float(epsilon[np.isfinite(epsilon)].max(initial=0.0)) * 1.2 or 1.0
+
+
+def _shown(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else f"{epsilon:.4g}"
+
+
+def _faint(edges: int) -> float:
+    """Opacity of an edge, so that many do not hide the users."""
+    return max(0.15, min(0.8, 400 / max(1, edges)))
