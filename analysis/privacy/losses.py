@@ -61,11 +61,13 @@ def product(pairs: Sequence[Pair]) -> LossLaw:
     law, first, lost, shown = np.ones(1), 0, 0.0, 1.0
     grid = _grid(pairs)
     for pair in pairs:
+        shown *= (1.0 - pair.leak) ** pair.count
+        if not pair.low.size:
+            continue
         step = _step(pair, grid)
         power, start, missed = _power(step, -(len(step) // 2), pair.count)
         law, first = _trim(np.convolve(law, power), first + start)
         lost += missed + 2.0 * _NEGLIGIBLE * len(law)
-        shown *= (1.0 - pair.leak) ** pair.count
     return LossLaw(law, first, grid, lost + 1.0 - shown)
 
 

@@ -9,10 +9,11 @@ import numpy as np
 from tests.reference.enumeration import NOTHING, flip_law, views
 
 
-def delta(weights: np.ndarray, alpha: float, rates, epsilon: float, known: tuple[int, ...] = ()) -> float:
+def delta(weights: np.ndarray, alpha: float, rates, epsilon: float, known: tuple[int, ...] = (), targets=None) -> float:
     """Largest hockey-stick divergence over all ordered pairs of neighbouring label vectors.
 
     rates: θ, or one for each user. known: users with fixed bits that the learner knows, not targets; all are tried.
+    targets: users whose label may differ, all by default.
     """
     n = len(weights)
     table = np.zeros((2**n, 3**n))
@@ -33,7 +34,7 @@ def delta(weights: np.ndarray, alpha: float, rates, epsilon: float, known: tuple
             law = flip_law(y, alpha) * agree
             laws[y] = (law / law.sum()) @ table
         for labels, law in laws.items():
-            for target in set(range(n)) - set(known):
+            for target in set(range(n) if targets is None else targets) - set(known):
                 other = laws[tuple(1 - y if i == target else y for i, y in enumerate(labels))]
                 worst = max(worst, float(np.maximum(law - grow * other, 0.0).sum()))
     return worst
@@ -57,15 +58,23 @@ def delta_all_submit(weights: np.ndarray, alpha: float, epsilon: float, labels, 
 
 
 def member_delta(
-    weights: np.ndarray, alpha: float, submits, members: tuple[int, ...], epsilon: float, known: tuple[int, ...] = ()
+    weights: np.ndarray,
+    alpha: float,
+    submits,
+    members: tuple[int, ...],
+    epsilon: float,
+    known: tuple[int, ...] = (),
+    idle: tuple[int, ...] = (),
+    targets=None,
 ) -> float:
     """δ(ε) of members pooled with the learner; `submits`: whose labels arrive (bool). Targets are not members.
 
-    They see all submissions, their own noisy bits, whom they asked and what they got, and who asked them.
+    They see all submissions, their own noisy bits, whom they asked and what they got, and who asked them. `idle` users
+    ask nobody and submit nothing.
     """
     n = len(weights)
     bits = list(itertools.product((0, 1), repeat=n))
-    choices = [np.flatnonzero(row) for row in weights]
+    choices = [[-1] if i in idle else np.flatnonzero(row) for i, row in enumerate(weights)]
     given = []
     for noisy in bits:
         seen: dict[tuple, float] = defaultdict(float)
@@ -74,7 +83,7 @@ def member_delta(
             asked = tuple(p if p in members else -1 for p in peers)
             released = tuple(noisy[p] if s else 2 for p, s in zip(peers, submits, strict=True))
             plain = tuple(noisy[k] for k in known)
-            seen[released, inside, asked, plain] += math.prod(weights[i, p] for i, p in enumerate(peers))
+            seen[released, inside, asked, plain] += math.prod(weights[i, p] for i, p in enumerate(peers) if p >= 0)
         given.append(seen)
     laws = {}
     for labels in bits:
@@ -85,7 +94,7 @@ def member_delta(
         laws[labels] = law
     worst, grow = 0.0, math.exp(epsilon)
     for labels, law in laws.items():
-        for target in set(range(n)) - set(members) - set(known):
+        for target in set(range(n) if targets is None else targets) - set(members) - set(known):
             other = laws[tuple(1 - y if i == target else y for i, y in enumerate(labels))]
             worst = max(worst, sum(max(p - grow * other[view], 0.0) for view, p in law.items()))
     return worst
