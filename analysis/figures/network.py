@@ -56,8 +56,8 @@ def plot_timeline(times: Mapping[str, Floats], late_s: Floats, deadline_s: float
         _deadline(axes, deadline_s)
         axes.set_ylim(bottom=0)
         axes.set_title("Messages delivered", loc="left", fontsize=11)
-        figure.legend(loc="outside lower left", fontsize=8, ncols=3)
-        _save(figure, path, note)
+        axes.set_xlim(edges[0], edges[-1])
+        _save(figure, axes, path, note)
 
 
 def plot_coverage(
@@ -69,7 +69,7 @@ def plot_coverage(
     path: Path,
     note: str,
 ) -> None:
-    """Draw the share of users who have been answered, and whose submission has arrived, against time.
+    """Draw the share of users who have been answered, and whose submission taken, against time.
 
     Args:
         answered_s, submitted_s: (n,) when a user was answered and her submission taken, seconds; infinity for never.
@@ -88,17 +88,17 @@ def plot_coverage(
         clusters = zip(cluster_offsets[:-1].tolist(), cluster_offsets[1:].tolist(), strict=True)
         if 1 < cluster_offsets.size - 1 <= MOST_LINES:
             for number, (first, last) in enumerate(clusters):
-                label = None if number else "submission has arrived: each cluster"
+                label = None if number else "submission taken: each cluster"
                 axes.step(
                     *_rising(submitted_s[first:last], end), where="post", color="#B5B5B5", linewidth=0.6, label=label
                 )
         axes.step(
             *_rising(answered_s, end), where="post", color=COLOURS[0], linestyle="--", linewidth=1.5,
-            label="user has been answered: all",
+            label="answered: all users",
         )  # fmt: skip
         axes.step(
             *_rising(submitted_s, end), where="post", color=COLOURS[1], linewidth=1.8,
-            label="submission has arrived: all",
+            label="submission taken: all users",
         )  # fmt: skip
         axes.axhline(
             sampling_rate, color=GREY, linestyle=":", linewidth=1.0, label=f"sampling rate θ = {sampling_rate:g}"
@@ -107,17 +107,16 @@ def plot_coverage(
             rank = max(1, int(np.ceil(share * came.size)))
             axes.plot(
                 [came[rank - 1]], [rank / users], marker=marker, color=COLOURS[1], markeredgecolor="white",
-                markersize=8, linestyle="none", label=f"{share:.0%} of submissions after {came[rank - 1]:.3g} s", zorder=4,
+                markersize=8, linestyle="none", zorder=4,
+                label=f"{share:.0%} of submissions taken by {came[rank - 1]:.3g} s",
             )  # fmt: skip
         _deadline(axes, deadline_s)
         _time_axis(axes, both[np.isfinite(both)])
         axes.set_ylim(0.0, 1.02)
         axes.set_ylabel("share of users")
-        axes.set_title(
-            f"Who has been served by when: {came.size / users:.1%} of {users:,} users", loc="left", fontsize=11
-        )
-        figure.legend(loc="outside lower left", fontsize=8, ncols=2)
-        _save(figure, path, note)
+        served = f"{np.isfinite(answered_s).mean():.1%} answered, {came.size / users:.1%} submitted"
+        axes.set_title(f"Who has been served by when: of {users:,} users {served}", loc="left", fontsize=11)
+        _save(figure, axes, path, note)
 
 
 def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
@@ -150,8 +149,7 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
         axes.set_xlabel("number of messages, k" + (" (log scale)" if heavy else ""))
         axes.set_ylabel("share of users with at least k (log scale)")
         axes.set_title("Load of the users (dotted: mean; star: the busiest)", loc="left", fontsize=11)
-        figure.legend(loc="outside lower left", fontsize=8, ncols=2)
-        _save(figure, path, note)
+        _save(figure, axes, path, note)
 
 
 def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path: Path, note: str) -> None:
@@ -184,8 +182,7 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
         axes.set_xlabel("users in the cluster")
         axes.set_ylabel("submissions taken a user")
         axes.set_title(f"Effective sampling rate: {missed} of {sizes.size:,} intervals miss θ", loc="left", fontsize=11)
-        figure.legend(loc="outside lower left", fontsize=8, ncols=2)
-        _save(figure, path, note)
+        _save(figure, axes, path, note)
 
 
 def _spread(sizes: Counts) -> Floats:
@@ -230,7 +227,8 @@ def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
         axes.set_ylabel("messages in a tenth of a decade of time")
         steps = int(np.ceil(10 * np.log10(high / low))) + 1
         return low * 10 ** (np.arange(steps + 1) / 10 - 0.02), 1.0
-    edges = np.linspace(0.0, float(times.max()) * 1.0001, 61)
+    number = int(np.clip(2.0 * np.cbrt(times.size), 12, 80))
+    edges = np.linspace(0.0, float(times.max()) * 1.0001, number + 1)
     axes.set_ylabel("messages per second")
     return edges, 1.0 / float(edges[1] - edges[0])
 
@@ -240,6 +238,7 @@ def _deadline(axes: Axes, deadline_s: float | None) -> None:
         axes.axvline(deadline_s, color="black", linestyle="-.", linewidth=1.0, label=f"deadline, {deadline_s:g} s")
 
 
-def _save(figure: "Figure", path: Path, note: str) -> None:
+def _save(figure: "Figure", axes: Axes, path: Path, note: str) -> None:
+    axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=2)
     figure.supxlabel(note, fontsize=8, color=GREY)
     figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
