@@ -104,11 +104,10 @@ def plot_coverage(
             sampling_rate, color=GREY, linestyle=":", linewidth=1.0, label=f"sampling rate θ = {sampling_rate:g}"
         )
         for share, marker in zip(QUANTILES if came.size else (), MARKERS, strict=False):
-            rank = max(1, int(np.ceil(share * came.size)))
+            by = float(np.quantile(came, share))
             axes.plot(
-                [came[rank - 1]], [rank / users], marker=marker, color=COLOURS[1], markeredgecolor="white",
-                markersize=8, linestyle="none", zorder=4,
-                label=f"{share:.0%} of submissions taken by {came[rank - 1]:.3g} s",
+                [by], [share * came.size / users], marker=marker, color=COLOURS[1], markeredgecolor="white",
+                markersize=8, linestyle="none", zorder=4, label=f"{share:.0%} of submissions taken by {by:.3g} s",
             )  # fmt: skip
         _deadline(axes, deadline_s)
         _time_axis(axes, both[np.isfinite(both)])
@@ -239,6 +238,9 @@ def _deadline(axes: Axes, deadline_s: float | None) -> None:
 
 
 def _save(figure: "Figure", axes: Axes, path: Path, note: str) -> None:
-    axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=2)
+    legend = axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=2)
+    for handle in legend.legend_handles:
+        if handle is not None:
+            handle.set_alpha(1.0)
     figure.supxlabel(note, fontsize=8, color=GREY)
     figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)

@@ -79,7 +79,7 @@ def plot_overlay(
         bar.set_label(f"certified ε of a user's own label (upper end: ε₀ = {_shown(epsilon_local)})")
         axes.set_axis_off()
         if position is not None:
-            axes.set_aspect("equal")
+            axes.set_aspect("equal", adjustable="datalim")
         axes.set_title(f"Whose label is how private\n{statement}", loc="left", fontsize=10)
         axes.legend(loc="upper left", bbox_to_anchor=(0.0, 0.0), fontsize=8, ncols=2)
         figure.supxlabel(f"{note}; area: neighbours", fontsize=8, color=GREY)
