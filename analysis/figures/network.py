@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.ticker import StrMethodFormatter
 from numpy.typing import NDArray
 
 from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure
@@ -20,6 +21,8 @@ Counts = NDArray[np.int64]
 LINES = ("-", "--", ":")
 MOST_LINES = 40
 """Clusters that get a line of their own."""
+MOST_INTERVALS = 200
+"""Clusters whose intervals are drawn."""
 MOST_POINTS = 2000
 """Points of a line; of longer ones, so many are kept, each exact."""
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
@@ -167,15 +170,23 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
     with rc_context(RC):
         figure = new_figure()
         axes = figure.add_subplot()
-        faint = min(1.0, max(0.15, 60 / sizes.size))
-        axes.errorbar(
-            _spread(sizes), rate, yerr=[rate - low, high - rate], fmt=MARKERS[0], color=COLOURS[0], markersize=5,
-            elinewidth=1.0, capsize=2 if sizes.size <= MOST_LINES else 0, alpha=faint,
-            label="one cluster, exact 95% interval (Clopper-Pearson)",
-        )  # fmt: skip
+        if sizes.size <= MOST_INTERVALS:
+            axes.errorbar(
+                _spread(sizes), rate, yerr=[rate - low, high - rate], fmt=MARKERS[0], color=COLOURS[0], markersize=5,
+                elinewidth=1.0, capsize=2 if sizes.size <= MOST_LINES else 0,
+                label="one cluster, exact 95% interval (Clopper-Pearson)",
+            )  # fmt: skip
+        else:
+            axes.plot(
+                _spread(sizes), rate, MARKERS[0], color=COLOURS[0], markersize=2.5, markeredgewidth=0,
+                alpha=max(0.15, (MOST_INTERVALS / sizes.size) ** 0.5),
+                label="one cluster (its exact 95% interval, Clopper-Pearson, is counted but not drawn)",
+            )  # fmt: skip
         axes.axhline(sampling_rate, color=GREY, linestyle="--", label=f"sampling rate θ = {sampling_rate:g}")
         axes.axhline(whole, color=COLOURS[1], linestyle="-.", label=f"effective, all users: {whole:.4g}")
-        axes.set_ylim(0.0, max(1.02 * float(high.max()), sampling_rate * 1.1))
+        axes.set_ylim(
+            0.0, max(1.05 * float((high if sizes.size <= MOST_INTERVALS else rate).max()), 1.1 * sampling_rate)
+        )
         if sizes.max() > 20 * sizes.min():
             axes.set_xscale("log")
         axes.set_xlabel("users in the cluster")
@@ -229,6 +240,7 @@ def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
     number = int(np.clip(2.0 * np.cbrt(times.size), 12, 80))
     edges = np.linspace(0.0, float(times.max()) * 1.0001, number + 1)
     axes.set_ylabel("messages per second")
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
     return edges, 1.0 / float(edges[1] - edges[0])
 
 
