@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.ticker import StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
 from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure
@@ -146,8 +146,11 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
             axes.axvline(values.mean(), color=COLOURS[index], linestyle=":", linewidth=1.0)
             axes.plot([counts[-1]], [share[-1]], marker="*", markersize=12, color=COLOURS[index], linestyle="none")
         axes.set_yscale("log")
+        axes.set_ylim(top=1.5)
         if heavy:
             axes.set_xscale("log")
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("number of messages, k" + (" (log scale)" if heavy else ""))
         axes.set_ylabel("share of users with at least k (log scale)")
         axes.set_title("Load of the users (dotted: mean; star: the busiest)", loc="left", fontsize=11)
@@ -180,7 +183,7 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
             axes.plot(
                 _spread(sizes), rate, MARKERS[0], color=COLOURS[0], markersize=2.5, markeredgewidth=0,
                 alpha=max(0.15, (MOST_INTERVALS / sizes.size) ** 0.5),
-                label="one cluster (its exact 95% interval, Clopper-Pearson, is counted but not drawn)",
+                label="one cluster (too many to draw their exact 95% intervals)",
             )  # fmt: skip
         axes.axhline(sampling_rate, color=GREY, linestyle="--", label=f"sampling rate θ = {sampling_rate:g}")
         axes.axhline(whole, color=COLOURS[1], linestyle="-.", label=f"effective, all users: {whole:.4g}")
@@ -189,6 +192,8 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
         )
         if sizes.max() > 20 * sizes.min():
             axes.set_xscale("log")
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("users in the cluster")
         axes.set_ylabel("submissions taken a user")
         axes.set_title(f"Effective sampling rate: {missed} of {sizes.size:,} intervals miss θ", loc="left", fontsize=11)
@@ -240,7 +245,7 @@ def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
     number = int(np.clip(2.0 * np.cbrt(times.size), 12, 80))
     edges = np.linspace(0.0, float(times.max()) * 1.0001, number + 1)
     axes.set_ylabel("messages per second")
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
     return edges, 1.0 / float(edges[1] - edges[0])
 
 

@@ -53,6 +53,7 @@ def plot_overlay(
     graph.add_edges_from(edges.tolist())
     place = _layout(graph) if position is None else dict(enumerate(position.tolist()))
     top = _top(epsilon, epsilon_local)
+    thin = 1.0 if epsilon.size <= 150 else 0.6
     area = 12.0 + 130.0 * degrees / max(1, int(degrees.max(initial=1))) * min(1.0, 150.0 / epsilon.size)
     with rc_context(RC):
         figure = new_figure(7.6, 7.0)
@@ -69,13 +70,15 @@ def plot_overlay(
                 drawn = nx.draw_networkx_nodes(
                     graph, place, users.tolist(), ax=axes, node_size=area[users] * look["scale"],
                     node_color=np.minimum(epsilon[users], top), cmap=COLOUR_MAP, vmin=0.0, vmax=top,
-                    node_shape=look["shape"], edgecolors=look["rim"], linewidths=look["width"],
+                    node_shape=look["shape"], edgecolors=look["rim"], linewidths=look["width"] * thin,
                 )  # fmt: skip
                 axes.plot(
                     [], [], marker=look["shape"], markerfacecolor="#D9D9D9", markeredgecolor=look["rim"],
                     markeredgewidth=look["width"], linestyle="none", label=f"{label} ({users.size})",
                 )  # fmt: skip
         bar = figure.colorbar(drawn, ax=axes, shrink=0.75, pad=0.02)
+        if math.isinf(epsilon_local):
+            bar.set_ticks([0.0, top], labels=["0", "∞"])
         bar.set_label(f"certified ε of a user's own label (upper end: ε₀ = {_shown(epsilon_local)})")
         axes.set_axis_off()
         if position is not None:
@@ -125,6 +128,8 @@ def plot_epsilon(
                 )  # fmt: skip
         axes.axhline(top, color=GREY, linestyle="--", label=f"noisy label alone: ε₀ = {_shown(epsilon_local)}")
         axes.set_ylim(-0.03 * top, 1.06 * top)
+        if math.isinf(epsilon_local):
+            axes.set_yticks([0.0, top], ["0", "∞"])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(f"clusters by size, {sizes.min():,} to {sizes.max():,} users")
         axes.set_ylabel("certified ε of a user's own label")
