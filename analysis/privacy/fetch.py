@@ -16,7 +16,7 @@ where δ₀ = max(0, 1-α-αe^ε). And in a sparse overlay reveal only what othe
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -106,7 +106,7 @@ class FetchDistribution:
         worst = 0.0
         for user in self._representatives:
             place = self._user(user)
-            if place.delta(worst) > delta:
+            if not place.holds(worst, delta):
                 worst = max(worst, place.epsilon(delta))
         pooled = self._members.any()
         conditions = (*CONDITIONS, _PASSIVE) if pooled else CONDITIONS
@@ -124,7 +124,7 @@ class FetchDistribution:
         found = {user: self._user(user).epsilon(delta) for user in np.unique(alike).tolist() if user >= 0}
         return np.array([found.get(user, math.nan) for user in alike.tolist()])
 
-    @property
+    @cached_property
     def _rates(self) -> Floats:
         return np.broadcast_to(np.asarray(self.sampling_rate, dtype=np.float64), self._rows.shape[:1])
 
@@ -135,6 +135,10 @@ class FetchDistribution:
     @cached_property
     def _members(self) -> NDArray[np.bool_]:
         return np.zeros(self._rows.shape[0], dtype=bool) if self.members is None else np.asarray(self.members)
+
+    @cached_property
+    def _revealed(self) -> NDArray[np.bool_]:
+        return self._known | self._members
 
     @cached_property
     def _rows(self) -> sparse.csr_array:
@@ -149,8 +153,7 @@ class FetchDistribution:
 
     @cached_property
     def _neighbourhood(self) -> Neighbourhood:
-        revealed = self._known | self._members
-        return Neighbourhood(self._rows, self._columns, self.flip_prob, self._rates, revealed, self._members)
+        return Neighbourhood(self._rows, self._columns, self.flip_prob, self._rates, self._revealed, self._members)
 
     def _row(self, user: int) -> tuple[NDArray[np.int32], Floats]:
         part = slice(self._rows.indptr[user], self._rows.indptr[user + 1])
@@ -163,14 +166,16 @@ class FetchDistribution:
     @cached_property
     def _shapes(self) -> tuple[Floats, Floats]:
         """Two numbers for each user: equal for users whose hiding entries are equal but for order, and for users with
-        one and the same row and rate."""
+        one and the same row and rate, members apart."""
         shapes: dict[bytes, int] = {}
-        rows: dict[tuple[bytes, bytes, float], int] = {}
+        rows: dict[tuple[bytes, bytes, float, bool], int] = {}
         found = np.empty((2, self._rows.shape[0]))
         for user, rate in enumerate(self._rates.tolist()):
             indices, data = self._row(user)
-            found[0, user] = shapes.setdefault(np.sort(data[~self._known[indices]]).tobytes(), len(shapes))
-            found[1, user] = rows.setdefault((indices.tobytes(), data.tobytes(), rate), len(rows))
+            found[0, user] = shapes.setdefault(np.sort(data[~self._revealed[indices]]).tobytes(), len(shapes))
+            found[1, user] = rows.setdefault(
+                (indices.tobytes(), data.tobytes(), rate, bool(self._members[user])), len(rows)
+            )
         return found[0], found[1]
 
     @cached_property
@@ -181,7 +186,9 @@ class FetchDistribution:
         """
         shapes, same = self._shapes
         used = (self._rates > 0.0) | self._members
-        one_row = np.unique(same[used]).size <= 1
+        rows = ((indices.tobytes(), data.tobytes()) for indices, data in map(self._row, np.flatnonzero(used).tolist()))
+        first_row = next(rows, None)
+        one_row = all(row == first_row for row in rows)
         found: dict[bytes, int] = {}
         alike = np.full(len(used), -1)
         for target in np.flatnonzero(~self._members).tolist():
@@ -191,9 +198,10 @@ class FetchDistribution:
                 key = b"known" if self._known[target] else target.to_bytes(8, "big")
             else:
                 users, weights = users[used[users]], weights[used[users]]
-                entries = np.stack([shapes[users], weights, self._rates[users], self._members[users], same[users]], 1)
-                lines, counts = np.unique(entries, axis=0, return_counts=True)  # one a distinct row, with its users
-                key = np.sort(np.column_stack([lines[:, :4], counts]).view("f8,f8,f8,f8,f8"), axis=0).tobytes()
+                _, first, counts = np.unique(same[users], return_index=True, return_counts=True)  # one row, one weight
+                kinds, one = users[first], weights[first]
+                lines = np.stack([shapes[kinds], one, self._rates[kinds], self._members[kinds], counts], axis=1)
+                key = np.sort(lines.view("f8,f8,f8,f8,f8"), axis=0).tobytes()
             alike[target] = found.setdefault(key, target)
         return alike
 
@@ -202,8 +210,8 @@ class FetchDistribution:
         return [user for user in np.unique(self._alike).tolist() if user >= 0]
 
     def _sees_neighbourhood(self, fetchers: NDArray[np.int32]) -> bool:
-        """Whether the neighbourhood is worth a look; with members there is no other bound but exposure."""
-        return bool(self._members.any()) or int((self._rates[fetchers] > 0.0).sum()) <= NEAR
+        """Whether the neighbourhood is worth a look."""
+        return int((self._rates[fetchers] > 0.0).sum()) <= NEAR
 
     @cached_property
     def _user(self) -> "Callable[[int], UserBound]":
@@ -226,45 +234,60 @@ class FetchDistribution:
         if self._members[target]:
             raise ValueError(f"user {target} is a member of the coalition: there is no bound for her own label")
         if self._known[target]:
-            return UserBound(self.flip_prob, 1.0, Levels(1.0))
+            return UserBound(self.flip_prob, 1.0, ())
         users, weights = self._column(target)
         pooled = self._members[users]
         met = 1.0 - float(np.prod(1.0 - weights[pooled]))
         others = (self._rates[users] > 0.0) & ~pooled
         users, weights = users[others], weights[others]
-        near = None
+        ways: list[Callable[[], Levels | LossLaw]] = [lambda: self._levels(target, users, weights)]
         if self.flip_prob > 0.0 and users.size and self._sees_neighbourhood(users):
-            near = self._neighbourhood.law(target)
-        if self._members.any():  # the members' fetches are known bits: three-point pairs would forget them
-            exposure = 1.0 - float(np.prod(1.0 - self._rates[users] * weights))
-            return UserBound(self.flip_prob, met, Levels(exposure), near)
+            ways.insert(0, lambda: self._neighbourhood.law(target))
+        return UserBound(self.flip_prob, met, tuple(ways))
+
+    def _levels(self, target: int, users: NDArray[np.int32], weights: Floats) -> Levels:
+        """Three-point pairs; what members fetched is revealed too, at worst the bits with the largest weights."""
+        fetched = int((np.diff(self._rows.indptr)[self._members] > 0).sum())
         _, first, counts = np.unique(self._shapes[1][users], return_index=True, return_counts=True)
         groups = []
         for user, weight, count in zip(users[first].tolist(), weights[first].tolist(), counts.tolist(), strict=True):
             indices, data = self._row(user)
-            hiding = np.sort(data[(indices != target) & ~self._known[indices]])
+            hiding = np.sort(data[(indices != target) & ~self._revealed[indices]])
+            hiding = hiding[: max(0, hiding.size - fetched)]
             groups.append((hiding, weight, float(self._rates[user]), count))
-        return UserBound(self.flip_prob, met, fetch_levels(groups, self.flip_prob, self._tails), near)
+        return fetch_levels(groups, self.flip_prob, self._tails)
 
 
 @dataclass(frozen=True, eq=False)
 class UserBound:
-    """What bounds one user's δ(ε): with probability `met` a member, or everybody, knows her bit; else the least of the
-    others."""
+    """What bounds one user's δ(ε).
+
+    With probability `met` a member fetched her bit, or everybody knows it: then only the local noise is left. Otherwise
+    the least of the bounds counts that `ways` build, each when it is first needed.
+    """
 
     flip_prob: float
     met: float
-    levels: Levels
-    near: LossLaw | None = None
+    ways: tuple[Callable[[], Levels | LossLaw], ...]
+    _built: list[Levels | LossLaw] = field(default_factory=list, init=False, repr=False)
 
     def delta(self, epsilon: float) -> float:
         """Certified upper bound on δ(ε)."""
-        rest = amplified_delta(self.levels, self.flip_prob, epsilon)
-        if self.near is not None:
-            rest = min(rest, amplified_delta(self.near, self.flip_prob, epsilon))
-        direct = local_delta(self.flip_prob, epsilon).upper
-        return min(direct, (self.met * direct + (1.0 - self.met) * rest) * (1.0 + 1e-12))
+        return min(self._bounds(epsilon))
+
+    def holds(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified."""
+        return any(bound <= delta for bound in self._bounds(epsilon))
 
     def epsilon(self, delta: float) -> float:
         """Certified ε(δ), at most ε₀."""
-        return cross(lambda epsilon: self.delta(epsilon) > delta, self.flip_prob, precision=1e-6)[1]
+        return cross(lambda epsilon: not self.holds(epsilon, delta), self.flip_prob, precision=1e-6)[1]
+
+    def _bounds(self, epsilon: float) -> Iterator[float]:
+        direct = local_delta(self.flip_prob, epsilon).upper
+        yield direct
+        for place, way in enumerate(self.ways):
+            if place == len(self._built):
+                self._built.append(way())
+            rest = amplified_delta(self._built[place], self.flip_prob, epsilon)
+            yield min(1.0, (self.met * direct + (1.0 - self.met) * rest) * (1.0 + 1e-12))

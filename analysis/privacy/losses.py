@@ -65,7 +65,9 @@ def product(pairs: Sequence[Pair]) -> LossLaw:
         if not pair.low.size:
             continue
         step = _step(pair, grid)
-        power, start, missed = _power(step, -(len(step) // 2), pair.count)
+        start, missed, power = -(len(step) // 2), 0.0, step
+        if pair.count > 1:
+            power, start, missed = _power(step, start, pair.count)
         law, first = _trim(np.convolve(law, power), first + start)
         lost += missed + 2.0 * _NEGLIGIBLE * len(law)
     return LossLaw(law, first, grid, lost + 1.0 - shown)

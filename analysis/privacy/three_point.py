@@ -38,8 +38,8 @@ def fetch_levels(
         kept = chance < 1.0
         base, stray = _some(shown[~kept]), float(chance[kept].sum())
         leak = base + float((shown * chance)[kept].sum())
-        if not kept.any() or (leak >= exposure and (stray >= 1.0 or base >= exposure)):
-            continue  # says no more than the exposure
+        if not kept.any() or (leak >= 0.25 * exposure and stray >= 1.0) or base >= exposure:
+            continue  # says little more than the exposure
         lines, place = np.unique(np.stack([weights[kept], rates[kept]], axis=1), axis=0, return_inverse=True)
         users = np.bincount(place.ravel(), weights=counts[kept])
         pairs = [Pair.three_point(level, w, rate, int(k)) for (w, rate), k in zip(lines.tolist(), users, strict=True)]
