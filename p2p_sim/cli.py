@@ -210,6 +210,37 @@ def audit(
         raise typer.Exit(1)
 
 
+@app.command()
+def network(
+    scenario: ScenarioFile,
+    overrides: Overrides = None,
+    replicate: Annotated[int, typer.Option(metavar="R", help="Index of the replicate, from 0.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Directory of the figures [default: results/NAME-HASH/network]."),
+    ] = None,
+    data_dir: DataDir = None,
+    json_: AsJson = False,
+) -> None:
+    """What happened on the network in one replicate: a table, and figures (earlier ones are replaced).
+
+    Example: p2p-sim network scenarios/quickstart.toml --set network.loss=0.05
+    """
+    from p2p_sim.experiment import identity
+    from p2p_sim.happened import check, draw, happened, record
+    from p2p_sim.printing.network import print_network, print_network_json
+    from p2p_sim.store import NETWORK
+    from p2p_sim.sweep import default_directory
+
+    _check_data_dir(data_dir)
+    chosen = _load(scenario, overrides, None)
+    directory = out or default_directory(chosen, identity(chosen, data_dir)) / NETWORK
+    check(chosen, replicate, directory)
+    found = happened(chosen, replicate, data_dir)
+    figures = draw(found, directory)
+    (print_network_json if json_ else print_network)(record(found), figures)
+
+
 @app.command("check-bounds")
 def check_bounds(
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,

@@ -16,6 +16,8 @@ from p2p_sim.config import InputError
 from p2p_sim.scenario import MODEL_VERSION, Scenario
 
 ROWS, TABLE, TIMINGS, MANIFEST, LOCK = "rows.jsonl", "rows.parquet", "timings.jsonl", "manifest.json", ".lock"
+NETWORK = "network"
+"""Folder of `p2p-sim network`, which keeps no rows."""
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")
 
 
@@ -97,8 +99,8 @@ def _check_directory(directory: Path, identity: str) -> None:
 
 
 def _ours(name: str) -> bool:
-    """Whether a file may be left by a run that was killed before its manifest was there."""
-    return name in (LOCK, MANIFEST + ".partial")
+    """Whether a file may be there before the manifest: left by a killed run, or the figures of one replicate."""
+    return name in (LOCK, MANIFEST + ".partial", NETWORK)
 
 
 def load_results(directory: str | Path) -> pd.DataFrame:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import p2p_sim
-from p2p_sim.protocol.transcript import LEARNER, REPLY, REQUEST, SUBMISSION
+from p2p_sim.protocol.transcript import LEARNER, REPLY, REQUEST, SUBMISSION, Messages
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,13 @@ def test_a_user_always_answers_with_the_same_noisy_label(result):
     truth = result.population.labels
     wrong = np.mean([next(iter(labels)) != truth[sender] for sender, labels in answers.items()])
     assert 0.1 < wrong < 0.5  # flipped with probability 0.3: 190 noisy labels, 6 standard errors
+
+
+def test_where_nobody_sends_anything_the_transcript_is_empty(result):
+    nothing = Messages.join([])
+    assert len(nothing) == 0
+    whole = result.transcript.messages
+    assert all(getattr(nothing, name).dtype == getattr(whole, name).dtype for name in Messages.__dataclass_fields__)
 
 
 @pytest.mark.parametrize(("observer", "members"), [("boss", []), ("peer", []), ("peer", [1, 2]), ("coalition", [])])
