@@ -71,15 +71,16 @@ class Scenario(Config):
 
     @model_validator(mode="after")
     def _clocks(self) -> Self:
-        if self.engine == "vectorised" and self.network.clocked:
+        beyond = [f"network.{key}" for key in self.network.faults] + ["adversaries"] * (self.adversaries != NOBODY)
+        if self.engine == "vectorised" and beyond:
+            raise ValueError(f"engine = 'vectorised' draws from a network without faults: {beyond[0]} needs 'events'")
+        spoilt = {"network.overlay", "network.peers", "network.availability"} & set(beyond)
+        if self.network.on_timeout.fallback == "own_label":
+            spoilt.add("network.on_timeout.fallback")
+        if isinstance(self.mechanism.target_epsilon, float) and spoilt:
             raise ValueError(
-                "engine = 'vectorised' has no clock and no accidents: loss, duplication, time-outs, deadlines, "
-                "availability, gossip and links with a queue need engine = 'events'"
-            )
-        if self.engine == "vectorised" and (self.adversaries != NOBODY or not self.network.ideal):
-            raise ValueError(
-                "engine = 'vectorised' knows privacy on the complete overlay without adversaries only; "
-                "take engine = 'events'"
+                f"mechanism.target_epsilon = {self.mechanism.target_epsilon:g}: can be met where all ask anybody and "
+                f"nobody falls back on her own label; with {min(spoilt)}, give flip_prob"
             )
         return self
 

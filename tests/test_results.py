@@ -15,6 +15,7 @@ import pytest
 import p2p_sim
 from p2p_sim.config import InputError
 from p2p_sim.experiment import identity
+from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.store import open_store, repair_jsonl
 
 
@@ -57,7 +58,7 @@ def test_ten_thousand_users_twenty_replicates_are_reproducible_on_both_engines(t
     assert releases[0].payload.tobytes() == releases[1].payload.tobytes()
 
 
-_TRAFFIC = ("protocol_events", "late_replies", "completion_time_s")
+_TRAFFIC = (*Traffic.__dataclass_fields__, "arrival_p50_s", "arrival_p90_s", "arrival_p99_s")
 
 
 def test_more_replicates_extend_and_equal_an_undisturbed_run(tmp_path):
@@ -190,14 +191,14 @@ def test_paper_bound_is_reported_where_it_applies():
     assert p2p_sim.run(small()).row["epsilon_paper_theorem3"] is None
 
 
-def test_a_deadline_leaves_an_upper_bound_alone():
-    """No reply is in time: the learner sees nothing, so no ε above 0 can be attained."""
+def test_replies_that_are_all_late_tell_nothing():
+    """No reply is in time: the learner sees nothing, so ε is 0."""
     network = {"latency": {"kind": "constant", "value_s": 1.0}, "request_timeout_s": 1.5}
     row = p2p_sim.run(small(network=network)).row
     assert row["submissions"] == 0
     assert row["late_replies"] == 400
-    assert row["epsilon_lower"] == 0.0
-    assert "upper bound" in row["basis"]
+    assert row["expired"] == row["fetches"] == 400
+    assert row["epsilon_lower"] == row["epsilon_upper"] == 0.0
 
 
 @pytest.mark.parametrize("line", ["5", "{}", "null", "[]", '{"replicate": "0"}', '{"replicate": 0}', "{"])

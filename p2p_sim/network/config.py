@@ -125,15 +125,18 @@ class NetworkConfig(Config):
         return self.availability != Always()
 
     @property
-    def clocked(self) -> bool:
-        """Whether time or accidents decide what arrives, which only the event engine knows."""
-        faults = self.loss or self.duplication or self.reordering or self.request_timeout_s or self.deadline_s
-        return bool(faults or self.churns or self.learner_bandwidth_bps or isinstance(self.peers, GossipView))
+    def faults(self) -> tuple[str, ...]:
+        """The keys by which the network differs from one on which everybody gets the label of a uniform member of her
+        cluster, and every submission arrives; reordering and slow links change only when it does."""
+        whole = type(self)()
+        keys = ("overlay", "peers", "loss", "availability", "request_timeout_s", "deadline_s", "learner_bandwidth_bps")
+        changed = [key for key in keys if getattr(self, key) != getattr(whole, key)]
+        return tuple(changed)
 
     @property
     def ideal(self) -> bool:
-        """Whether every user gets the label of a uniform member of her cluster, and every submission arrives."""
-        return not self.clocked and isinstance(self.overlay, CompleteOverlay)
+        """Whether nothing can fail and everybody may be asked."""
+        return not self.faults
 
     def timeout_s(self, attempt: int) -> float:
         """How long the request of an attempt, from 0, waits for its reply, seconds."""
