@@ -7,7 +7,8 @@ import pytest
 
 from analysis.privacy import LabelExchange, local_epsilon
 from analysis.privacy.coalition import known_law
-from analysis.privacy.observers import Coalition, Eavesdropper, Peer, TimedLearner, local_delta
+from analysis.privacy.local import local_delta
+from analysis.privacy.observers import Coalition, Eavesdropper, Peer, TimedLearner
 from analysis.privacy.views import CoalitionViews
 from tests.reference import coalition as reference
 

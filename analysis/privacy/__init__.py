@@ -9,10 +9,12 @@ from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.local import local_epsilon
 from analysis.privacy.observers import Coalition, Eavesdropper, Peer, TimedLearner
 from analysis.privacy.paper import lemma9_epsilon, theorem3
+from analysis.privacy.realised import CappedFetch, UniformSources
 from analysis.privacy.sufficient import sufficient_flip_prob
 
 __all__ = [
     "Bracket",
+    "CappedFetch",
     "Coalition",
     "Eavesdropper",
     "FetchDistribution",
@@ -21,6 +23,7 @@ __all__ = [
     "Peer",
     "PrivacyBound",
     "TimedLearner",
+    "UniformSources",
     "best_sampling_rate",
     "calibrate_each",
     "calibrate_flip_prob",

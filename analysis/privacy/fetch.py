@@ -4,33 +4,43 @@ User i fetches from j with probability W[i, j], known to the learner and indepen
 Reveal all noisy bits but the target v's. User i's released label is then 1 with probability p_i, or p_i + W[i, v] if
 v's bit is one; users with W[i, v] = 0 say nothing more. With keep = 1-α-αe^ε and r = (e^ε(1-α)-α)/keep,
 
-    δ(ε) <= keep · ( Pr[some p_i < τ or p_i + W[i,v] > 1-τ] + sup HS_r(⊗ A_i || ⊗ B_i) ),
+    δ(ε) <= keep · ( Σ_i rate_i W[i,v] Pr[p_i < τ or p_i + W[i,v] > 1-τ] + sup HS_r(⊗ A_i || ⊗ B_i) ),
 
-the supremum over p_i in [τ, 1-τ-w]. There the pair (p, p+w) is a post-processing of the three-point pair
-(τ, 1-2τ-w, τ+w), (τ+w, 1-2τ-w, τ): answer 0 at the first point, 1 at the last, and 1 with probability
-(p-τ)/(1-2τ-w) in the middle. So the product of the three-point pairs bounds every product, mixed vertices included.
+the supremum over p_i in [τ, 1-τ-w]: those outside show whether they fetched v's bit, and, if so, the bit. Inside, the
+pair (p, p+w) is a post-processing of the three-point pair (τ, 1-2τ-w, τ+w), (τ+w, 1-2τ-w, τ): answer 0 at the first
+point, 1 at the last, and 1 with probability (p-τ)/(1-2τ-w) in the middle. So the product of the three-point pairs
+bounds every product, mixed vertices included. `losses.Levels` combines several τ.
+
+Two more bounds hold, and the least counts. Reveal who fetched from whom: δ(ε) <= Pr[somebody submits v's bit] · δ₀(ε),
+where δ₀ = max(0, 1-α-αe^ε). And in a sparse overlay reveal only what others than v's fetchers use: `neighbourhood`.
 """
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from analysis.privacy.bound import Bracket, PrivacyBound
+from analysis.privacy.inversion import cross
 from analysis.privacy.label_exchange import check_delta, check_epsilon
-from analysis.privacy.local import local_epsilon
+from analysis.privacy.local import local_delta
+from analysis.privacy.losses import Levels, LossLaw, amplified_delta
+from analysis.privacy.neighbourhood import Neighbourhood
+from analysis.privacy.three_point import fetch_levels, tail_bounds
 from analysis.privacy.windows import Floats
 
 CONDITIONS = (
     "the learner sees the set of submissions and knows the fetch distribution, which does not depend on labels",
     "every user draws one noisy label and repeats it; fetches are independent of each other",
 )
-_SHARES = tuple(float(share) for share in np.arange(0.05, 0.975, 0.025))
-_NEGLIGIBLE = 1e-40
+NEAR = 128
+"""Most fetchers of a target for which her neighbourhood is looked at; with more, the others' bits average out."""
+_PASSIVE = "members are passive: whom they ask is drawn, not chosen, once each, and they follow the protocol"
+_BASIS = "any fetch distribution: three-point pairs, neighbourhoods, direct exposure"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,14 +48,22 @@ class FetchDistribution:
     """An exchange in which user i fetches from j with probability weights[i, j].
 
     Args:
-        weights: (n, n), dense or sparse, non-negative, rows that sum to 1 (to 1e-9).
+        weights: (n, n), dense or sparse, non-negative, rows that sum to 1 (to 1e-9); the row of a user whose rate is 0
+            may also be all zero.
         flip_prob: α in [0, 1/2].
-        sampling_rate: θ in (0, 1].
+        sampling_rate: θ in (0, 1], or the probability for each user, (n,) in [0, 1], that her label arrives: 1 and 0
+            for a realised network, in which it is known who submitted.
+        known: (n,) bool, users whose noisy bit the learner knows (fixed answers, users who fell back to their own
+            label). They hide nobody, and their own figure is the local one.
+        members: (n,) bool, passive users pooled with the learner, who see what they fetch at rate 1 whatever their
+            sampling rate. The figures are then the coalition's; members are nobody's target.
     """
 
     weights: NDArray[np.float64] | sparse.sparray
     flip_prob: float
-    sampling_rate: float
+    sampling_rate: float | Floats
+    known: NDArray[np.bool_] | None = field(default=None, kw_only=True)
+    members: NDArray[np.bool_] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         w = self._rows
@@ -53,12 +71,70 @@ class FetchDistribution:
             raise ValueError(f"weights of shape {w.shape}: must be square")
         if w.nnz and not (np.isfinite(w.data).all() and w.data.min() >= 0.0):
             raise ValueError("weights: must be finite and at least 0")
-        if np.abs(np.asarray(w.sum(axis=1)).ravel() - 1.0).max() > 1e-9:
-            raise ValueError("weights: every row must sum to 1")
         if not 0.0 <= self.flip_prob <= 0.5:
             raise ValueError(f"flip_prob = {self.flip_prob}: must lie in [0, 0.5]")
-        if not 0.0 < self.sampling_rate <= 1.0:
+        rates = np.asarray(self.sampling_rate, dtype=np.float64)
+        if rates.shape not in ((), w.shape[:1]):
+            raise ValueError(f"sampling_rate of shape {rates.shape}: must be one number, or one for each user")
+        if rates.ndim == 0 and not 0.0 < rates <= 1.0:
             raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
+        if not np.all((rates >= 0.0) & (rates <= 1.0)):
+            raise ValueError("sampling_rate: every user's must lie in [0, 1]")
+        for key, flags in (("known", self.known), ("members", self.members)):
+            if flags is not None and (np.shape(flags) != w.shape[:1] or np.asarray(flags).dtype != np.bool_):
+                raise ValueError(f"{key}: must be one bool for each user")
+        sums = np.asarray(w.sum(axis=1)).ravel()
+        if np.any((np.abs(sums - 1.0) > 1e-9) & ((self._rates > 0.0) | (sums != 0.0))):
+            raise ValueError("weights: every row must sum to 1, or be all zero if the user's rate is 0")
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Certified upper bound on δ(ε) for the worst-placed user; the lower value is 0."""
+        check_epsilon(epsilon)
+        worst = 0.0
+        for user in self._representatives:
+            worst = max(worst, self._user(user).delta(epsilon))
+        return Bracket(0.0, worst)
+
+    def user_delta(self, user: int, epsilon: float) -> float:
+        """Certified upper bound on one user's δ(ε): how much her place in the overlay protects her."""
+        check_epsilon(epsilon)
+        return self._user(user).delta(epsilon)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """Certified ε(δ) for the worst-placed user, at most ε₀."""
+        check_delta(delta)
+        worst = 0.0
+        for user in self._representatives:
+            place = self._user(user)
+            if place.delta(worst) > delta:
+                worst = max(worst, place.epsilon(delta))
+        pooled = self._members.any()
+        conditions = (*CONDITIONS, _PASSIVE) if pooled else CONDITIONS
+        return PrivacyBound(0.0, worst, delta, "coalition" if pooled else "learner", "label", _BASIS, conditions)
+
+    def user_epsilon(self, user: int, delta: float) -> float:
+        """Certified ε(δ) of one user, at most ε₀."""
+        check_delta(delta)
+        return self._user(user).epsilon(delta)
+
+    def user_epsilons(self, delta: float) -> Floats:
+        """Certified ε(δ) of every user, (n,), say for a heat map; NaN for members, whose labels are theirs to know."""
+        check_delta(delta)
+        alike = self._alike
+        found = {user: self._user(user).epsilon(delta) for user in np.unique(alike).tolist() if user >= 0}
+        return np.array([found.get(user, math.nan) for user in alike.tolist()])
+
+    @property
+    def _rates(self) -> Floats:
+        return np.broadcast_to(np.asarray(self.sampling_rate, dtype=np.float64), self._rows.shape[:1])
+
+    @cached_property
+    def _known(self) -> NDArray[np.bool_]:
+        return np.zeros(self._rows.shape[0], dtype=bool) if self.known is None else np.asarray(self.known)
+
+    @cached_property
+    def _members(self) -> NDArray[np.bool_]:
+        return np.zeros(self._rows.shape[0], dtype=bool) if self.members is None else np.asarray(self.members)
 
     @cached_property
     def _rows(self) -> sparse.csr_array:
@@ -68,144 +144,127 @@ class FetchDistribution:
         return rows
 
     @cached_property
-    def _kinds(self) -> dict[bytes, int]:
-        """One target for each way of being fetched: the bound depends on the fetchers' rows and weights alone."""
-        rows, columns = self._rows, sparse.csc_array(self._rows)
-        names: dict[bytes, int] = {}
-        shapes = np.empty(rows.shape[0], dtype=np.int64)
-        for user in range(rows.shape[0]):
-            shapes[user] = names.setdefault(np.sort(self._row(user)[1]).tobytes(), len(names))
-        found: dict[bytes, int] = {}
-        for target in range(rows.shape[0]):
-            part = slice(columns.indptr[target], columns.indptr[target + 1])
-            users, weights = columns.indices[part], columns.data[part]
-            entries = np.stack([shapes[users].astype(np.float64), weights, self._same_row[users]], axis=1)
-            rows_of, counts = np.unique(entries, axis=0, return_counts=True)  # one line a distinct row, with its users
-            key = np.sort(np.column_stack([rows_of[:, :2], counts]).view("f8,f8,f8"), axis=0)
-            found.setdefault(key.tobytes(), target)
-        return found
+    def _columns(self) -> sparse.csc_array:
+        return sparse.csc_array(self._rows)
 
     @cached_property
-    def _same_row(self) -> NDArray[np.float64]:
-        """A number for each user, equal for users with one and the same row."""
-        names: dict[bytes, int] = {}
-        row_bytes = (indices.tobytes() + data.tobytes() for indices, data in map(self._row, range(self._rows.shape[0])))
-        return np.array([names.setdefault(key, len(names)) for key in row_bytes], dtype=np.float64)
+    def _neighbourhood(self) -> Neighbourhood:
+        revealed = self._known | self._members
+        return Neighbourhood(self._rows, self._columns, self.flip_prob, self._rates, revealed, self._members)
 
     def _row(self, user: int) -> tuple[NDArray[np.int32], Floats]:
         part = slice(self._rows.indptr[user], self._rows.indptr[user + 1])
         return self._rows.indices[part], self._rows.data[part]
 
-    def delta(self, epsilon: float) -> Bracket:
-        """Certified upper bound on δ(ε) for the worst-placed user; the lower value is 0."""
-        check_epsilon(epsilon)
-        return Bracket(0.0, max(self._target(target, epsilon) for target in self._kinds.values()))
+    def _column(self, target: int) -> tuple[NDArray[np.int32], Floats]:
+        part = slice(self._columns.indptr[target], self._columns.indptr[target + 1])
+        return self._columns.indices[part], self._columns.data[part]
 
-    def user_delta(self, user: int, epsilon: float) -> float:
-        """Certified upper bound on one user's δ(ε): how much her place in the overlay protects her."""
-        check_epsilon(epsilon)
-        return self._target(user, epsilon)
+    @cached_property
+    def _shapes(self) -> tuple[Floats, Floats]:
+        """Two numbers for each user: equal for users whose hiding entries are equal but for order, and for users with
+        one and the same row and rate."""
+        shapes: dict[bytes, int] = {}
+        rows: dict[tuple[bytes, bytes, float], int] = {}
+        found = np.empty((2, self._rows.shape[0]))
+        for user, rate in enumerate(self._rates.tolist()):
+            indices, data = self._row(user)
+            found[0, user] = shapes.setdefault(np.sort(data[~self._known[indices]]).tobytes(), len(shapes))
+            found[1, user] = rows.setdefault((indices.tobytes(), data.tobytes(), rate), len(rows))
+        return found[0], found[1]
 
-    def epsilon(self, delta: float) -> PrivacyBound:
-        """Certified ε(δ) for the worst-placed user, at most ε₀."""
-        check_delta(delta)
-        low, high = 0.0, local_epsilon(self.flip_prob)
-        basis = "any fetch distribution: three-point pairs"
-        if self.delta(0.0).upper <= delta:
-            return PrivacyBound(0.0, 0.0, delta, "learner", "label", basis, CONDITIONS)
-        if math.isinf(high):
-            return PrivacyBound(0.0, math.inf, delta, "learner", "label", "no noise", CONDITIONS)
-        while high - low > 1e-6 * high:
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.delta(middle).upper > delta else (low, middle)
-        return PrivacyBound(0.0, high, delta, "learner", "label", basis, CONDITIONS)
+    @cached_property
+    def _alike(self) -> NDArray[np.int64]:
+        """For each user one with the same bound, -1 for members.
 
-    def _target(self, target: int, epsilon: float) -> float:
-        gap, growth = 1.0 - 2.0 * self.flip_prob, math.expm1(min(epsilon, 700.0))
-        keep, lose = gap - self.flip_prob * growth, gap + (1.0 - self.flip_prob) * growth
-        if keep <= 0.0:
-            return 0.0
-        column = self._rows[:, [target]].tocoo()
-        fetchers, weights = column.row, column.data
-        if fetchers.size == 0:
-            return 0.0  # nobody fetches her label
-        best = 1.0
-        for share in _SHARES:
-            level = share * self.flip_prob
-            if np.any(2.0 * level + weights >= 1.0):
-                continue
-            stray = self._stray(target, fetchers, level)
-            if stray < best:
-                best = min(best, stray + three_point_divergence(weights, level, self.sampling_rate, lose / keep))
-        return min(1.0, keep * best) * (1.0 + 1e-12)
+        Three-point pairs depend on the fetchers' rows and weights alone; so does a neighbourhood if all have one row.
+        """
+        shapes, same = self._shapes
+        used = (self._rates > 0.0) | self._members
+        one_row = np.unique(same[used]).size <= 1
+        found: dict[bytes, int] = {}
+        alike = np.full(len(used), -1)
+        for target in np.flatnonzero(~self._members).tolist():
+            users, weights = self._column(target)
+            near = self._sees_neighbourhood(users)
+            if self._known[target] or (near and not one_row):
+                key = b"known" if self._known[target] else target.to_bytes(8, "big")
+            else:
+                users, weights = users[used[users]], weights[used[users]]
+                entries = np.stack([shapes[users], weights, self._rates[users], self._members[users], same[users]], 1)
+                lines, counts = np.unique(entries, axis=0, return_counts=True)  # one a distinct row, with its users
+                key = np.sort(np.column_stack([lines[:, :4], counts]).view("f8,f8,f8,f8,f8"), axis=0).tobytes()
+            alike[target] = found.setdefault(key, target)
+        return alike
 
-    def _stray(self, target: int, fetchers: NDArray[np.int32], level: float) -> float:
-        """Bound on Pr[some p_i < level or p_i + w > 1 - level]; fetchers with one and the same row count once."""
-        _, first = np.unique(self._same_row[fetchers], return_index=True)
-        total = 0.0
-        bounds: dict[bytes, float] = {}
-        for user in fetchers[first]:
-            indices, data = self._row(int(user))
-            others = np.sort(data[indices != target])
-            key = others.tobytes()
-            if key not in bounds:
-                bounds[key] = 2.0 * _chernoff(others, self.flip_prob, level)
-            total += bounds[key]
-        return min(1.0, total)
+    @property
+    def _representatives(self) -> list[int]:
+        return [user for user in np.unique(self._alike).tolist() if user >= 0]
 
+    def _sees_neighbourhood(self, fetchers: NDArray[np.int32]) -> bool:
+        """Whether the neighbourhood is worth a look; with members there is no other bound but exposure."""
+        return bool(self._members.any()) or int((self._rates[fetchers] > 0.0).sum()) <= NEAR
 
-def _chernoff(weights: Floats, flip_prob: float, level: float) -> float:
-    """Bound on Pr[Σ w_j Bernoulli(α) < level]; labels of 1 only make the sum larger."""
-    if weights.size == 0:
-        return 1.0
-    if np.ptp(weights) <= 1e-12 * weights[0]:  # equal weights: fewer than level/w ones
-        fewer = math.ceil(level / float(weights[0]) * (1.0 + 1e-12))
-        if fewer > weights.size:
-            return 1.0
-        return float(betainc(weights.size - fewer + 1.0, float(fewer), 1.0 - flip_prob)) * (1.0 + 1e-11)
-    values, counts = np.unique(weights, return_counts=True)
-    strengths = 2.0 ** np.arange(-6.0, 8.0, 0.25) / values.max()
-    exponents = strengths * level + np.log1p(flip_prob * np.expm1(-np.outer(strengths, values))) @ counts
-    return float(np.exp(min(0.0, float(exponents.min()))))
+    @cached_property
+    def _user(self) -> "Callable[[int], UserBound]":
+        """The bounds of one user, built when asked for; the last few are kept."""
+        return lru_cache(maxsize=8)(self._build)
 
+    @cached_property
+    def _tails(self) -> Callable[[Floats, float, Floats], Floats]:
+        found: dict[bytes, Floats] = {}
 
-def three_point_divergence(weights: Floats, level: float, sampling_rate: float, ratio: float) -> float:
-    """HS_ratio of the product of three-point pairs, each seen with probability `sampling_rate`; an upper bound.
+        def tails(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
+            key = weights.tobytes()
+            if key not in found:
+                found[key] = tail_bounds(weights, flip_prob, levels)
+            return found[key]
 
-    Losses ±ln((τ+w)/τ) of different weights are put on one grid, positive ones rounded up and negative ones too.
-    """
-    losses = np.log1p(weights / level)
-    grid = float(losses.min()) if np.ptp(losses) <= 1e-12 * losses.max() else float(losses.max()) / 200.0
-    law, offset, lost = np.ones(1), 0, 0.0
-    for loss, count in zip(*np.unique(losses, return_counts=True), strict=True):
-        w = level * math.expm1(float(loss))
-        up, down = math.ceil(float(loss) / grid - 1e-9), -math.floor(float(loss) / grid + 1e-9)
-        step = np.zeros(up - down + 1)
-        step[0] += sampling_rate * level  # under A the large loss has the large probability
-        step[-down] += 1.0 - sampling_rate * (2.0 * level + w)
-        step[-1] += sampling_rate * (level + w)
-        power, first, missed = _power(step, down, int(count))
-        law, offset, lost = np.convolve(law, power), offset + first, lost + missed
-    excess = -np.expm1(math.log(ratio) - grid * (offset + np.arange(len(law))))
-    return float(law @ np.maximum(excess, 0.0)) * (1.0 + 1e-11) + lost
+        return tails
+
+    def _build(self, target: int) -> "UserBound":
+        if self._members[target]:
+            raise ValueError(f"user {target} is a member of the coalition: there is no bound for her own label")
+        if self._known[target]:
+            return UserBound(self.flip_prob, 1.0, Levels(1.0))
+        users, weights = self._column(target)
+        pooled = self._members[users]
+        met = 1.0 - float(np.prod(1.0 - weights[pooled]))
+        others = (self._rates[users] > 0.0) & ~pooled
+        users, weights = users[others], weights[others]
+        near = None
+        if self.flip_prob > 0.0 and users.size and self._sees_neighbourhood(users):
+            near = self._neighbourhood.law(target)
+        if self._members.any():  # the members' fetches are known bits: three-point pairs would forget them
+            exposure = 1.0 - float(np.prod(1.0 - self._rates[users] * weights))
+            return UserBound(self.flip_prob, met, Levels(exposure), near)
+        _, first, counts = np.unique(self._shapes[1][users], return_index=True, return_counts=True)
+        groups = []
+        for user, weight, count in zip(users[first].tolist(), weights[first].tolist(), counts.tolist(), strict=True):
+            indices, data = self._row(user)
+            hiding = np.sort(data[(indices != target) & ~self._known[indices]])
+            groups.append((hiding, weight, float(self._rates[user]), count))
+        return UserBound(self.flip_prob, met, fetch_levels(groups, self.flip_prob, self._tails), near)
 
 
-def _power(step: Floats, first: int, count: int) -> tuple[Floats, int, float]:
-    """Law of the sum of `count` steps: probabilities, first value, and what was cut off, by repeated squaring."""
-    law, start, lost = np.ones(1), 0, 0.0
-    square, square_start, square_lost = step, first, 0.0
-    while count:
-        if count & 1:
-            law, start, lost = *_trim(np.convolve(law, square), start + square_start), lost + square_lost
-        count >>= 1
-        if count:
-            square, square_start = _trim(np.convolve(square, square), 2 * square_start)
-            square_lost = 2.0 * square_lost + _NEGLIGIBLE * 2.0 * len(square)
-        lost += _NEGLIGIBLE * 2.0 * len(law)
-    return law, start, lost
+@dataclass(frozen=True, eq=False)
+class UserBound:
+    """What bounds one user's δ(ε): with probability `met` a member, or everybody, knows her bit; else the least of the
+    others."""
 
+    flip_prob: float
+    met: float
+    levels: Levels
+    near: LossLaw | None = None
 
-def _trim(law: Floats, start: int) -> tuple[Floats, int]:
-    """Cut entries below the negligible at both ends."""
-    kept = np.flatnonzero(law > _NEGLIGIBLE)
-    return law[kept[0] : kept[-1] + 1], start + int(kept[0])
+    def delta(self, epsilon: float) -> float:
+        """Certified upper bound on δ(ε)."""
+        rest = amplified_delta(self.levels, self.flip_prob, epsilon)
+        if self.near is not None:
+            rest = min(rest, amplified_delta(self.near, self.flip_prob, epsilon))
+        direct = local_delta(self.flip_prob, epsilon).upper
+        return min(direct, (self.met * direct + (1.0 - self.met) * rest) * (1.0 + 1e-12))
+
+    def epsilon(self, delta: float) -> float:
+        """Certified ε(δ), at most ε₀."""
+        return cross(lambda epsilon: self.delta(epsilon) > delta, self.flip_prob, precision=1e-6)[1]

@@ -2,6 +2,8 @@
 
 import math
 
+from analysis.privacy.bound import Bracket
+
 LOCAL_CONDITIONS = ("every user draws one noisy label and repeats it",)
 
 
@@ -28,3 +30,16 @@ def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     if excess <= 0.0:
         return 0.0
     return math.log1p(excess) * (1.0 + 2.0**-50)
+
+
+def local_delta(flip_prob: float, epsilon: float) -> Bracket:
+    """δ(ε) of one noisy label seen with its owner: max(0, 1-α-αe^ε), exact to rounding.
+
+    Args:
+        flip_prob: α in [0, 1/2]; epsilon: ε, at least 0.
+    """
+    if epsilon > 700.0:
+        return Bracket(0.0, 0.0) if flip_prob > 0 else Bracket(1.0, 1.0)
+    gap, lost = 1.0 - 2.0 * flip_prob, flip_prob * math.expm1(epsilon)
+    doubt = 2.0**-51 * (gap + lost)
+    return Bracket(max(0.0, gap - lost - doubt), max(0.0, min(1.0, gap - lost + doubt)) if gap + doubt > lost else 0.0)

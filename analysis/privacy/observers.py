@@ -4,29 +4,15 @@ Every observer has `delta(epsilon)`, a bracket, and `epsilon(delta)`, a PrivacyB
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.coalition import coalition_delta
-from analysis.privacy.label_exchange import LEARNER_CONDITIONS, LabelExchange, check_delta, check_epsilon
-from analysis.privacy.local import LOCAL_CONDITIONS, local_epsilon
+from analysis.privacy.inversion import invert
+from analysis.privacy.label_exchange import LEARNER_CONDITIONS, LabelExchange, check_epsilon
+from analysis.privacy.local import LOCAL_CONDITIONS, local_delta
 
 _PASSIVE = "members are passive: whom they ask is drawn, not chosen, and they follow the protocol"
-
-
-def local_delta(flip_prob: float, epsilon: float) -> Bracket:
-    """δ(ε) of one noisy label seen with its owner: max(0, 1-α-αe^ε), exact to rounding.
-
-    Args:
-        flip_prob: α in [0, 1/2]; epsilon: ε, at least 0.
-    """
-    if epsilon > 700.0:
-        return Bracket(0.0, 0.0) if flip_prob > 0 else Bracket(1.0, 1.0)
-    gap, lost = 1.0 - 2.0 * flip_prob, flip_prob * math.expm1(epsilon)
-    doubt = 2.0**-51 * (gap + lost)
-    return Bracket(max(0.0, gap - lost - doubt), max(0.0, min(1.0, gap - lost + doubt)) if gap + doubt > lost else 0.0)
 
 
 @dataclass(frozen=True)
@@ -46,7 +32,7 @@ class Eavesdropper:
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ) = ln((1-α-δ)/α), at least 0."""
-        return _bound(self.delta, delta, self.flip_prob, "eavesdropper", "exact: the noisy label", LOCAL_CONDITIONS)
+        return invert(self.delta, delta, self.flip_prob, "eavesdropper", "exact: the noisy label", LOCAL_CONDITIONS)
 
 
 @dataclass(frozen=True)
@@ -80,7 +66,7 @@ class TimedLearner:
                 exact.epsilon_lower, exact.epsilon_upper, delta, "learner-times", "label", exact.basis, conditions
             )
         alpha = self.exchange.flip_prob
-        return _bound(
+        return invert(
             self.delta, delta, alpha, "learner-times", "local noise: times may name the peer", LOCAL_CONDITIONS
         )
 
@@ -108,7 +94,7 @@ class Peer:
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ)."""
         conditions = ("she is passive: whom she asks is drawn", "she does not see the release", *LOCAL_CONDITIONS)
-        return _bound(self.delta, delta, self.flip_prob, "peer", "exact: one noisy label", conditions)
+        return invert(self.delta, delta, self.flip_prob, "peer", "exact: one noisy label", conditions)
 
 
 @dataclass(frozen=True)
@@ -149,37 +135,7 @@ class Coalition:
         """ε(δ)."""
         conditions = (_PASSIVE, *LEARNER_CONDITIONS)
         basis = "average over what the members can know"
-        return _bound(self.delta, delta, self.exchange.flip_prob, "coalition", basis, conditions)
+        return invert(self.delta, delta, self.exchange.flip_prob, "coalition", basis, conditions)
 
 
 Observer = LabelExchange | TimedLearner | Peer | Coalition | Eavesdropper
-
-
-def _bound(
-    curve: Callable[[float], Bracket],
-    delta: float,
-    flip_prob: float,
-    observer: str,
-    basis: str,
-    conditions: tuple[str, ...],
-) -> PrivacyBound:
-    check_delta(delta)
-    cached = lru_cache(maxsize=256)(curve)
-    lower, _ = _cross(lambda epsilon: cached(epsilon).lower > delta, flip_prob)
-    _, upper = _cross(lambda epsilon: cached(epsilon).upper > delta, flip_prob)
-    return PrivacyBound(lower, upper, delta, observer, "label", basis, conditions)
-
-
-def _cross(above: Callable[[float], bool], flip_prob: float) -> tuple[float, float]:
-    """The last ε seen above and the first not above; the curve falls with ε and is 0 at ε₀."""
-    low, high = 0.0, local_epsilon(flip_prob)
-    if not above(low):
-        return low, low
-    if math.isinf(high):
-        high = 700.0
-        if above(high):
-            return math.inf, math.inf
-    while high - low > 1e-7 * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if above(middle) else (low, middle)
-    return low, high
