@@ -39,9 +39,16 @@ class Messages:
         return Messages(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     @staticmethod
+    def nothing() -> "Messages":
+        """No messages at all."""
+        types = (np.float64, np.int8, np.int32, np.int32, np.int16, np.bool_)
+        return Messages(*(np.empty(0, dtype=kind) for kind in types))
+
+    @staticmethod
     def join(parts: "list[Messages]") -> "Messages":
         """All messages of several lists, in order of time (ties: by kind, then sender)."""
         names = Messages.__dataclass_fields__
+        parts = parts or [Messages.nothing()]
         whole = Messages(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
         return whole.select(np.lexsort((whole.sender, whole.kind, whole.time_s)))
 
