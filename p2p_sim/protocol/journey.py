@@ -223,7 +223,7 @@ class Journey:
             _drop(arrival, self.exists("submission", users, 0, copy))
             _drop(arrival, self.kept("submission", users, 0, copy))
             np.minimum(first, arrival, out=first)
-        in_time = np.isfinite(first)
+        in_time: Bools = np.isfinite(first)
         if c.deadline_s is not None and not c.batch_submission:
             in_time &= first <= c.deadline_s
         return in_time

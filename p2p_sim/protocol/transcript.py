@@ -41,8 +41,10 @@ class Messages:
     @staticmethod
     def nothing() -> "Messages":
         """No messages at all."""
-        types = (np.float64, np.int8, np.int32, np.int32, np.int16, np.bool_)
-        return Messages(*(np.empty(0, dtype=kind) for kind in types))
+        user = np.empty(0, np.int32)
+        return Messages(
+            np.empty(0), np.empty(0, np.int8), user, user, np.empty(0, np.int16), np.empty(0, dtype=np.bool_)
+        )
 
     @staticmethod
     def join(parts: "list[Messages]") -> "Messages":
