@@ -1,6 +1,7 @@
 """Small networks with every kind of fault, opened for one shard."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from hypothesis import strategies as st
@@ -39,34 +40,34 @@ class Case:
     adversaries: AdversariesConfig = NOBODY
     num_classes: int = 2
 
-    @property
+    @cached_property
     def shard(self) -> Shard:
         offsets = np.concatenate([[0], np.cumsum(self.sizes)])
         return Shard(0, LEADING, LEADING + int(offsets[-1]), offsets)
 
-    @property
+    @cached_property
     def streams(self) -> Streams:
         return Streams(self.seed, 0)
 
-    @property
+    @cached_property
     def network(self) -> Network:
         offsets = np.concatenate([[0], LEADING + self.shard.offsets])
         labels = np.zeros(offsets[-1], np.uint8)
         return Network.open(self.config, Population(np.zeros((labels.size, 1)), labels, offsets, 2), self.streams)
 
-    @property
+    @cached_property
     def roles(self) -> Roles:
         row = np.arange(self.shard.start, self.shard.stop, dtype=np.int32)
         return Roles.draw(self.adversaries, self.shard, self.network.degrees(self.shard), row, self.streams)
 
-    @property
+    @cached_property
     def payload(self) -> np.ndarray:
         """What users answer: noisy labels of nothing, and lies."""
         noise = RandomizedResponse(0.5, self.num_classes)
         noisy = noise.randomize(np.zeros(self.shard.size, np.uint8), self.streams.generator("flip"))
         return self.roles.lie(noisy, self.num_classes)
 
-    @property
+    @cached_property
     def probe_every_s(self) -> float:
         return self.adversaries.sybil.probe_every_s or 1.0
 
