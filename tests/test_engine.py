@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from p2p_sim.network import engine as engine_room
 from p2p_sim.network.availability import OnOff
 from p2p_sim.network.config import NetworkConfig, OnTimeout
 from p2p_sim.network.engine import Engine
@@ -53,12 +54,14 @@ def differences(exchange: ShardExchange, plain: PlainRun) -> list[str]:
     return [name for name, (one, other) in pairs.items() if one != other]
 
 
-@settings(max_examples=250, deadline=None)
-@given(case=cases, window=st.sampled_from([1, 16, 8192]))
-def test_windowed_engine_equals_one_event_per_message_bit_for_bit(case, window):
+@settings(max_examples=200, deadline=None)
+@given(case=cases, window=st.sampled_from([1, 16, 8192]), most=st.sampled_from([3, engine_room.SLICE]))
+def test_windowed_engine_equals_one_event_per_message_bit_for_bit(case, window, most):
     plain = plain_run(case)
-    assert differences(case.exchange(True, window), plain) == []
-    assert differences(case.exchange(False, window), plain) == []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_room, "SLICE", most)
+        assert differences(case.exchange(True, window), plain) == []
+        assert differences(case.exchange(False, window), plain) == []
 
 
 def small(**network) -> Case:

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.network.availability import OnOff
 from p2p_sim.network.config import NetworkConfig, OnTimeout
-from p2p_sim.network.latency import Exponential
+from p2p_sim.network.latency import Constant, Exponential
+from p2p_sim.network.overlay import GeometricOverlay
 from p2p_sim.network.shared_link import departures
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.journey import Journey
@@ -90,6 +92,24 @@ def test_fresh_noise_for_every_answer_would_be_seen(monkeypatch):
     fresh = replace(delivered, label=rng.integers(0, 2, len(delivered)).astype(np.int16))
     assert says_one_thing(delivered.select(delivered.kind == REPLY))
     assert not says_one_thing(fresh.select(fresh.kind == REPLY))
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [
+        {"overlay": GeometricOverlay(radius=1.5), "distance_s": 5_000.0},
+        {"bandwidth_bps": 1.0},
+        {"latency": Constant(value_s=500.0)},
+        {"start_window_s": 5_000.0},
+    ],
+)
+def test_users_switch_on_and_off_for_as_long_as_anything_happens(slow):
+    """Otherwise who is offline at the horizon would stay so while messages are still on their way."""
+    case = Case(NetworkConfig(availability=OnOff(mean_on_s=20.0, mean_off_s=5.0), **slow), (60,))
+    exchange = case.exchange(record=False)
+    traffic = exchange.run()
+    assert 100.0 < traffic.completion_time_s < case.network.horizon_s
+    assert np.isfinite(exchange.arrival).any()
 
 
 # -- nobody's true label is said -------------------------------------------------------------------------------------
