@@ -61,11 +61,8 @@ class FreshNoise(ShardExchange):
 
 
 class OwnLabel(ShardExchange):
-    """Planted: who gets no reply in time submits her own noisy label."""
+    """Planted: who gets no reply in time submits her own noisy label, although she should submit nothing."""
 
-    def _on_reply(self, users, times):
-        timing, late = self._timing, times > self._timing.start[users] + self._timing.timeout
-        self._choices.peer[users[late]] = users[late]
-        self._timing = replace(timing, timeout=np.inf)
-        super()._on_reply(users, times)
-        self._timing = timing
+    def _on_timeout(self, users, times, attempt):
+        super()._on_timeout(users, times, attempt)
+        self._submit(users, times, users)

@@ -1,78 +1,159 @@
 """The windowed event engine against one event per message, and its own invariants."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from p2p_sim.network.config import NetworkConfig
+from p2p_sim.network import engine as engine_room
+from p2p_sim.network.availability import OnOff
+from p2p_sim.network.config import NetworkConfig, OnTimeout
 from p2p_sim.network.engine import Engine
-from p2p_sim.network.latency import Constant, Exponential, Lognormal
+from p2p_sim.network.latency import Constant, Exponential
+from p2p_sim.network.network import Network
+from p2p_sim.population.population import Population
 from p2p_sim.population.shards import shards
-from p2p_sim.protocol import label_exchange
+from p2p_sim.protocol.journey import Journey
 from p2p_sim.protocol.label_exchange import ShardExchange
+from p2p_sim.protocol.transcript import Messages
 from p2p_sim.streams import Streams
-from tests.reference import plain_engine
-
-latencies = st.one_of(
-    st.builds(Constant, value_s=st.sampled_from([0.0, 0.1])),
-    st.builds(Exponential, mean_s=st.floats(0.01, 10.0)),
-    st.builds(Lognormal, median_s=st.floats(0.01, 1.0), sigma=st.floats(0.0, 3.0)),
-)
-networks = st.builds(
-    NetworkConfig,
-    latency=latencies,
-    start_window_s=st.sampled_from([0.0, 1e-3, 1.0, 50.0]),
-    request_timeout_s=st.one_of(st.none(), st.floats(0.01, 2.0)),
-)
+from tests.networks import Case, cases
+from tests.reference.plain_engine import PlainEngine, PlainRun
 
 
-@settings(max_examples=80, deadline=None)
-@given(
-    network=networks,
-    sizes=st.lists(st.integers(2, 60), min_size=1, max_size=8),
-    theta=st.sampled_from([0.2, 1.0]),
-    seed=st.integers(0, 2**32),
-    window=st.sampled_from([1, 16, 8192]),
-)
-def test_windowed_engine_equals_one_event_per_message_bit_for_bit(network, sizes, theta, seed, window):
-    [shard] = shards(np.concatenate([[0], np.cumsum(sizes)]))
-    streams = Streams(seed, 0)
-    payload = streams.generator("flip").integers(0, 2, shard.size).astype(np.uint8)
-    plain = plain_engine.run(shard, payload, theta, network, streams)
+def plain_run(case: Case) -> PlainRun:
+    return PlainEngine(case.journey(), case.payload, case.probe_every_s).run()
 
-    exchange = ShardExchange(shard, payload, theta, network, streams, record=True)
-    exchange._engine._target = window
+
+def rows(m: Messages) -> list[tuple]:
+    """The messages as the reference has them, sorted."""
+    columns = (m.time_s, m.kind, m.sender, m.receiver, m.label, m.late)
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def differences(exchange: ShardExchange, plain: PlainRun) -> list[str]:
+    """In what a run differs from the reference; messages are compared if they are recorded."""
     traffic = exchange.run()
     users, labels = exchange.submissions()
-    m = exchange.messages()
+    users = users - exchange.journey.shard.start
+    submitted = dict(
+        zip(users.tolist(), zip(exchange.source[users].tolist(), labels.tolist(), strict=True), strict=True)
+    )
+    came = np.flatnonzero(np.isfinite(exchange.arrival))
+    said = rows(exchange.messages()) if exchange.ledger.records else sorted(plain.messages)
+    pairs = {
+        "submitted": (submitted, plain.submitted),
+        "arrivals": (dict(zip(came.tolist(), exchange.arrival[came].tolist(), strict=True)), plain.arrivals),
+        "fallback": (set(np.flatnonzero(exchange.fallback).tolist()), plain.fallback),
+        "probed": (set(np.flatnonzero(exchange.probed).tolist()), plain.probed),
+        "messages": (said, sorted(plain.messages)),
+        "traffic": (traffic, plain.traffic),
+    }
+    return [name for name, (one, other) in pairs.items() if one != other]
 
-    assert dict(zip(users.tolist(), labels.tolist(), strict=True)) == plain.submitted
-    assert (traffic.protocol_events, traffic.late_replies) == (plain.events, plain.late)
-    columns = (m.time_s, m.kind, m.sender, m.receiver, m.label, m.late)
-    assert sorted(zip(*(c.tolist() for c in columns), strict=True)) == sorted(plain.messages)
+
+@settings(max_examples=200, deadline=None)
+@given(case=cases, window=st.sampled_from([1, 16, 8192]), most=st.sampled_from([3, engine_room.SLICE]))
+def test_windowed_engine_equals_one_event_per_message_bit_for_bit(case, window, most):
+    plain = plain_run(case)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_room, "SLICE", most)
+        assert differences(case.exchange(True, window), plain) == []
+        assert differences(case.exchange(False, window), plain) == []
+
+
+def small(**network) -> Case:
+    return Case(NetworkConfig(latency=Exponential(mean_s=1.0), **network), (30, 20))
+
+
+MISTAKES: dict[str, tuple[Case, type, str, Callable]] = {
+    "a reply at its deadline is late": (
+        Case(NetworkConfig(latency=Constant(value_s=0.25), request_timeout_s=0.5), (10,)),
+        ShardExchange,
+        "_valid",
+        lambda right: lambda self, users, times, *rest: right(self, users, np.nextafter(times, np.inf), *rest),
+    ),
+    "timers are not told of a reply": (
+        small(request_timeout_s=1.0),
+        Journey,
+        "answered",
+        lambda right: lambda self, users, *rest: (np.full(users.size, np.inf), np.zeros(users.size, np.int8)),
+    ),
+    "late replies count": (
+        small(request_timeout_s=1.0),
+        ShardExchange,
+        "_valid",
+        lambda right: lambda self, *rest: (None, right(self, *rest)[1]),
+    ),
+    "every copy of a reply counts": (
+        small(duplication=0.5),
+        ShardExchange,
+        "_valid",
+        lambda right: lambda self, *rest: (None, None),
+    ),
+    "who retries does not wait to be online": (
+        small(
+            request_timeout_s=1.0,
+            on_timeout=OnTimeout(retry="redraw", attempts=3),
+            availability=OnOff(mean_on_s=1.0, mean_off_s=1.0),
+        ),
+        Journey,
+        "next_online",
+        lambda right: lambda self, users, times: times,
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_comparison_sees_a_planted_mistake(mistake, monkeypatch):
+    case, owner, name, wrong = MISTAKES[mistake]
+    plain = plain_run(case)
+    assert differences(case.exchange(), plain) == []
+    exchange = case.exchange()
+    monkeypatch.setattr(owner, name, wrong(getattr(owner, name)))
+    assert differences(exchange, plain) != []
+
+
+def test_a_reply_exactly_at_its_deadline_counts():
+    exchange = Case(NetworkConfig(latency=Constant(value_s=0.25), request_timeout_s=0.5), (10,)).exchange()
+    traffic = exchange.run()
+    assert (traffic.answered, traffic.expired, traffic.late_replies) == (10, 0, 0)
+    assert exchange.submissions()[0].size == 10
+
+
+def test_late_replies_are_dropped_and_counted():
+    exchange = Case(NetworkConfig(latency=Constant(value_s=0.3), request_timeout_s=0.5), (500,)).exchange()
+    traffic = exchange.run()
+    assert (traffic.late_replies, traffic.expired, traffic.answered) == (500, 500, 0)
+    assert traffic.protocol_events == 2000  # starts, requests, expired ones and replies; no submission
+    assert exchange.submissions()[0].size == 0
 
 
 def test_times_depend_on_no_neighbouring_shard():
-    network, streams = NetworkConfig(start_window_s=1.0), Streams(5, 2)
-    alone = list(shards(np.array([0, 70_000, 70_050])))
-    moved = list(shards(np.array([0, 66_000, 66_050])))
-    payload = np.zeros(50, np.uint8)
-    runs = [ShardExchange(s[1], payload, 1.0, network, streams, record=True) for s in (alone, moved)]
-    for run in runs:
-        run.run()
-    assert np.array_equal(runs[0].messages().time_s, runs[1].messages().time_s)
+    config, streams, times = NetworkConfig(start_window_s=1.0, loss=0.1), Streams(5, 2), []
+    for leading in (70_000, 66_000):
+        offsets = np.array([0, leading, leading + 50])
+        population = Population(np.zeros((leading + 50, 1)), np.zeros(leading + 50, np.uint8), offsets, 2)
+        shard = list(shards(offsets))[1]
+        network = Network.open(config, population, streams)
+        exchange = ShardExchange(shard, np.zeros(50, np.uint8), 1.0, network, streams, record=True)
+        exchange.run()
+        times.append(exchange.messages().time_s)
+    assert np.array_equal(*times)
 
 
-def test_engine_delivers_everything_in_causal_order():
+def test_engine_delivers_everything_at_its_time():
     seen: list[tuple[int, float]] = []
-    engine = Engine(
-        [
-            lambda users, times: engine.post(1, users, times + 0.25),
-            lambda users, times: seen.extend(zip(users.tolist(), times.tolist(), strict=True)),
-        ],
-        window_messages=4,
-    )
+
+    def handle(kind, users, times):
+        if kind == 0:
+            engine.post(1, users, times + 0.25)
+        else:
+            seen.extend(zip(users.tolist(), times.tolist(), strict=True))
+
+    engine = Engine(handle, window_messages=4)
     engine.post(0, np.arange(100, dtype=np.int32), np.linspace(0.0, 9.0, 100))
     end = engine.run()
     assert sorted(seen) == [(i, t + 0.25) for i, t in enumerate(np.linspace(0.0, 9.0, 100))]
@@ -81,38 +162,26 @@ def test_engine_delivers_everything_in_causal_order():
     assert end >= 9.25
 
 
-@pytest.mark.parametrize("distribution", [Constant(value_s=0.3), Exponential(mean_s=2.0), Lognormal(median_s=0.5)])
-def test_latency_states_its_mean_and_variance(distribution):
-    """False alarm 1e-9 (6.1 standard errors); it detects a mean that is off by 0.4% here."""
-    sample = distribution.sample(Streams(3, 0).generator("latency-request"), 1_000_000)
-    error = 6.2 * np.sqrt(distribution.variance / sample.size)
-    assert abs(sample.mean() - distribution.mean) <= error + 1e-12
-    assert abs(sample.var() - distribution.variance) <= 0.05 * distribution.variance + 1e-12
-    if distribution.variance:
-        assert abs(sample.mean() - 1.02 * distribution.mean) > error  # the planted mistake is seen
+@pytest.mark.parametrize("posts", [(0.0, 0.5), (3.0, 3.0), (5.5, 7.25), (9.999, 10.0), (25.0, 25.0), (0.5, 4.0, 40.0)])
+@pytest.mark.parametrize("queued", [[1.0, 10.0], [2.0], [], [0.0, 1.0, 2.0, 3.0, 60.0], np.linspace(0.0, 10.0, 300)])
+def test_what_an_actor_posts_before_between_and_after_the_windows_is_delivered(posts, queued):
+    seen: list[tuple[int, int, float]] = []
+    engine: Engine
 
+    def handle(kind, users, times):
+        seen.extend((kind, user, time) for user, time in zip(users.tolist(), times.tolist(), strict=True))
+        if kind < 2:
+            engine.post(kind + 1, users, times + 0.75)
 
-def test_late_replies_are_dropped_and_counted():
-    [shard] = shards(np.array([0, 500]))
-    network = NetworkConfig(latency=Constant(value_s=0.3), request_timeout_s=0.5)
-    exchange = ShardExchange(shard, np.zeros(500, np.uint8), 1.0, network, Streams(1, 0))
-    traffic = exchange.run()
-    assert traffic.late_replies == 500
-    assert traffic.protocol_events == 1500  # starts, requests, replies; no submission
-    assert len(exchange.submissions()[0]) == 0
+    def actor(environment):
+        for number, time in enumerate(posts):
+            yield environment.timeout(time - environment.now)
+            engine.post(0, np.array([1000 + number], np.int32), np.array([environment.now]))
 
-
-def test_the_comparison_would_see_a_wrong_engine(monkeypatch):
-    """Control: an engine that forgets deadlines must differ from the reference."""
-    [shard] = shards(np.array([0, 200]))
-    network, streams = NetworkConfig(request_timeout_s=0.1), Streams(1, 0)
-    payload = np.zeros(200, np.uint8)
-    plain = plain_engine.run(shard, payload, 1.0, network, streams)
-    exchange = ShardExchange(shard, payload, 1.0, network, streams)
-    forgetful = label_exchange.Timing(
-        **{name: getattr(exchange._timing, name) for name in ("start", "request", "reply", "submission")},
-        timeout=np.inf,
-    )
-    monkeypatch.setattr(exchange, "_timing", forgetful)
-    exchange.run()
-    assert len(exchange.submissions()[0]) != len(plain.submitted)
+    engine = Engine(handle, window_messages=2)
+    engine.post(0, np.arange(len(queued), dtype=np.int32), np.array(queued, dtype=float))
+    engine.run([actor])
+    sent = [*enumerate(np.array(queued, dtype=float).tolist()), *((1000 + i, t) for i, t in enumerate(posts))]
+    expected = [(kind, user, sum([0.75] * kind, time)) for user, time in sent for kind in range(3)]
+    assert sorted(seen) == sorted(expected)
+    assert engine.delivered == len(seen)

@@ -3,6 +3,7 @@
 Each of many clusters of three users is one draw of the whole cluster's release, one of 27 outcomes whose probabilities
 are enumerated. A G-test rejects at 1e-9; with 60,000 clusters it sees any law at a Kullback-Leibler divergence above
 about 0.0008 nats. The planted wrong engines have the right marginal for every single user and are caught.
+Chances and peers of networks with faults are held against their laws, one by one, at the same rate.
 """
 
 import numpy as np
@@ -11,9 +12,10 @@ from scipy.stats import chi2
 
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.network.config import NetworkConfig
+from p2p_sim.network.config import GossipView, NetworkConfig, OnTimeout, RandomWalk
+from p2p_sim.network.overlay import GeometricOverlay, RegularOverlay, ScaleFreeOverlay
 from p2p_sim.population.population import Population
-from p2p_sim.streams import Streams
+from p2p_sim.streams import BLOCK, Streams
 from tests.reference import plain_loop
 from tests.reference.enumeration import NOTHING, law
 
@@ -35,8 +37,8 @@ def outcomes(users: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.bincount(view.reshape(-1, 3) @ [9, 3, 1], minlength=27)
 
 
-def p_value(counts: np.ndarray) -> float:
-    expected = law(LABELS, ALPHA, THETA) * counts.sum()
+def p_value(counts: np.ndarray, theta: float = THETA) -> float:
+    expected = law(LABELS, ALPHA, theta) * counts.sum()
     assert expected.min() > 100
     seen = counts > 0
     g = 2.0 * np.sum(counts[seen] * np.log(counts[seen] / expected[seen]))
@@ -49,6 +51,26 @@ def test_engine_draws_from_the_joint_law(engine):
     network = NetworkConfig(start_window_s=1.0)
     release = mechanism.release(population(), network, Streams(11, 0)).release
     assert p_value(outcomes(release.user, release.payload)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("faults", "arriving"),
+    [
+        ({"loss": 0.1}, 0.9**3),
+        ({"loss": 0.2, "duplication": 1.0}, (1 - 0.2 * 0.2) * (1 - (0.2 + 0.8 * 0.2**2) ** 2)),
+        ({"loss": 0.3, "request_timeout_s": 1e6, "on_timeout": OnTimeout(retry="redraw", attempts=2)}, None),
+        ({"peers": GossipView(view_size=2, refresh_s=0.3), "start_window_s": 9.0}, 1.0),
+    ],
+)
+def test_faults_that_know_no_user_only_lower_the_sampling_rate(faults, arriving):
+    """The control takes the rate of a network without faults, or one percent less where there are none to speak of."""
+    mechanism = LabelExchangeMechanism(RandomizedResponse(ALPHA), THETA)
+    release = mechanism.release(population(), NetworkConfig(**faults), Streams(12, 0)).release
+    if arriving is None:
+        arriving = (1 - (1 - 0.7**2) ** 2) * 0.7
+    counts = outcomes(release.user, release.payload)
+    assert p_value(counts, THETA * arriving) > FALSE_ALARM
+    assert p_value(counts, THETA if arriving < 1.0 else 0.98 * THETA) < FALSE_ALARM
 
 
 def test_plain_loop_draws_from_the_joint_law():
@@ -108,3 +130,20 @@ def test_k_ary_flips_follow_their_law():
     assert test(counts) > FALSE_ALARM
     moved = int(0.02 * counts[3])
     assert test(counts + np.array([0, 0, moved, -moved, 0])) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("overlay", [RegularOverlay(degree=3), ScaleFreeOverlay(), GeometricOverlay(mean_degree=1.5)])
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_engines_release_the_same_bytes_on_overlays(overlay, length):
+    """Users without a neighbour are among them: they get nothing, and walk nowhere."""
+    offsets = np.concatenate([[0], np.cumsum(np.random.default_rng(0).integers(2, 400, 400))])
+    labels = np.random.default_rng(1).integers(0, 2, offsets[-1]).astype(np.uint8)
+    users = Population(np.zeros((offsets[-1], 1)), labels, offsets, 2)
+    network = NetworkConfig(overlay=overlay, peers=RandomWalk(length=length), start_window_s=0.5)
+    releases = [
+        LabelExchangeMechanism(RandomizedResponse(0.1), 0.7, engine).release(users, network, Streams(3, 1)).release
+        for engine in ("events", "vectorised")
+    ]
+    assert offsets[-1] > BLOCK  # more than one shard
+    assert releases[0].user.tobytes() == releases[1].user.tobytes()
+    assert releases[0].payload.tobytes() == releases[1].payload.tobytes()

@@ -76,7 +76,8 @@ class NetworkConfig(Config):
     loss: float = Field(default=0.0, ge=0, lt=1)
     """Probability that a message is lost, 0 to below 1."""
     duplication: float = Field(default=0.0, ge=0, le=1)
-    """Probability that a message is delivered twice, 0 to 1; the copy travels, and is lost, on its own."""
+    """Probability that a message (of a walk: its first step) is delivered twice, 0 to 1; the copy travels, and is lost,
+    on its own."""
     reordering: float = Field(default=0.0, ge=0, le=1)
     """Probability that a message is held back by one more travel time, so that later ones overtake it, 0 to 1."""
     bandwidth_bps: float | None = Field(default=None, ge=1, le=1e15)

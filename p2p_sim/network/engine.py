@@ -41,6 +41,7 @@ class Engine:
         self._ring: list[Batches] = [defaultdict(list) for _ in range(SLOTS)]
         self._beyond: Batches = defaultdict(list)
         self._origin, self._width = 0.0, 0.0
+        self._next = 0  # the window that is delivered next, or now
         self._environment = simpy.Environment()
         self._advancing = False
         self.delivered = 0
@@ -81,10 +82,12 @@ class Engine:
             self._refill()
             for index in range(SLOTS):
                 if self._ring[index]:
+                    self._next = index
                     end = self._origin + (index + 1) * self._width
                     yield self._environment.timeout(max(end - self._environment.now, 0.0))
                     self._deliver(index)
                     self.windows += 1
+                    self._next = index + 1
         self._width, self._advancing = 0.0, False
 
     def _deliver(self, index: int) -> None:
@@ -108,6 +111,7 @@ class Engine:
         reach = float(near[min(windows * self._target, times.size) - 1]) - self._origin
         smallest = 1e-9 * max(1.0, abs(self._origin))
         self._width = max(reach / windows, smallest) * (1.0 + 1e-9)
+        self._next = 0
         del times, near
         for kind in sorted(waiting):
             for users, moments in waiting.pop(kind):
@@ -116,7 +120,7 @@ class Engine:
     def _slot(self, times: Times) -> NDArray[np.int16]:
         position = times - self._origin
         position /= self._width
-        np.clip(position, 0, SLOTS, out=position)  # an actor may post before the first window
+        np.clip(position, self._next, SLOTS, out=position)  # an actor may post before the next window
         return position.astype(np.int16)
 
     def _batches(self, index: int) -> Batches:

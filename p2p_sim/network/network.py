@@ -67,5 +67,6 @@ class Network:
         pauses = (
             10.0 * (c.availability.mean_on_s + c.availability.mean_off_s) if isinstance(c.availability, OnOff) else 0.0
         )
-        travel = 20.0 * self.latency.mean * (c.hops + 2)
+        slow = 2.0 * c.distance_s + (16.0 * c.header_bytes / c.bandwidth_bps if c.bandwidth_bps else 0.0)
+        travel = (20.0 * self.latency.mean + slow) * (c.hops + 2)
         return max(c.start_window_s + waits + travel + pauses, c.deadline_s or 0.0)

@@ -208,10 +208,9 @@ class ShardExchange:
         if attempt + 1 < rule.attempts:
             self._send(users, back, attempt + 1)
         elif rule.fallback == "own_label":
-            self.fallback[users] = True
-            self._submit(users, back, users)
+            self._submit(users, back, users, own=True)
 
-    def _submit(self, users: Users, times: Times, source: Users | None) -> None:
+    def _submit(self, users: Users, times: Times, source: Users | None, own: bool = False) -> None:
         """Pass a label on with probability θ, at once or in a batch at the deadline; no source: the first peer's."""
         j = self.journey
         goes = j.choices.keep[users]
@@ -224,6 +223,8 @@ class ShardExchange:
         users, times = users[goes], times[goes]
         if source is not None:
             self.source[users] = source[goes]
+        if own:
+            self.fallback[users] = True
         for copy in range(j.copies):
             self._post(SUBMISSION, users, times, 0, copy, 0, None, None)
 
@@ -233,17 +234,23 @@ class ShardExchange:
         self.arrival[users] = np.minimum(self.arrival[users], times)
 
     def _prober(self, prober: int) -> Actor:
-        """One who asks everybody of her cluster, one after another, as a process of its own."""
+        """One who asks everybody of her cluster, one after another while she is online, as a process of its own."""
         bounds, every = self._shard.offsets, self._every_s
         cluster = int(np.searchsorted(bounds, prober, side="right"))
 
         def script(environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
+            moment, me = 0.0, np.array([prober], dtype=np.int32)
             for user in range(int(bounds[cluster - 1]), int(bounds[cluster])):
-                if user != prober:
-                    self._post(
-                        PROBE, np.array([user], dtype=np.int32), np.array([environment.now]), 0, 0, 0, None, None
-                    )
-                    yield environment.timeout(every)
+                if user == prober:
+                    continue
+                when = self.journey.next_online(me, np.array([moment]))
+                moment = float(when[0])
+                if moment == NEVER:
+                    return
+                yield environment.timeout(max(moment - environment.now, 0.0))
+                other = np.array([user], dtype=np.int32)
+                self._post(PROBE, other, when, 0, 0, 0, (me, other), None)
+                moment += every
 
         return script
 
@@ -255,7 +262,7 @@ class ShardExchange:
         users, times, prober, receiver = self._met(j.online(receiver, times), users, times, prober, receiver)
         if what == PROBE:
             self.ledger.delivered(REQUEST, times, prober, users)
-            self._post(CONFESSION, users, times, 0, 0, 0, None, j.serves(users))
+            self._post(CONFESSION, users, times, 0, 0, 0, (users, prober), j.serves(users))
         else:
             label = self._payload[users] if self.ledger.records else None
             self.ledger.delivered(REPLY, times, users, prober, label)

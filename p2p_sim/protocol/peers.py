@@ -57,11 +57,11 @@ class Peers:
         return found
 
     def _neighbour(self, users: Users, position: Floats) -> Users:
-        """The neighbour at a relative position in [0, 1) of each user's list."""
+        """The neighbour at a relative position in [0, 1) of each user's list; -1 too for user -1, who is nobody."""
         assert self._overlay is not None
         first = self._overlay.indptr[users]
         degree = self._overlay.indptr[users + 1] - first
-        alone = degree == 0
+        alone = degree <= 0  # nobody's is not above 0
         edge = first + (position * degree).astype(np.int64)
         edge[alone] = 0
         peer = np.take(self._overlay.indices, edge, mode="clip") if self._overlay.indices.size else users.copy()

@@ -15,7 +15,7 @@ class Traffic:
 
     protocol_events: users' starts, messages delivered, requests that expired.
     fetches: requests made, of which `answered` got a reply in time, `expired` did not, and `failed` never will,
-    because nothing was set to expire. late_replies: replies that came after their request had expired.
+    because nothing was set to expire. late_replies: replies that came after their request's time was up.
     messages_sent: by users, each step of a walk counted; messages_duplicated by the network; of both together
     messages_lost on the way, messages_undelivered because the receiver was offline, the rest delivered.
     bytes_sent: of all messages sent. learner_messages, learner_bytes: what reached the learner's door.

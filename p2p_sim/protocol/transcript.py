@@ -39,13 +39,19 @@ class Messages:
         return Messages(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     @staticmethod
+    def nothing() -> "Messages":
+        """No messages at all."""
+        user = np.empty(0, np.int32)
+        return Messages(
+            np.empty(0), np.empty(0, np.int8), user, user, np.empty(0, np.int16), np.empty(0, dtype=np.bool_)
+        )
+
+    @staticmethod
     def join(parts: "list[Messages]") -> "Messages":
-        """All messages of several lists, in order of time (ties: by kind, then sender); of no list, none."""
-        names, nobody = Messages.__dataclass_fields__, np.zeros(0, dtype=np.int32)
-        none = Messages(
-            np.zeros(0), np.zeros(0, np.int8), nobody, nobody, np.zeros(0, np.int16), np.zeros(0, np.bool_)
-        )  # fmt: skip
-        whole = Messages(*(np.concatenate([getattr(part, name) for part in (none, *parts)]) for name in names))
+        """All messages of several lists, in order of time (ties: by kind, then sender)."""
+        names = Messages.__dataclass_fields__
+        parts = parts or [Messages.nothing()]
+        whole = Messages(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
         return whole.select(np.lexsort((whole.sender, whole.kind, whole.time_s)))
 
 

@@ -1,0 +1,220 @@
+"""The law of whose label was fetched, against every choice that a user might have made, each run as events."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from p2p_sim.network.availability import Always, OnOff
+from p2p_sim.network.config import GossipView, NetworkConfig, OnTimeout, RandomWalk
+from p2p_sim.network.latency import Exponential
+from p2p_sim.network.overlay import GeometricOverlay, RegularOverlay, ScaleFreeOverlay
+from p2p_sim.protocol import fetches
+from p2p_sim.protocol.fetches import Capped, FetchLaw, Table, Uniform, Unknown, fetch_law
+from p2p_sim.protocol.journey import Journey
+from tests.networks import Case, adversaries, networks
+from tests.reference.fetch_law import weights
+
+
+@st.composite
+def small_cases(draw) -> Case:
+    """Few users and few attempts, so that all their choices can be gone through."""
+    config = draw(networks())
+    rule, peers = config.on_timeout, config.peers
+    if isinstance(peers, RandomWalk):
+        peers = RandomWalk(length=min(peers.length, 2))
+    most = 2 if isinstance(peers, RandomWalk) else 3
+    rule = OnTimeout(**{**dict(rule), "attempts": min(rule.attempts, most)})
+    config = NetworkConfig(**{**dict(config), "on_timeout": rule, "peers": peers})
+    sizes = draw(st.lists(st.integers(2, 4), min_size=1, max_size=2))
+    return Case(config, tuple(sizes), 1.0, draw(st.integers(0, 2**32)), draw(adversaries))
+
+
+def run(case: Case) -> tuple[FetchLaw, np.ndarray, np.ndarray]:
+    """The law of a finished run, who passed on a fetched label in time, and whose."""
+    exchange = case.exchange(record=False)
+    exchange.run()
+    submitted = exchange.in_time & ~exchange.fallback
+    return fetch_law(exchange.journey, submitted), submitted, exchange.source
+
+
+def fault(case: Case) -> str | None:
+    """What is wrong with the law of a run, if anything."""
+    law, submitted, source = run(case)
+    if isinstance(law, Unknown) or not submitted.any():
+        return None
+    exact = weights(case)
+    users = np.flatnonzero(submitted)
+    if not (exact[users, source[users]] > 0).all():
+        return "the realised source is impossible"
+    if isinstance(law, Table):
+        rows = law.weights.toarray()
+        if not (rows[users, source[users]] > 0).all():
+            return "the realised source has no weight"
+        return None if np.allclose(rows, exact * submitted[:, None], rtol=0, atol=1e-12) else "a row is wrong"
+    if isinstance(law, Capped):
+        if law.caps[~submitted].any():
+            return "a cap for who submitted nothing"
+        return None if (exact[users].max(axis=1) <= law.caps[users] + 1e-12).all() else "a cap is too low"
+    assert isinstance(law, Uniform)
+    return None if np.allclose(exact[users], uniform(case)[users], rtol=0, atol=1e-12) else "not uniform"
+
+
+def uniform(case: Case) -> np.ndarray:
+    """The same chance for everybody of the cluster who answers."""
+    sizes = np.diff(case.shard.offsets)
+    cluster = np.repeat(np.arange(sizes.size), sizes)
+    likely = (cluster[:, None] == cluster) & ~case.roles.silent
+    return likely / np.maximum(likely.sum(axis=1, keepdims=True), 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(case=small_cases())
+def test_the_law_is_what_comes_of_every_possible_choice(case):
+    assert fault(case) is None
+
+
+HURRY = {"latency": Exponential(mean_s=0.3), "request_timeout_s": 0.6}
+CHURN = OnOff(mean_on_s=0.5, mean_off_s=0.4)
+AGAIN = OnTimeout(retry="redraw", attempts=3, backoff=1.5)
+SAME = OnTimeout(retry="same_peer", attempts=3, backoff=1.5)
+NAMED = {
+    "overlay, redraw": Case(
+        NetworkConfig(overlay=RegularOverlay(degree=2), availability=CHURN, on_timeout=AGAIN, loss=0.1, **HURRY), (5,)
+    ),
+    "overlay, same peer": Case(
+        NetworkConfig(overlay=ScaleFreeOverlay(attachments=2), availability=CHURN, on_timeout=SAME, **HURRY), (5,)
+    ),
+    "overlay, redraw, deadline": Case(
+        NetworkConfig(
+            overlay=RegularOverlay(degree=3),
+            availability=CHURN,
+            on_timeout=AGAIN,
+            duplication=0.5,
+            deadline_s=2.0,
+            **HURRY,
+        ),
+        (4,),
+    ),
+    "distance": Case(
+        NetworkConfig(overlay=GeometricOverlay(radius=1.5), distance_s=0.8, on_timeout=AGAIN, **HURRY), (4, 3)
+    ),
+    "walk": Case(
+        NetworkConfig(
+            overlay=ScaleFreeOverlay(attachments=1), peers=RandomWalk(length=3), latency=Exponential(mean_s=0.1)
+        ),
+        (4, 3),
+    ),
+    "churn, redraw": Case(NetworkConfig(availability=CHURN, on_timeout=AGAIN, duplication=0.3, **HURRY), (4,)),
+    "churn, same peer": Case(NetworkConfig(availability=CHURN, on_timeout=SAME, **HURRY), (4, 3)),
+    "gossip, churn, redraw": Case(
+        NetworkConfig(peers=GossipView(view_size=2, refresh_s=1.0), availability=CHURN, on_timeout=AGAIN, **HURRY), (4,)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_law_holds_where_it_is_hard(name):
+    for seed in range(4):
+        assert fault(replace(NAMED[name], seed=seed)) is None
+
+
+@pytest.mark.parametrize("config", [{}, {"on_timeout": SAME}])
+def test_without_churn_everybody_who_answers_is_as_likely(config):
+    for seed in range(3):
+        roles = adversaries_of(free_riders={"share": 0.4})
+        case = Case(NetworkConfig(loss=0.2, **HURRY, **config), (4, 3), seed=seed, adversaries=roles)
+        law, submitted, _ = run(case)
+        assert submitted.any()
+        assert isinstance(law, Uniform)
+        assert fault(case) is None
+
+
+def adversaries_of(**tree):
+    return Case(NetworkConfig(), (2,)).adversaries.model_validate(tree)
+
+
+def test_one_attempt_without_copies_is_capped_exactly():
+    """One over how many could have answered is not only a bound: it is reached."""
+    case = Case(NetworkConfig(latency=Exponential(mean_s=0.3), availability=CHURN), (5, 3))
+    for seed in range(5):
+        law, submitted, _ = run(replace(case, seed=seed))
+        assert isinstance(law, Capped)
+        assert law.caps[submitted] == pytest.approx(weights(replace(case, seed=seed)).max(axis=1)[submitted], abs=1e-12)
+
+
+def test_churn_is_part_of_the_ground_for_a_cap():
+    """Some users of a run can have got their label from few peers alone, others from many."""
+    case = Case(NetworkConfig(availability=OnOff(mean_on_s=1.0, mean_off_s=2.0), start_window_s=20.0), (40,))
+    law, submitted, _ = run(case)
+    assert isinstance(law, Capped)
+    assert 1 / 40 < law.caps[submitted].min() < law.caps[submitted].max() <= 1.0
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"overlay": RegularOverlay(degree=2), "peers": RandomWalk(length=2), "availability": CHURN},
+        {"availability": CHURN, "deadline_s": 3.0, "learner_bandwidth_bps": 1e3},
+    ],
+)
+def test_what_is_not_worked_out_says_so(config):
+    law, _, _ = run(Case(NetworkConfig(**config), (6,)))
+    assert isinstance(law, Unknown)
+
+
+def test_a_table_that_would_be_too_large_is_not_made(monkeypatch):
+    monkeypatch.setattr(fetches, "LARGEST_TABLE", 10)
+    for peers in ({}, {"peers": RandomWalk(length=2)}):
+        law, _, _ = run(Case(NetworkConfig(overlay=RegularOverlay(degree=2), **peers), (8,)))
+        assert isinstance(law, Unknown)
+
+
+def test_nobody_submits_and_the_law_is_empty():
+    network = NetworkConfig(request_timeout_s=1e-6, overlay=RegularOverlay(degree=2))
+    for config in (network, NetworkConfig(**{**dict(network), "peers": RandomWalk(length=2)})):
+        law, submitted, _ = run(Case(config, (6,)))
+        assert not submitted.any()
+        assert isinstance(law, Table)
+        assert law.weights.nnz == 0
+    churning = NetworkConfig(request_timeout_s=1e-6, availability=Always(late_share=0.5, join_window_s=1.0))
+    law, submitted, _ = run(Case(churning, (6,)))
+    assert isinstance(law, Capped)
+    assert not law.caps.any()
+
+
+MISTAKES = {
+    "the same peer is asked as if drawn afresh": ("overlay, same peer", "path_rule"),
+    "who is offline is taken to answer": ("overlay, redraw", "online"),
+    "deadlines are forgotten": ("overlay, redraw, deadline", "arrives"),
+    "distance is forgotten": ("distance", "ends"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_comparison_sees_a_planted_mistake(mistake, monkeypatch):
+    """Controls: the law is computed by a journey that forgets something, after the run."""
+    name, what = MISTAKES[mistake]
+    right_law, right_answered = fetch_law, Journey.answered
+
+    def forgetful(journey, submitted):
+        with pytest.MonkeyPatch.context() as patch:
+            if what == "path_rule":
+                config = NetworkConfig(**{**dict(journey.config), "on_timeout": AGAIN})
+                patch.setattr(journey, "config", config)
+            elif what == "online":
+                patch.setattr(Journey, "online", lambda self, users, times: None)
+            elif what == "arrives":
+                patch.setattr(Journey, "arrives", lambda self, users, times: np.isfinite(times))
+            else:
+                patch.setattr(
+                    Journey,
+                    "answered",
+                    lambda self, users, attempt, path: right_answered(self, users, attempt, [users]),
+                )
+            return right_law(journey, submitted)
+
+    monkeypatch.setattr("tests.test_fetches.fetch_law", forgetful)
+    assert any(fault(replace(NAMED[name], seed=seed)) for seed in range(6))
