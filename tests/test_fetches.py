@@ -14,7 +14,8 @@ from p2p_sim.network.overlay import GeometricOverlay, RegularOverlay, ScaleFreeO
 from p2p_sim.protocol import fetches
 from p2p_sim.protocol.fetches import Capped, FetchLaw, Table, Uniform, Unknown, fetch_law
 from p2p_sim.protocol.journey import Journey
-from tests.networks import Case, adversaries, networks
+from p2p_sim.protocol.roles import AdversariesConfig, FreeRiders
+from tests.networks import Case, adversaries, cases, networks
 from tests.reference.fetch_law import weights
 
 
@@ -76,6 +77,23 @@ def test_the_law_is_what_comes_of_every_possible_choice(case):
     assert fault(case) is None
 
 
+@settings(max_examples=100, deadline=None)
+@given(case=cases)
+def test_what_the_journey_says_of_a_reply_is_what_comes_of_it(case):
+    """Closed forms of who is answered, when, and whose submission arrives, against the finished run."""
+    exchange = case.exchange(record=False)
+    exchange.run()
+    j, users = exchange.journey, np.arange(case.shard.size, dtype=np.int32)
+    arrives, open_ = np.zeros(users.size, dtype=bool), np.isfinite(j.start)
+    for attempt in range(case.config.on_timeout.attempts):
+        open_ &= np.isfinite(j.sent(users, attempt))
+        asking = users[open_]
+        times = j.answered(asking, attempt, j.path(asking, attempt))[0]
+        arrives[asking] = j.arrives(asking, times) & j.choices.keep[asking]
+        open_[asking[np.isfinite(times)]] = False
+    assert np.array_equal(arrives, exchange.in_time & ~exchange.fallback)
+
+
 HURRY = {"latency": Exponential(mean_s=0.3), "request_timeout_s": 0.6}
 CHURN = OnOff(mean_on_s=0.5, mean_off_s=0.4)
 AGAIN = OnTimeout(retry="redraw", attempts=3, backoff=1.5)
@@ -109,6 +127,25 @@ NAMED = {
     ),
     "churn, redraw": Case(NetworkConfig(availability=CHURN, on_timeout=AGAIN, duplication=0.3, **HURRY), (4,)),
     "churn, same peer": Case(NetworkConfig(availability=CHURN, on_timeout=SAME, **HURRY), (4, 3)),
+    "churn, same peer, deadline": Case(
+        NetworkConfig(availability=CHURN, on_timeout=SAME, deadline_s=1.2, **HURRY), (5,)
+    ),
+    "churn, free riders": Case(
+        NetworkConfig(availability=CHURN, on_timeout=SAME, **HURRY),
+        (5,),
+        adversaries=AdversariesConfig(free_riders=FreeRiders(share=0.4)),
+    ),
+    "overlay, batch": Case(
+        NetworkConfig(
+            overlay=RegularOverlay(degree=3),
+            availability=CHURN,
+            on_timeout=AGAIN,
+            deadline_s=1.2,
+            batch_submission=True,
+            **HURRY,
+        ),
+        (4,),
+    ),
     "gossip, churn, redraw": Case(
         NetworkConfig(peers=GossipView(view_size=2, refresh_s=1.0), availability=CHURN, on_timeout=AGAIN, **HURRY), (4,)
     ),
@@ -117,23 +154,19 @@ NAMED = {
 
 @pytest.mark.parametrize("name", NAMED)
 def test_the_law_holds_where_it_is_hard(name):
-    for seed in range(4):
+    for seed in range(6):
         assert fault(replace(NAMED[name], seed=seed)) is None
 
 
 @pytest.mark.parametrize("config", [{}, {"on_timeout": SAME}])
 def test_without_churn_everybody_who_answers_is_as_likely(config):
     for seed in range(3):
-        roles = adversaries_of(free_riders={"share": 0.4})
+        roles = AdversariesConfig(free_riders=FreeRiders(share=0.4))
         case = Case(NetworkConfig(loss=0.2, **HURRY, **config), (4, 3), seed=seed, adversaries=roles)
         law, submitted, _ = run(case)
         assert submitted.any()
         assert isinstance(law, Uniform)
         assert fault(case) is None
-
-
-def adversaries_of(**tree):
-    return Case(NetworkConfig(), (2,)).adversaries.model_validate(tree)
 
 
 def test_one_attempt_without_copies_is_capped_exactly():

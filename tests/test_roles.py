@@ -259,3 +259,6 @@ def test_probes_to_far_users_take_longer():
     position = exchange.journey.overlay.position
     gap = np.hypot(*(position[asked.receiver - LEADING] - position[prober]).T)
     assert asked.time_s % 1000.0 == pytest.approx(100.0 * gap, abs=0.05)
+    heard = seen.select((seen.kind == REPLY) & (seen.receiver == prober + LEADING) & (seen.time_s > 900.0))
+    gap = np.hypot(*(position[heard.sender - LEADING] - position[prober]).T)
+    assert heard.time_s % 1000.0 == pytest.approx(200.0 * gap, abs=0.05)
