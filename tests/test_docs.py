@@ -4,20 +4,22 @@ import re
 
 import pytest
 
-from docs import make_figures
+from docs import make_figures, make_network_figures
 from tests.conftest import ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 
 
-def test_every_figure_of_the_guide_is_drawn(tmp_path):
-    paths = make_figures.main(tmp_path, small=True)
+@pytest.mark.parametrize(
+    ("page", "figures", "others"),
+    [("how-private.md", make_figures, {"bounds.png"}), ("network.md", make_network_figures, set())],
+)
+def test_every_figure_of_the_guides_is_drawn(tmp_path, page, figures, others):
+    paths = figures.main(tmp_path, small=True)
     drawn = {path.name for path in paths}
     assert all(path.stat().st_size > 10_000 for path in paths)
-    used = set(
-        re.findall(r"\(figures/([a-z-]+\.png)\)", (ROOT / "docs" / "how-private.md").read_text(encoding="utf-8"))
-    )
-    assert used == drawn | {"bounds.png"}
+    used = set(re.findall(r"\(figures/([a-z-]+\.png)\)", (ROOT / "docs" / page).read_text(encoding="utf-8")))
+    assert used == drawn | others
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
