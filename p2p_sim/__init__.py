@@ -17,7 +17,7 @@ _PUBLIC = {
     "load_results": "p2p_sim.store",
     "load_scenario": "p2p_sim.scenario",
     "run": "p2p_sim.experiment",
-    "run_all": "p2p_sim.sweep",
+    "run_all": "p2p_sim.sweep.point",
 }
 __all__ = list(_PUBLIC)
 

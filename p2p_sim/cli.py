@@ -62,7 +62,7 @@ def run(
     """
     from p2p_sim.export import check_destination, export_release, export_transcript
     from p2p_sim.printing.run import print_json, print_summary, progress
-    from p2p_sim.sweep import run_point
+    from p2p_sim.sweep.point import run_point
 
     _check_data_dir(data_dir)
     chosen = _load(scenario, overrides, engine)
@@ -230,7 +230,7 @@ def network(
     from p2p_sim.happened import check, draw, happened, record
     from p2p_sim.printing.network import print_network, print_network_json
     from p2p_sim.store import NETWORK
-    from p2p_sim.sweep import default_directory
+    from p2p_sim.sweep.point import default_directory
 
     _check_data_dir(data_dir)
     chosen = _load(scenario, overrides, None)

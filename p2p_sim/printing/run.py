@@ -17,7 +17,7 @@ from analysis.utility.summary import excess_error, means, summarise, worst_epsil
 from p2p_sim.printing.values import finite, number
 from p2p_sim.scenario import Scenario
 from p2p_sim.store import MANIFEST, ROWS, TABLE
-from p2p_sim.sweep import FIGURE, Finished, Progress
+from p2p_sim.sweep.point import FIGURE, Finished, Progress
 
 PLAIN_EVERY_S = 10.0
 

@@ -1,0 +1,90 @@
+"""The unit of work: one replicate of one point, run anywhere, never raising."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One replicate of one point, as plain values that travel to any process.
+
+    point: first 16 digits of the scenario's identity; replicate: its index.
+    scenario: the scenario in JSON; folder, data_dir: where the files it names are looked for.
+    """
+
+    point: str
+    replicate: int
+    scenario: str
+    folder: str
+    data_dir: str | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a task: its row, or why there is none; wall_s: seconds it took."""
+
+    task: Task
+    row: Row | None
+    error: str | None
+    wall_s: float
+
+
+Batch = tuple[Task, ...]
+Perform = Callable[[Batch], list[Done]]
+
+
+class Executor(Protocol):
+    """Runs batches of tasks somewhere."""
+
+    def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
+        """Results of all batches, in any order; every task comes back exactly once, whatever happens to workers.
+
+        Batches are drawn only as workers become free, so that their sizes can follow what tasks were seen to cost.
+        """
+        ...
+
+    @property
+    def workers(self) -> int:
+        """How many tasks run at a time."""
+        ...
+
+
+def perform(batch: Batch) -> list[Done]:
+    """Run tasks one after another; an error becomes one line."""
+    return [_one(task) for task in batch]
+
+
+def _one(task: Task) -> Done:
+    begin = time.perf_counter()
+    row, error = None, None
+    try:
+        row = _row(task)
+    except Exception as fault:
+        error = " ".join(f"{type(fault).__name__}: {fault}".split())[:1000]
+    return Done(task, row, error, time.perf_counter() - begin)
+
+
+def _row(task: Task) -> Row:
+    import json
+
+    from p2p_sim.experiment import run
+    from p2p_sim.scenario import Scenario
+
+    scenario = Scenario.from_tree(json.loads(task.scenario), Path(task.folder))
+    return run(scenario, task.replicate, None if task.data_dir is None else Path(task.data_dir)).row
+
+
+class Serial:
+    """Runs everything here, one batch after another."""
+
+    workers = 1
+
+    def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
+        """Results in the order of the batches."""
+        for batch in batches:
+            yield perform(batch)
