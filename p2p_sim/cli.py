@@ -234,7 +234,7 @@ def network(
 
     _check_data_dir(data_dir)
     chosen = _load(scenario, overrides, None)
-    directory = out or default_directory(chosen, identity(chosen, data_dir)) / NETWORK
+    directory = out or default_directory(chosen.name, identity(chosen, data_dir)) / NETWORK
     check(chosen, replicate, directory)
     found = happened(chosen, replicate, data_dir)
     figures = draw(found, directory)

@@ -50,9 +50,13 @@ class Result:
 
 def identity(scenario: Scenario, data_dir: Path | None = None) -> str:
     """The scenario's content hash, its data files' checksums included."""
+    return scenario.content_hash(data_checksums(scenario, data_dir))
+
+
+def data_checksums(scenario: Scenario, data_dir: Path | None = None) -> tuple[str, ...]:
+    """Checksums of the data files that a scenario names."""
     places = scenario.places(data_directory(data_dir))
-    paths = [*scenario.population.files(places), *scenario.network.files(places)]
-    return scenario.content_hash(checksum(path) for path in paths)
+    return tuple(checksum(path) for path in (*scenario.population.files(places), *scenario.network.files(places)))
 
 
 def exchange(
