@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2p_sim.cli_sweep import sweep
 from p2p_sim.config import InputError
 
 if TYPE_CHECKING:
@@ -86,6 +87,9 @@ def run(
         print_json(chosen, finished)
     else:
         print_summary(chosen, finished, written)
+
+
+app.command()(sweep)
 
 
 @app.command()

@@ -118,6 +118,23 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
         yield Store(directory, check)
 
 
+def discard(directory: Path, identity: str) -> None:
+    """Delete what a directory holds of these results, and nothing else; a directory of other results is refused."""
+    if not directory.exists():
+        return
+    with open_store(directory, identity, lambda row: None):
+        for name in (ROWS, TABLE, TIMINGS, FAILURES):
+            (directory / name).unlink(missing_ok=True)
+
+
+def held_replicates(directory: Path, identity: str) -> int:
+    """How many rows of these results a directory holds."""
+    if not directory.exists():
+        return 0
+    _check_directory(directory, identity)
+    return len({(row["scenario"], row["replicate"]) for row in read_rows(directory)})
+
+
 def _check_directory(directory: Path, identity: str) -> None:
     """Refuse a directory that holds anything but these results."""
     if (directory / MANIFEST).exists():
