@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2p_sim import cli_results
 from p2p_sim.config import InputError
 
 if TYPE_CHECKING:
@@ -269,6 +270,10 @@ def check_bounds(
     print_verdicts(verdicts)
     if figure is not None:
         print(figure)
+
+
+app.command()(cli_results.plot)
+app.command()(cli_results.compare)
 
 
 def _check_figure(path: Path) -> None:
