@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim import cli_results
+from p2p_sim.cli_results import compare, plot
+from p2p_sim.cli_sweep import sweep
 from p2p_sim.config import InputError
 
 if TYPE_CHECKING:
@@ -87,6 +88,10 @@ def run(
         print_json(chosen, finished)
     else:
         print_summary(chosen, finished, written)
+
+
+for command in (sweep, plot, compare):
+    app.command()(command)
 
 
 @app.command()
@@ -235,7 +240,7 @@ def network(
 
     _check_data_dir(data_dir)
     chosen = _load(scenario, overrides, None)
-    directory = out or default_directory(chosen, identity(chosen, data_dir)) / NETWORK
+    directory = out or default_directory(chosen.name, identity(chosen, data_dir)) / NETWORK
     check(chosen, replicate, directory)
     found = happened(chosen, replicate, data_dir)
     figures = draw(found, directory)
@@ -270,10 +275,6 @@ def check_bounds(
     print_verdicts(verdicts)
     if figure is not None:
         print(figure)
-
-
-app.command()(cli_results.plot)
-app.command()(cli_results.compare)
 
 
 def _check_figure(path: Path) -> None:

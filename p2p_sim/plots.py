@@ -12,6 +12,7 @@ from analysis.figures.sweeps import MOST_FACETS, MOST_SERIES, View, is_number, p
 from analysis.utility.points import HIGH, LOW, POINT, by_replicate, is_privacy, points
 from p2p_sim.config import InputError
 from p2p_sim.results import Results, check_column, read_results
+from p2p_sim.store import load_results
 
 FORMATS = ("png", "svg", "pdf")
 FIT_X = ("heterogeneity", "num_users", "users", "flip_prob", "num_clusters", "min_cluster_size", "max_cluster_size")
@@ -70,6 +71,11 @@ def plot(directory: Path, request: Request, out: Path | None = None, format_: st
             raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
         written.append(path)
     return written
+
+
+def draw_plots(directory: Path) -> list[Path]:
+    """Draw what a finished sweep asks for; nothing where no replicate succeeded."""
+    return [] if load_results(directory).empty else plot(directory, Request())
 
 
 def _ending(out: Path | None, format_: str | None) -> str:
