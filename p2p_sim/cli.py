@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2p_sim.cli_results import compare, plot
 from p2p_sim.cli_sweep import sweep
 from p2p_sim.config import InputError
 
@@ -89,7 +90,8 @@ def run(
         print_summary(chosen, finished, written)
 
 
-app.command()(sweep)
+for command in (sweep, plot, compare):
+    app.command()(command)
 
 
 @app.command()
