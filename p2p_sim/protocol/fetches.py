@@ -11,6 +11,7 @@ import scipy.sparse as sparse
 from numpy.typing import NDArray
 
 from p2p_sim.network.config import GossipView
+from p2p_sim.network.overlay import Overlay
 from p2p_sim.protocol.journey import NEVER, Bools, Floats, Journey, Users
 
 LARGEST_TABLE = 20_000_000
@@ -31,9 +32,14 @@ class Capped:
 
 @dataclass(frozen=True)
 class Table:
-    """User i got the label of j with probability weights[i, j], (m, m); rows of who submitted nothing are empty."""
+    """User i got the label of j with probability weights[i, j], (m, m); rows of who submitted nothing are empty.
+
+    asked: (m, m), the law of whom each member of the coalition asks, whatever becomes of it; other rows are empty.
+    None: members see more than whom they asked.
+    """
 
     weights: sparse.csr_array
+    asked: sparse.csr_array | None = None
 
 
 @dataclass(frozen=True)
@@ -134,15 +140,28 @@ def _neighbours(journey: Journey, users: Users) -> FetchLaw:
     shape = (journey.shard.size, journey.shard.size)
     weight /= np.maximum(total, np.finfo(float).tiny)[row]
     keep = weight > 0
-    return Table(sparse.csr_array((weight[keep], (asker[keep], peer[keep])), shape=shape))
+    weights = sparse.csr_array((weight[keep], (asker[keep], peer[keep])), shape=shape)
+    return Table(weights, _asked(journey, overlay))
+
+
+def _asked(journey: Journey, overlay: Overlay) -> sparse.csr_array:
+    """Members ask a uniform neighbour; they see the label even if they submit nothing, or the reply comes too late."""
+    members, size = np.flatnonzero(journey.roles.member), journey.shard.size
+    chosen = sparse.csr_array((np.ones(members.size), (members, members)), shape=(size, size))
+    return sparse.csr_array(chosen @ _step(overlay))
+
+
+def _step(overlay: Overlay) -> sparse.csr_array:
+    """Everybody's uniform choice among her neighbours, (m, m)."""
+    size, degree = len(overlay.degrees), np.maximum(overlay.degrees, 1)
+    return sparse.csr_array((1.0 / np.repeat(degree, overlay.degrees), overlay.indices, overlay.indptr), (size, size))
 
 
 def _walks(journey: Journey, users: Users) -> FetchLaw:
     """Where the walks end: powers of the transition matrix, rows of those who submitted."""
     assert journey.overlay is not None
     overlay, size = journey.overlay, journey.shard.size
-    degree = np.maximum(overlay.degrees, 1)
-    step = sparse.csr_array((1.0 / np.repeat(degree, overlay.degrees), overlay.indices, overlay.indptr), (size, size))
+    step = _step(overlay)
     rows = sparse.csr_array((np.ones(users.size), (users, users)), shape=(size, size))
     for _ in range(journey.hops):
         expected = int(np.bincount(rows.indices, minlength=size) @ overlay.degrees)

@@ -15,7 +15,8 @@ class RealisedShard:
     fetched: passed on somebody's label, in time; own: passed on her own, in time, for want of a reply.
     answers: answers requests; constant: with a label that is fixed beforehand; member: tells the learner what she sees.
     probed: was asked by somebody who chose to ask her.
-    law: whose label each of the first may have got.
+    law: whose label each of the first may have got. draws: labels that a user may have got in all, at most: late ones
+    are dropped, but seen. times_tell: the moment of a submission may say whose label it is.
     """
 
     shard: Shard
@@ -26,6 +27,7 @@ class RealisedShard:
     member: Bools
     probed: Bools
     law: FetchLaw
+    draws: int
     times_tell: bool
 
 
@@ -39,7 +41,7 @@ def realised(exchange: ShardExchange, arrived: Bools) -> RealisedShard:
     journey = exchange.journey
     fetched = arrived & ~exchange.fallback
     law = fetch_law(journey, fetched)
-    roles = journey.roles
+    roles, rule = journey.roles, journey.config.on_timeout
     return RealisedShard(
         journey.shard,
         fetched,
@@ -49,6 +51,7 @@ def realised(exchange: ShardExchange, arrived: Bools) -> RealisedShard:
         roles.member,
         exchange.probed,
         law,
+        rule.attempts if rule.retry == "redraw" else 1,
         _times_tell(exchange),
     )
 
