@@ -25,7 +25,7 @@ COALITION = AdversariesConfig(coalition=Coalition(share=0.25))
 def study(case: Case) -> RealisedShard:
     exchange = case.exchange(record=False)
     exchange.run()
-    return realised(exchange, exchange.in_time)
+    return realised(exchange)
 
 
 def coalition_truth(case: Case, facts: RealisedShard, epsilon: float, draws: int = 1) -> float:
@@ -84,6 +84,19 @@ def test_members_who_forward_walks_know_where_they_went():
     [found] = cluster_privacy([study(Case(walks, (8,), 1.0, 1, COALITION))], noise, 0.3)
     assert found.coalition.epsilon_upper == noise.local_epsilon
     assert "forwarded" in found.coalition.basis
+
+
+def test_a_label_that_comes_after_the_deadline_has_been_seen():
+    """The learner takes neither the late nor what users passed on of their own, but it reached her."""
+    rule = OnTimeout(fallback="own_label")
+    slow = NetworkConfig(request_timeout_s=0.1, on_timeout=rule, deadline_s=0.05, latency=Exponential(mean_s=0.05))
+    exchange = Case(slow, (12,), 1.0, 3).exchange(record=False)
+    exchange.run()
+    facts, noise = realised(exchange), RandomizedResponse(0.2, 2)
+    assert (facts.own & ~exchange.in_time).any()
+    assert (facts.fetched | facts.own).all()
+    [found] = cluster_privacy([facts], noise, 0.01)
+    assert found.learner.epsilon_upper == noise.local_epsilon
 
 
 def three_classes(sources: int, submissions: int, epsilon: float, alpha: float) -> float:

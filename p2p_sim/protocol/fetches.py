@@ -52,12 +52,13 @@ class Unknown:
 FetchLaw = Uniform | Capped | Table | Unknown
 
 
-def fetch_law(journey: Journey, submitted: Bools) -> FetchLaw:
+def fetch_law(journey: Journey, submitted: Bools, late: Bools | None = None) -> FetchLaw:
     """The law of a shard's fetches.
 
     Args:
         journey: what becomes of each message.
-        submitted: (m,) who passed on a fetched label, in time.
+        submitted: (m,) who passed on a fetched label.
+        late: (m,) whose submission came after the deadline; None: nobody's.
     """
     config = journey.config
     if journey.overlay is None and journey.availability is None:
@@ -66,23 +67,25 @@ def fetch_law(journey: Journey, submitted: Bools) -> FetchLaw:
         return Unknown("what queues at the learner's link is in time or not, depending on the others")
     users = np.flatnonzero(submitted).astype(np.int32)
     if journey.overlay is None:
-        return Capped(_caps(journey, users))
+        return Capped(_caps(journey, users, late))
     if journey.hops == 1:
-        return _neighbours(journey, users)
+        return _neighbours(journey, users, late)
     if journey.availability is not None or journey.serves(users) is not None or config.distance_s:
         return Unknown("random walks across users who may not forward")
     return _walks(journey, users)
 
 
-def _caps(journey: Journey, users: Users) -> Floats:
+def _caps(journey: Journey, users: Users, late: Bools | None) -> Floats:
     """One over the number of peers who could have answered, at least.
 
     With a peer drawn afresh for every attempt, a peer's probability is a weighted mean, over the attempts, of 1 over
     those who could have answered it; with the same peer asked again, those who could have answered any attempt share
-    it. An entry of a gossip view may be asked in several attempts.
+    it. An entry of a gossip view may be asked in several attempts. Of a submission after the deadline it is less clear
+    which replies it could have come from, since an earlier one would have made it in time: 1, unless every attempt has
+    one reply and a peer of its own.
     """
     rule, caps = journey.config.on_timeout, np.zeros(journey.shard.size)
-    able = [_able(journey, users, attempt) for attempt in range(rule.attempts)]
+    able = [_able(journey, users, attempt, late) for attempt in range(rule.attempts)]
     least = np.full(users.size, np.inf)
     most = np.zeros(users.size)
     for count in able:
@@ -94,16 +97,19 @@ def _caps(journey: Journey, users: Users) -> Floats:
     else:
         sizes = least if rule.retry == "redraw" else most
     caps[users] = 1.0 / np.clip(sizes, 1.0, None)
+    alone = journey.copies == 1 and rule.retry != "same_peer"
+    if late is not None and not (alone and (rule.attempts == 1 or not isinstance(journey.config.peers, GossipView))):
+        caps[users[late[users]]] = 1.0
     return caps
 
 
-def _able(journey: Journey, users: Users, attempt: int) -> NDArray[np.int64]:
+def _able(journey: Journey, users: Users, attempt: int, late: Bools | None) -> NDArray[np.int64]:
     """How many of the cluster could have answered an attempt of each user, by one of its messages, at least."""
     assert journey.availability is not None
     offsets, count = journey.shard.offsets, np.zeros(users.size, dtype=np.int64)
     cluster = np.searchsorted(offsets, users, side="right") - 1
     for _, there, back in journey.trips(users, attempt, None):
-        valid = journey.arrives(users, back) & (back < NEVER)
+        valid = journey.arrives(users, back, late) & (back < NEVER)
         for index in np.unique(cluster[valid]):
             rows = np.flatnonzero(valid & (cluster == index))
             members = np.arange(offsets[index], offsets[index + 1], dtype=np.int32)
@@ -114,7 +120,7 @@ def _able(journey: Journey, users: Users, attempt: int) -> NDArray[np.int64]:
     return count
 
 
-def _neighbours(journey: Journey, users: Users) -> FetchLaw:
+def _neighbours(journey: Journey, users: Users, late: Bools | None) -> FetchLaw:
     """Edge by edge: what would have become of every request to a neighbour."""
     assert journey.overlay is not None
     overlay, rule = journey.overlay, journey.config.on_timeout
@@ -129,7 +135,7 @@ def _neighbours(journey: Journey, users: Users) -> FetchLaw:
     for attempt in range(rule.attempts):
         times = journey.answered(asker, attempt, [peer])[0]
         answered = (times < NEVER) & ~asked
-        arrived = answered & journey.arrives(asker, times)
+        arrived = answered & journey.arrives(asker, times, late)
         weight[arrived] += open_[row[arrived]] / degree[row[arrived]]
         if rule.retry == "redraw":
             share = np.bincount(row[answered], minlength=users.size) / np.maximum(degree, 1)

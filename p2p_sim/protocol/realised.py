@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.fetches import FetchLaw, fetch_law
 from p2p_sim.protocol.journey import Bools
@@ -12,7 +14,8 @@ from p2p_sim.protocol.label_exchange import ShardExchange
 class RealisedShard:
     """One shard of a run, every array (m,).
 
-    fetched: passed on somebody's label, in time; own: passed on her own, in time, for want of a reply.
+    fetched: passed on somebody's label; own: passed on her own for want of a reply. What reached the learner after her
+    deadline counts too: she does not take it, but she has seen it.
     answers: answers requests; constant: with a label that is fixed beforehand; member: tells the learner what she sees.
     probed: was asked by somebody who chose to ask her.
     law: whose label each of the first may have got. draws: labels that a user may have got in all, at most: late ones
@@ -31,16 +34,12 @@ class RealisedShard:
     times_tell: bool
 
 
-def realised(exchange: ShardExchange, arrived: Bools) -> RealisedShard:
-    """Note what a finished run leaves behind.
-
-    Args:
-        exchange: finished.
-        arrived: (m,) whose submission the learner took.
-    """
+def realised(exchange: ShardExchange) -> RealisedShard:
+    """Note what a finished run leaves behind."""
     journey = exchange.journey
+    arrived = np.isfinite(exchange.arrival)
     fetched = arrived & ~exchange.fallback
-    law = fetch_law(journey, fetched)
+    law = fetch_law(journey, fetched, arrived & ~exchange.in_time)
     roles, rule = journey.roles, journey.config.on_timeout
     return RealisedShard(
         journey.shard,
