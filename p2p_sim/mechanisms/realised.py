@@ -205,7 +205,7 @@ def _coalition_table(cluster: _Cluster, noise: RandomizedResponse) -> Model:
     """From the coalition, whose members see what they fetch whether they submit it or not: their own outcomes are left
     to chance, and whom they ask has the law of before anything was realised."""
     if cluster.asked is None:
-        return NoiseAlone(noise, "a member may have forwarded a request, and knows where it went")
+        return NoiseAlone(noise, "members may have seen requests on their way to others, or failed ones")
     others = ~cluster.member
     rates = (cluster.fetched & others).astype(np.float64)
     weights = sparse.csr_array(cluster.weights.multiply(others[:, None])) + cluster.asked

@@ -35,7 +35,8 @@ class Table:
     """User i got the label of j with probability weights[i, j], (m, m); rows of who submitted nothing are empty.
 
     asked: (m, m), the law of whom each member of the coalition asks, whatever becomes of it; other rows are empty.
-    None: members see more than whom they asked.
+    None: members see requests that say more of a fetch than whether it was from them: on their way to others, or failed
+    ones before it.
     """
 
     weights: sparse.csr_array
@@ -147,7 +148,8 @@ def _neighbours(journey: Journey, users: Users, late: Bools | None) -> FetchLaw:
     weight /= np.maximum(total, np.finfo(float).tiny)[row]
     keep = weight > 0
     weights = sparse.csr_array((weight[keep], (asker[keep], peer[keep])), shape=shape)
-    return Table(weights, _asked(journey, overlay))
+    changes = journey.availability is not None or journey.config.distance_s > 0  # who could answer, between attempts
+    return Table(weights, None if changes and rule.retry == "redraw" else _asked(journey, overlay))
 
 
 def _asked(journey: Journey, overlay: Overlay) -> sparse.csr_array:
