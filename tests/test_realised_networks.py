@@ -112,6 +112,12 @@ def test_a_label_that_comes_after_the_deadline_has_been_seen():
     assert found.learner.epsilon_upper == noise.local_epsilon
 
 
+def test_where_nobody_answers_there_is_nobody_to_meet():
+    riders = AdversariesConfig(free_riders=FreeRiders(share=0.99), coalition=Coalition(share=0.5))
+    [found] = cluster_privacy([study(Case(NetworkConfig(), (4,), 1.0, 1, riders))], RandomizedResponse(0.2, 2), 0.01)
+    assert (found.coalition.epsilon_upper, found.meets, found.unmet) == (0.0, None, None)
+
+
 def three_classes(sources: int, submissions: int, epsilon: float, alpha: float) -> float:
     """δ(ε) if so many labels of three classes arrive, each from one of the same sources, over all data sets."""
     laws = {}

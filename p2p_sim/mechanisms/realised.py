@@ -156,7 +156,8 @@ def _cluster(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> Clus
 
 def _unmet(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> tuple[float | None, PrivacyBound | None]:
     """Probability that a member fetched a given label, and what holds if none did: their bits and fetches are known."""
-    if not isinstance(cluster.law, Uniform) or noise.num_classes > 2:
+    nobody = not (cluster.hidden & ~cluster.member).any()
+    if nobody or not isinstance(cluster.law, Uniform) or noise.num_classes > 2:
         return None, None
     sources, count = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.member))
     known = int(np.count_nonzero(cluster.known)) + (1 + cluster.draws) * count
