@@ -14,7 +14,7 @@ from p2p_sim.mechanisms.realised import cluster_privacy, target_deltas
 from p2p_sim.network.availability import OnOff
 from p2p_sim.network.config import NetworkConfig, OnTimeout, RandomWalk
 from p2p_sim.network.latency import Exponential
-from p2p_sim.network.overlay import RegularOverlay
+from p2p_sim.network.overlay import GeometricOverlay, RegularOverlay
 from p2p_sim.protocol.realised import RealisedShard, realised
 from p2p_sim.protocol.roles import AdversariesConfig, Coalition, FreeRiders
 from tests.networks import Case
@@ -50,6 +50,19 @@ def test_members_see_what_they_fetch_even_if_they_submit_nothing(overlay, seed):
     for delta in (0.05, 0.2, 0.4):
         [found] = cluster_privacy([facts], RandomizedResponse(0.2, 2), delta)
         assert coalition_truth(case, facts, found.coalition.epsilon_upper) <= delta + 1e-12
+
+
+def test_members_who_ask_those_who_do_not_answer_ask_others_the_more():
+    """With one of two neighbours silent, whatever a member gets is from the other."""
+    roles = AdversariesConfig(coalition=Coalition(share=0.25), free_riders=FreeRiders(share=0.25))
+    for seed in range(8):
+        case = Case(NetworkConfig(overlay=RegularOverlay(degree=2)), (4,), 0.5, seed, roles)
+        facts = study(case)
+        overlay, [member] = case.network.shard_overlay(case.shard), np.flatnonzero(facts.member)
+        near = overlay.indices[overlay.indptr[member] : overlay.indptr[member + 1]]
+        row = facts.law.asked.toarray()[member]
+        assert row[near[facts.answers[near]]] == pytest.approx(1 / np.count_nonzero(facts.answers[near]))
+        assert not row[~facts.answers].any()
 
 
 def test_forgetting_members_who_submit_nothing_is_caught():
@@ -88,12 +101,13 @@ def test_members_who_may_ask_again_see_more(overlay):
             "request_timeout_s": 1.0,
             "on_timeout": OnTimeout(retry="redraw", attempts=2),
         },
+        {"overlay": GeometricOverlay(radius=1.0), "distance_s": 0.1},
     ],
 )
 def test_members_see_more_of_a_fetch_where_they_forward_or_know_that_others_ask_again(config):
     """A walk came by; or a request failed, and others can answer the next one than could the first."""
     noise = RandomizedResponse(0.2, 2)
-    case = Case(NetworkConfig(overlay=RegularOverlay(degree=2), **config), (8,), 1.0, 1, COALITION)
+    case = Case(NetworkConfig(**{"overlay": RegularOverlay(degree=2), **config}), (8,), 1.0, 1, COALITION)
     [found] = cluster_privacy([study(case)], noise, 0.3)
     assert found.coalition.epsilon_upper == noise.local_epsilon
     assert "members may have seen requests" in found.coalition.basis

@@ -203,8 +203,7 @@ def _learner_table(cluster: _Cluster, noise: RandomizedResponse) -> Model:
 
 
 def _coalition_table(cluster: _Cluster, noise: RandomizedResponse) -> Model:
-    """From the coalition, whose members see what they fetch whether they submit it or not: their own outcomes are left
-    to chance, and whom they ask has the law of before anything was realised."""
+    """From the coalition, whose members see what they fetch whether they submit it or not."""
     if cluster.asked is None:
         return NoiseAlone(noise, "members may have seen requests on their way to others, or failed ones")
     others = ~cluster.member

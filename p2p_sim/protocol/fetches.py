@@ -34,9 +34,8 @@ class Capped:
 class Table:
     """User i got the label of j with probability weights[i, j], (m, m); rows of who submitted nothing are empty.
 
-    asked: (m, m), the law of whom each member of the coalition asks, whatever becomes of it; other rows are empty.
-    None: members see requests that say more of a fetch than whether it was from them: on their way to others, or failed
-    ones before it.
+    asked: (m, m), the law of each label that a member of the coalition gets, whatever becomes of it; other rows are
+    empty. None: members see more of a fetch than whether it was from them: requests on their way to others, or failed.
     """
 
     weights: sparse.csr_array
@@ -148,15 +147,19 @@ def _neighbours(journey: Journey, users: Users, late: Bools | None) -> FetchLaw:
     weight /= np.maximum(total, np.finfo(float).tiny)[row]
     keep = weight > 0
     weights = sparse.csr_array((weight[keep], (asker[keep], peer[keep])), shape=shape)
-    changes = journey.availability is not None or journey.config.distance_s > 0  # who could answer, between attempts
-    return Table(weights, None if changes and rule.retry == "redraw" else _asked(journey, overlay))
+    return Table(weights, _asked(journey, overlay))
 
 
-def _asked(journey: Journey, overlay: Overlay) -> sparse.csr_array:
-    """Members ask a uniform neighbour; they see the label even if they submit nothing, or the reply comes too late."""
-    members, size = np.flatnonzero(journey.roles.member), journey.shard.size
-    chosen = sparse.csr_array((np.ones(members.size), (members, members)), shape=(size, size))
-    return sparse.csr_array(chosen @ _step(overlay))
+def _asked(journey: Journey, overlay: Overlay) -> sparse.csr_array | None:
+    """Any label that a member gets is that of a uniform neighbour who answers, submitted or not, in time or too
+    late, lost on the way to the learner or not, as long as none of this depends on the neighbour."""
+    if journey.availability is not None or journey.config.distance_s > 0:
+        return None
+    step = sparse.csr_array(_step(overlay).multiply(journey.roles.member[:, None] & ~journey.roles.silent))
+    step.eliminate_zeros()
+    total = np.asarray(step.sum(axis=1)).ravel()
+    step.data /= np.repeat(total, np.diff(step.indptr))
+    return step
 
 
 def _step(overlay: Overlay) -> sparse.csr_array:
