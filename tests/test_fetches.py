@@ -156,7 +156,7 @@ NAMED = {
     ),
     "churn, redraw": Case(NetworkConfig(availability=CHURN, on_timeout=AGAIN, duplication=0.3, **HURRY), (4,)),
     "churn, same peer": Case(NetworkConfig(availability=CHURN, on_timeout=SAME, **HURRY), (4, 3)),
-    "churn, same peer, deadline": Case(
+    "churn, same peer, early deadline": Case(
         NetworkConfig(availability=CHURN, on_timeout=SAME, deadline_s=1.2, **HURRY), (5,)
     ),
     "churn, free riders": Case(
