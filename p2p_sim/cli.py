@@ -271,6 +271,22 @@ def check_bounds(
         print(figure)
 
 
+@app.command()
+def report(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Results of `run` or `sweep`.", show_default=False)
+    ],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file [default: DIR/report.html].")] = None,
+) -> None:
+    """Write the report on a results directory: one HTML file that opens anywhere, without a network.
+
+    Example: p2p-sim report results/quickstart-540585b2
+    """
+    from p2p_sim.report import write_report
+
+    print(write_report(directory, out))
+
+
 def _check_figure(path: Path) -> None:
     if path.suffix not in (".png", ".pdf", ".svg"):
         raise InputError(f"--figure {path}: must end in .png, .pdf or .svg")

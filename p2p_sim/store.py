@@ -16,6 +16,7 @@ from p2p_sim.config import InputError
 from p2p_sim.scenario import MODEL_VERSION, Scenario
 
 ROWS, TABLE, TIMINGS, MANIFEST, LOCK = "rows.jsonl", "rows.parquet", "timings.jsonl", "manifest.json", ".lock"
+FAILURES = "failures.jsonl"
 NETWORK = "network"
 """Folder of `p2p-sim network`, which keeps no rows."""
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")
