@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2p_sim.cli_sweep import sweep
 from p2p_sim.config import InputError
 
 if TYPE_CHECKING:
@@ -86,6 +87,9 @@ def run(
         print_json(chosen, finished)
     else:
         print_summary(chosen, finished, written)
+
+
+app.command()(sweep)
 
 
 @app.command()
@@ -234,7 +238,7 @@ def network(
 
     _check_data_dir(data_dir)
     chosen = _load(scenario, overrides, None)
-    directory = out or default_directory(chosen, identity(chosen, data_dir)) / NETWORK
+    directory = out or default_directory(chosen.name, identity(chosen, data_dir)) / NETWORK
     check(chosen, replicate, directory)
     found = happened(chosen, replicate, data_dir)
     figures = draw(found, directory)

@@ -1,5 +1,8 @@
 """The base of every configuration class: strict, frozen, closed to unknown keys."""
 
+import difflib
+from collections.abc import Iterable
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -17,3 +20,9 @@ class Config(BaseModel):
 
 class InputError(Exception):
     """A user's mistake: one clear line that names the key or file, the value and what is allowed."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """'; did you mean ...?', naming the valid choice nearest to a wrong one, or nothing."""
+    close = difflib.get_close_matches(name, list(known), 1, 0.4)
+    return f"; did you mean {close[0]}?" if close else ""

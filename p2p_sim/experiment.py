@@ -13,6 +13,7 @@ from p2p_sim.learning.metrics import Risk, assess
 from p2p_sim.mechanisms.interface import LabelRelease, Outcome
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.realised import ClusterPrivacy, cluster_privacy
+from p2p_sim.network.network import Network
 from p2p_sim.population.build import build_population
 from p2p_sim.population.files import checksum
 from p2p_sim.population.population import Population
@@ -50,15 +51,26 @@ class Result:
 
 def identity(scenario: Scenario, data_dir: Path | None = None) -> str:
     """The scenario's content hash, its data files' checksums included."""
+    return scenario.content_hash(data_checksums(scenario, data_dir))
+
+
+def data_checksums(scenario: Scenario, data_dir: Path | None = None) -> tuple[str, ...]:
+    """Checksums of the data files that a scenario names."""
     places = scenario.places(data_directory(data_dir))
-    paths = [*scenario.population.files(places), *scenario.network.files(places)]
-    return scenario.content_hash(checksum(path) for path in paths)
+    return tuple(checksum(path) for path in (*scenario.population.files(places), *scenario.network.files(places)))
 
 
-def exchange(
-    scenario: Scenario, replicate: int = 0, data_dir: Path | None = None, record: bool = False, study: bool = False
-) -> Exchanged:
-    """Run one replicate up to the release; `record` keeps the transcript, `study` what is known besides labels."""
+@dataclass(frozen=True)
+class Prepared:
+    """A replicate before anything is exchanged."""
+
+    population: Population
+    mechanism: LabelExchangeMechanism
+    network: Network
+
+
+def prepare(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None) -> Prepared:
+    """Draw a replicate's users, calibrate the mechanism and open the network."""
     streams = Streams(scenario.seed, replicate)
     places = scenario.places(data_directory(data_dir))
     with threadpool_limits(1):
@@ -70,8 +82,17 @@ def exchange(
             scenario.engine,
             scenario.adversaries,
         )
-        outcome = mechanism.release(population, scenario.network, streams, record, study, places)
-    return Exchanged(population, mechanism, outcome)
+        return Prepared(population, mechanism, Network.open(scenario.network, population, streams, places))
+
+
+def exchange(
+    scenario: Scenario, replicate: int = 0, data_dir: Path | None = None, record: bool = False, study: bool = False
+) -> Exchanged:
+    """Run one replicate up to the release; `record` keeps the transcript, `study` what is known besides labels."""
+    ready = prepare(scenario, replicate, data_dir)
+    with threadpool_limits(1):
+        outcome = ready.mechanism.release_on(ready.network, ready.population, record, study)
+    return Exchanged(ready.population, ready.mechanism, outcome)
 
 
 def run(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None, record: bool = False) -> Result:
@@ -84,6 +105,11 @@ def run(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None, re
         record: keep the transcript (event engine).
     """
     done = exchange(scenario, replicate, data_dir, record, study=scenario.engine == "events")
+    return complete(scenario, replicate, done, data_dir)
+
+
+def complete(scenario: Scenario, replicate: int, done: Exchanged, data_dir: Path | None = None) -> Result:
+    """Account for the privacy of a release, learn from it, and measure what was learned."""
     population, mechanism = done.population, done.mechanism
     with threadpool_limits(1):
         sizes, where = np.unique(population.cluster_sizes, return_inverse=True)

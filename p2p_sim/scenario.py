@@ -123,6 +123,16 @@ class Scenario(Config):
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file; one InputError says why it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits
+        raise InputError(f"{path}: not valid TOML ({error})") from None
+
+
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
     """Read a scenario file; `overrides` are "dotted.key=value" with the value in TOML syntax.
 
@@ -130,22 +140,17 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
         InputError: one line that names the file or key, the value and what is allowed.
     """
     path = Path(path)
-    try:
-        tree: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits
-        raise InputError(f"{path}: not valid TOML ({error})") from None
+    tree = read_toml(path)
     for override in overrides:
-        apply_override(tree, override)
+        set_key(tree, *parse_override(override))
     try:
         return Scenario.from_tree(tree, path.parent)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def apply_override(tree: dict[str, Any], override: str) -> None:
-    """Set "dotted.key=value" in a tree; a value that is no TOML is refused, with a hint where it lacks quotes."""
+def parse_override(override: str) -> tuple[str, Any]:
+    """Key and value of "dotted.key=value"; a value that is no TOML is refused, with a hint where it lacks quotes."""
     key, equals, text = override.partition("=")
     key = key.strip()
     if not equals or not key:
@@ -158,7 +163,7 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
         ) from None
     if list(value) != ["value"]:
         raise InputError(f"--set {override}: one value is allowed")
-    set_key(tree, key, value["value"])
+    return key, value["value"]
 
 
 def set_key(tree: dict[str, Any], key: str, value: Any) -> None:

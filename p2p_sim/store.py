@@ -5,10 +5,10 @@ import importlib.metadata
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pandas as pd
 
@@ -19,38 +19,69 @@ ROWS, TABLE, TIMINGS, MANIFEST, LOCK = "rows.jsonl", "rows.parquet", "timings.js
 FAILURES = "failures.jsonl"
 NETWORK = "network"
 """Folder of `p2p-sim network`, which keeps no rows."""
+CHUNK = 5_000
+"""Rows that are turned into a part of the table at a time."""
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")
+Row = dict[str, Any]
+Key = tuple[str, int]
+"""A point, by the first 16 digits of its identity, and a replicate."""
 
 
 class Store:
-    """The results of one scenario in one directory; use `open_store` to get one."""
+    """The results in one directory; use `open_store` to get one. Rows stay on disk, their keys in memory."""
 
-    def __init__(self, directory: Path, identity: str) -> None:
-        self.directory, self._identity = directory, identity
-        self.rows: dict[int, dict[str, Any]] = {}
+    def __init__(self, directory: Path, check: Callable[[Row], None]) -> None:
+        self.directory, self._check = directory, check
+        self.done: dict[str, set[int]] = {}
         for row in read_rows(directory):
+            check(row)
+            self._note(row)
+
+    def _note(self, row: Row) -> None:
+        self.done.setdefault(row["scenario"], set()).add(row["replicate"])
+
+    def has(self, point: str, replicate: int) -> bool:
+        """Whether a replicate of a point is on disk."""
+        return replicate in self.done.get(point, ())
+
+    @property
+    def replicates(self) -> int:
+        """One more than the largest replicate's index."""
+        return max((index + 1 for indices in self.done.values() for index in indices), default=0)
+
+    def append(self, rows: Sequence[Row], wall_s: Sequence[float]) -> None:
+        """Add finished replicates; they are on disk when this returns. Clock times go to a file of their own."""
+        for row in rows:
             self._check(row)
-            self.rows[row["replicate"]] = row
+        times = [
+            {"scenario": row["scenario"], "replicate": row["replicate"], "wall_s": round(wall, 6)}
+            for row, wall in zip(rows, wall_s, strict=True)
+        ]
+        append_jsonl(self.directory / TIMINGS, times, sync=False)
+        append_jsonl(self.directory / ROWS, rows)
+        for row in rows:
+            self._note(row)
 
-    def _check(self, row: dict[str, Any]) -> None:
-        if not self._identity.startswith(str(row["scenario"])):
-            raise InputError(
-                f"{self.directory / ROWS}: replicate {row['replicate']} is of another scenario or of other data "
-                f"(hash {str(row['scenario'])[:8]}, not {self._identity[:8]})"
-            )
+    def fail(self, record: Row) -> None:
+        """Note a replicate that could not be run, and why."""
+        append_jsonl(self.directory / FAILURES, [record])
 
-    def append(self, row: dict[str, Any], wall_s: float) -> None:
-        """Add a finished replicate; it is on disk when this returns. Clock times go to a file of their own."""
-        self._check(row)
-        append_jsonl(self.directory / TIMINGS, {"replicate": row["replicate"], "wall_s": round(wall_s, 6)})
-        append_jsonl(self.directory / ROWS, row)
-        self.rows[row["replicate"]] = row
+    def finish(self, order: Callable[[Row], Any]) -> pd.DataFrame:
+        """Sort the rows, write them as lines and as a Parquet table, and return them.
 
-    def finish(self) -> pd.DataFrame:
-        """Sort the rows by replicate, write them as lines and as a Parquet table, and return them."""
-        ordered = [self.rows[index] for index in sorted(self.rows)]
-        write_whole(self.directory / ROWS, "".join(map(_line, ordered)).encode())
-        frame = pd.DataFrame(ordered)
+        Args:
+            order: a row's place among the others, besides its replicate.
+        """
+        path, places = self.directory / ROWS, []
+        with path.open("ab+") as file:
+            for offset, length, row in _lines(file, path):
+                places.append((order(row), row["replicate"], offset, length))
+            places.sort(key=lambda place: place[:2])
+            with _whole(path) as out:
+                for *_, offset, length in places:
+                    file.seek(offset)
+                    out.write(file.read(length))
+        frame = _frame(self.directory)
         partial = self.directory / (TABLE + ".partial")
         frame.to_parquet(partial, index=False)
         partial.replace(self.directory / TABLE)
@@ -58,8 +89,13 @@ class Store:
 
 
 @contextmanager
-def open_store(directory: Path, scenario: Scenario, identity: str) -> Iterator[Store]:
+def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> Iterator[Store]:
     """Open a results directory for writing, alone.
+
+    Args:
+        directory: where.
+        identity: hash of what its rows are of.
+        check: raises InputError for a row that does not belong there.
 
     Raises:
         InputError: it holds something else, or another process is writing to it. Nothing is changed then.
@@ -78,13 +114,29 @@ def open_store(directory: Path, scenario: Scenario, identity: str) -> Iterator[S
         _check_directory(directory, identity)  # it may have changed hands while we waited for the lock
         for name in (ROWS, TIMINGS):
             repair_jsonl(directory / name)
-        store = Store(directory, identity)
-        write_manifest(directory, scenario, identity, max([scenario.replicates, *(i + 1 for i in store.rows)]))
-        yield store
+        (directory / FAILURES).unlink(missing_ok=True)  # what failed is tried again
+        yield Store(directory, check)
+
+
+def discard(directory: Path, identity: str) -> None:
+    """Delete what a directory holds of these results, and nothing else; a directory of other results is refused."""
+    if not directory.exists():
+        return
+    with open_store(directory, identity, lambda row: None):
+        for name in (ROWS, TABLE, TIMINGS, FAILURES):
+            (directory / name).unlink(missing_ok=True)
+
+
+def held_replicates(directory: Path, identity: str) -> int:
+    """How many rows of these results a directory holds."""
+    if not directory.exists():
+        return 0
+    _check_directory(directory, identity)
+    return len({(row["scenario"], row["replicate"]) for row in read_rows(directory)})
 
 
 def _check_directory(directory: Path, identity: str) -> None:
-    """Refuse a directory that holds anything but this scenario's results."""
+    """Refuse a directory that holds anything but these results."""
     if (directory / MANIFEST).exists():
         held = str(read_manifest(directory).get("identity", ""))
         if held != identity:
@@ -94,7 +146,7 @@ def _check_directory(directory: Path, identity: str) -> None:
             )
     elif directory.exists() and not (directory.is_dir() and all(_ours(path.name) for path in directory.iterdir())):
         raise InputError(f"--out {directory}: exists and holds no results of p2p-sim; choose another directory")
-    for name in (ROWS, TABLE, TIMINGS):
+    for name in (ROWS, TABLE, TIMINGS, FAILURES):
         if (directory / name).exists() and not (directory / name).is_file():
             raise InputError(f"{directory / name}: is not a file")
 
@@ -105,7 +157,9 @@ def _ours(name: str) -> bool:
 
 
 def load_results(directory: str | Path) -> pd.DataFrame:
-    """The rows in a results directory as a tidy data frame, one line a replicate, sorted.
+    """The rows in a results directory as a tidy data frame, one line a point and replicate.
+
+    Points are in the order of the sweep once it has finished, else as they came; replicates ascend.
 
     Raises:
         InputError: the directory holds no results.
@@ -113,19 +167,45 @@ def load_results(directory: str | Path) -> pd.DataFrame:
     directory = Path(directory)
     if not (directory / MANIFEST).is_file():
         raise InputError(f"{directory}: holds no results of p2p-sim")
-    rows = {row["replicate"]: row for row in read_rows(directory)}
-    return pd.DataFrame([rows[replicate] for replicate in sorted(rows)])
+    frame = _frame(directory)
+    if frame.empty:
+        return frame
+    first = pd.factorize(frame["scenario"])[0]
+    frame = frame.assign(_first=first).drop_duplicates(["scenario", "replicate"], keep="last")
+    return frame.sort_values(["_first", "replicate"], kind="stable").drop(columns="_first").reset_index(drop=True)
 
 
-def write_manifest(directory: Path, scenario: Scenario, identity: str, replicates: int) -> None:
-    """Say what the rows are of: the scenario in full, its hash, the seeds and the versions."""
+def _frame(directory: Path) -> pd.DataFrame:
+    """All rows as a data frame, built piece by piece, in the order of the lines."""
+    pieces, rows = [], []
+    for row in read_rows(directory):
+        rows.append(row)
+        if len(rows) == CHUNK:
+            pieces.append(pd.DataFrame(rows))
+            rows = []
+    if rows or not pieces:
+        pieces.append(pd.DataFrame(rows))
+    if len(pieces) == 1:
+        return pieces[0]
+    kept = [piece.dropna(axis="columns", how="all") for piece in pieces]
+    return pd.concat(kept, ignore_index=True).reindex(columns=pieces[0].columns)
+
+
+def write_manifest(
+    directory: Path, name: str, base: Scenario, identity: str, replicates: int, sweep: dict[str, Any] | None = None
+) -> None:
+    """Say what the rows are of: the scenario in full, the axes of a sweep, its hash, the seed and the versions."""
     content = {
         "identity": identity,
         "model_version": MODEL_VERSION,
-        "name": scenario.name,
-        "seed": scenario.seed,
+        "name": name,
+        "kind": "run" if sweep is None else "sweep",
+        "seed": base.seed,
         "replicates": replicates,
-        "scenario": scenario.model_dump(mode="json"),
+        "scenario": base.model_dump(mode="json"),
+        "axes": [],
+        "plots": [],
+        **(sweep or {}),
         "versions": {
             "p2p-sim": importlib.metadata.version("p2p-sim"),
             "python": platform.python_version(),
@@ -146,52 +226,73 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     return content
 
 
-def _line(record: dict[str, Any]) -> str:
-    return json.dumps(record) + "\n"
-
-
-def append_jsonl(path: Path, record: dict[str, Any]) -> None:
-    """Append one line and wait until it is on disk."""
+def append_jsonl(path: Path, records: Sequence[Row], sync: bool = True) -> None:
+    """Append lines and, with `sync`, wait until they are on disk."""
     with path.open("a", encoding="utf-8") as file:
-        file.write(_line(record))
-        file.flush()
-        os.fsync(file.fileno())
+        file.write("".join(json.dumps(record) + "\n" for record in records))
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def repair_jsonl(path: Path) -> None:
     """Cut a half-written last line, which a killed run may leave."""
     if not path.exists():
         return
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        with path.open("r+b") as file:
+    with path.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        whole = end
+        while whole > 0:  # back to the last end of a line
+            begin = max(0, whole - 65_536)
+            file.seek(begin)
+            found = file.read(whole - begin).rfind(b"\n")
+            whole = begin + found + 1 if found >= 0 else begin
+            if found >= 0:
+                break
+        if whole < end:
             file.truncate(whole)
 
 
-def read_rows(directory: Path) -> list[dict[str, Any]]:
-    """All whole lines of a directory's rows; none where there are no rows yet."""
+def read_rows(directory: Path) -> Iterator[Row]:
+    """All whole lines of a directory's rows, one after another; none where there are no rows yet."""
     path = directory / ROWS
-    if not path.exists():
-        return []
-    rows = []
-    try:
-        lines = path.read_bytes().split(b"\n")[:-1]
-        for number, line in enumerate(lines, 1):
+    if path.exists():
+        try:
+            with path.open("rb") as file:
+                yield from (row for *_, row in _lines(file, path))
+        except OSError as error:
+            raise InputError(f"{path}: damaged ({error})") from None
+
+
+def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, int, Row]]:
+    """Offset, length and content of every whole line; a half-written last one is left out."""
+    offset = 0
+    file.seek(0)
+    for number, line in enumerate(file, 1):
+        if not line.endswith(b"\n"):
+            return
+        try:
             row = json.loads(line)
             if not isinstance(row, dict) or type(row.get("replicate")) is not int or "scenario" not in row:
                 raise ValueError(f"line {number} is no row")
-            rows.append(row)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: damaged ({error})") from None
-    return rows
+        except ValueError as error:
+            raise InputError(f"{path}: damaged ({error})") from None
+        yield offset, len(line), row
+        offset += len(line)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes the place of another once it is written and synced."""
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
+    with _whole(path) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)

@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ROOMS = (
     ("p2p_sim.cli",),
+    ("p2p_sim.cli_sweep",),
     ("p2p_sim.printing",),
     ("p2p_sim.audit",),
     ("p2p_sim.realised_audit",),

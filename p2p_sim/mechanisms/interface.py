@@ -1,5 +1,6 @@
 """The seams every mechanism shares: what it takes, what it releases, what it says of privacy."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -68,6 +69,26 @@ class Outcome:
     arrival_s: NDArray[np.float64] | None = None
     realised: tuple[RealisedShard, ...] | None = None
     overlay: Overlay | None = None
+
+    @staticmethod
+    def join(parts: "Sequence[Outcome]", overlay: Overlay | None = None) -> "Outcome":
+        """The outcome of a run from those of its parts, in the order of the shards; transcripts are left out."""
+        release = LabelRelease(
+            np.concatenate([part.release.user for part in parts]),
+            np.concatenate([part.release.payload for part in parts]),
+            parts[0].release.kind,
+        )
+        counts = [part.traffic for part in parts if part.traffic is not None]
+        times = [part.arrival_s for part in parts if part.arrival_s is not None]
+        facts = [part.realised for part in parts if part.realised is not None]
+        return Outcome(
+            release,
+            sum(counts, Traffic()) if counts else None,
+            None,
+            np.concatenate(times) if times else None,
+            tuple(shard for fact in facts for shard in fact) if facts else None,
+            overlay,
+        )
 
 
 class Mechanism(Protocol):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -98,18 +99,25 @@ class LabelExchangeMechanism:
         """Run the exchange shard by shard; on a network without faults both engines release the same bytes."""
         return self.release_on(Network.open(network, population, streams, places), population, record, study)
 
-    def release_on(self, opened: Network, population: Population, record: bool = False, study: bool = False) -> Outcome:
-        """The same on a network that has been opened for this population."""
+    def release_on(
+        self,
+        opened: Network,
+        population: Population,
+        record: bool = False,
+        study: bool = False,
+        part: tuple[int, int] | None = None,
+    ) -> Outcome:
+        """The same on a network that has been opened for this population; `part`: shards first to last - 1 alone."""
         check_given(self.adversaries, population.num_rows)
         expected = int(self.sampling_rate * population.num_users + 4 * population.num_users**0.5)
         users, labels = Growing(np.dtype(np.int32), expected), Growing(np.dtype(np.uint8), expected)
         if self.engine == "vectorised":
-            for submitter, fetched in self._draw(population, opened):
+            for submitter, fetched in self._draw(population, opened, part):
                 users.append(submitter)
                 labels.append(fetched)
             return Outcome(LabelRelease(users.values(), labels.values(), "hard"), overlay=opened.overlay)
         traffic, log, facts, times = Traffic(), [], [], []
-        for exchange, counts in self._exchanges(population, opened, record):
+        for exchange, counts in self._exchanges(population, opened, record, part):
             submitter, fetched = exchange.submissions()
             users.append(submitter)
             labels.append(fetched)
@@ -129,9 +137,11 @@ class LabelExchangeMechanism:
             opened.overlay,
         )
 
-    def _answers(self, population: Population, network: Network) -> Iterator[tuple[Shard, Payload, Roles]]:
+    def _answers(
+        self, population: Population, network: Network, part: tuple[int, int] | None
+    ) -> Iterator[tuple[Shard, Payload, Roles]]:
         """Each shard with what its users answer, and their roles."""
-        for shard in shards(population.cluster_offsets):
+        for shard in islice(shards(population.cluster_offsets), *(part or (None,))):
             truth = population.labels[shard.start : shard.stop]
             payload = self.randomizer.randomize(truth, network.streams.generator("flip", shard.index))
             if self.adversaries == NOBODY:
@@ -142,10 +152,10 @@ class LabelExchangeMechanism:
             yield shard, roles.lie(payload, self.randomizer.num_classes), roles
 
     def _draw(
-        self, population: Population, network: Network
+        self, population: Population, network: Network, part: tuple[int, int] | None
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.generic]]]:
         """All submissions as one draw."""
-        for shard, payload, _ in self._answers(population, network):
+        for shard, payload, _ in self._answers(population, network, part):
             yield from exchange_shard(
                 shard,
                 payload,
@@ -156,12 +166,12 @@ class LabelExchangeMechanism:
             )
 
     def _exchanges(
-        self, population: Population, network: Network, record: bool
+        self, population: Population, network: Network, record: bool, part: tuple[int, int] | None
     ) -> Iterator[tuple[ShardExchange, Traffic]]:
         """Finished exchanges; where the learner's link is shared, only once all have run."""
         sybil = self.adversaries.sybil
         queue: list[tuple[ShardExchange, Traffic]] = []
-        for shard, payload, roles in self._answers(population, network):
+        for shard, payload, roles in self._answers(population, network, part):
             exchange = ShardExchange(
                 shard,
                 payload,

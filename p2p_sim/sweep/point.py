@@ -1,4 +1,4 @@
-"""Many replicates: run those that are missing, keep every finished one, end with a table and a figure."""
+"""Many replicates of one scenario: run those that are missing, keep every finished one, end with table and figure."""
 
 import time
 from collections.abc import Callable
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from p2p_sim.config import InputError
 from p2p_sim.experiment import identity, run
 from p2p_sim.scenario import Scenario
-from p2p_sim.store import open_store
+from p2p_sim.store import ROWS, Row, open_store, write_manifest
 
 Progress = Callable[[int, int], None]
 """Called with (replicates done, replicates wanted) before the first and after each."""
@@ -24,9 +25,9 @@ class Finished:
     rows: pd.DataFrame
 
 
-def default_directory(scenario: Scenario, hash_: str) -> Path:
+def default_directory(name: str, hash_: str) -> Path:
     """results/<name>-<first 8 digits of the hash>, below the current directory."""
-    return Path("results") / f"{scenario.name}-{hash_[:8]}"
+    return Path("results") / f"{name}-{hash_[:8]}"
 
 
 def run_point(
@@ -39,18 +40,27 @@ def run_point(
     from analysis.figures.privacy_utility import plot_privacy_utility
 
     hash_ = identity(scenario, data_dir)
-    directory = out or default_directory(scenario, hash_)
-    with open_store(directory, scenario, hash_) as store:
-        missing = [index for index in range(scenario.replicates) if index not in store.rows]
+    directory = out or default_directory(scenario.name, hash_)
+
+    def check(row: Row) -> None:
+        if not hash_.startswith(str(row["scenario"])):
+            raise InputError(
+                f"{directory / ROWS}: replicate {row['replicate']} is of another scenario or of other data "
+                f"(hash {str(row['scenario'])[:8]}, not {hash_[:8]})"
+            )
+
+    with open_store(directory, hash_, check) as store:
+        write_manifest(directory, scenario.name, scenario, hash_, max(scenario.replicates, store.replicates))
+        missing = [index for index in range(scenario.replicates) if not store.has(hash_[:16], index)]
         for position, replicate in enumerate(missing):
             if progress:
                 progress(scenario.replicates - len(missing) + position, scenario.replicates)
             begin = time.perf_counter()
             row = run(scenario, replicate, data_dir).row
-            store.append(row, time.perf_counter() - begin)
+            store.append([row], [time.perf_counter() - begin])
         if progress:
             progress(scenario.replicates, scenario.replicates)
-        rows = store.finish()
+        rows = store.finish(lambda row: 0)
         plot_privacy_utility(rows, scenario.name, directory / FIGURE)
     return Finished(directory, rows)
 

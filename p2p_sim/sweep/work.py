@@ -26,10 +26,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a task: its row, or why there is none; wall_s: seconds it took."""
+    """What became of a task: its row (of a part of a replicate: its outcome), or why there is none; wall_s: seconds."""
 
     task: Task
-    row: Row | None
+    row: Any
     error: str | None
     wall_s: float
 
@@ -65,8 +65,13 @@ def _one(task: Task) -> Done:
     try:
         row = _row(task)
     except Exception as fault:
-        error = " ".join(f"{type(fault).__name__}: {fault}".split())[:1000]
+        error = fault_line(fault)
     return Done(task, row, error, time.perf_counter() - begin)
+
+
+def fault_line(fault: BaseException) -> str:
+    """An error in one line."""
+    return " ".join(f"{type(fault).__name__}: {fault}".split())[:1000]
 
 
 def _row(task: Task) -> Row:

@@ -1,0 +1,241 @@
+"""The driver of a sweep: hands out what is missing, keeps what comes back, never stops for one failure."""
+
+import statistics
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.utility.intervals import mean_interval
+from p2p_sim.config import InputError, nearest
+from p2p_sim.scenario import Scenario
+from p2p_sim.store import ROWS, Row, Store, open_store, read_rows, write_manifest
+from p2p_sim.sweep.file import Axis, Plot
+from p2p_sim.sweep.plan import Plan, Point, make_plan
+from p2p_sim.sweep.point import default_directory
+from p2p_sim.sweep.work import Batch, Done, Executor, Perform, Serial, Task, perform
+
+BATCH_S = 0.5
+"""Small tasks are handed out in batches of about this many seconds."""
+LARGEST_BATCH = 64
+
+
+@dataclass
+class Progress:
+    """Where a sweep stands.
+
+    points, replicates: of the whole sweep; done: replicates on disk; failed: replicates that could not be run.
+    task_s: median seconds of a replicate, once some are done; workers: how many run at a time.
+    """
+
+    points: int
+    replicates: int
+    done: int
+    failed: int = 0
+    task_s: float | None = None
+    workers: int = 1
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Estimated time to the end, seconds."""
+        if self.task_s is None:
+            return None
+        return self.task_s * max(self.replicates - self.done - self.failed, 0) / self.workers
+
+
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """A finished sweep: its directory, its rows, and how many replicates failed."""
+
+    directory: Path
+    rows: pd.DataFrame
+    failed: int
+
+
+@dataclass
+class _Driver:
+    plan: Plan
+    store: Store
+    report: Report | None
+    points: dict[str, Point] = field(default_factory=dict)
+    scenarios: dict[str, str] = field(default_factory=dict)
+    wanted: dict[str, int] = field(default_factory=dict)
+    times: deque[float] = field(default_factory=lambda: deque(maxlen=50))
+    values: dict[str, list[float]] = field(default_factory=dict)
+    failed: set[tuple[str, int]] = field(default_factory=set)
+
+    def add_points(self) -> None:
+        """Note every point under its identity; two that are the same are a mistake."""
+        for point in self.plan.points():
+            scenario = self.plan.scenario(point)
+            identity = self.plan.identity(scenario)[:16]
+            if identity in self.points:
+                shown = ", ".join(f"{key} = {value}" for key, value in point.columns.items())
+                raise InputError(f"axes: the point {shown} occurs twice")
+            self.points[identity] = point
+            self.wanted[identity] = self.plan.replicates
+
+    def tasks(self) -> Iterator[Task]:
+        """Missing replicates: everybody's first, everybody's second, and so on."""
+        round_ = 0
+        while round_ < max(self.wanted.values()):
+            for identity, wanted in list(self.wanted.items()):
+                if round_ < wanted and not self.store.has(identity, round_) and (identity, round_) not in self.failed:
+                    yield self.task(identity, round_)
+            round_ += 1
+
+    def task(self, identity: str, replicate: int) -> Task:
+        """One replicate of one point as plain values."""
+        data = None if self.plan.data_dir is None else str(self.plan.data_dir)
+        text = self.scenarios.get(identity)
+        if text is None:
+            if len(self.scenarios) > 1000:
+                self.scenarios.clear()
+            text = self.plan.scenario(self.points[identity]).model_dump_json()
+            self.scenarios[identity] = text
+        return Task(identity, replicate, text, str(self.plan.base.folder), data)
+
+    def batches(self, tasks: Iterator[Task]) -> Iterator[Batch]:
+        """Tasks in batches whose size follows what tasks were seen to take."""
+        while True:
+            size = 1
+            if self.times:
+                size = int(min(max(BATCH_S / max(statistics.median(self.times), 1e-4), 1), LARGEST_BATCH))
+            batch = tuple(task for _, task in zip(range(size), tasks, strict=False))
+            if not batch:
+                return
+            yield batch
+
+    def keep(self, results: Sequence[Done], progress: Progress) -> None:
+        """Write down what came back."""
+        good = [done for done in results if done.row is not None]
+        rows = [{**(done.row or {}), **self.points[done.task.point].columns} for done in good]
+        if rows:
+            self.store.append(rows, [done.wall_s for done in good])
+        for done in results:
+            if done.row is None:
+                columns = dict(self.points[done.task.point].columns)
+                fault = {"point": done.task.point, "replicate": done.task.replicate, "error": done.error}
+                self.store.fail({**fault, **columns})
+                self.failed.add((done.task.point, done.task.replicate))
+                progress.failed += 1
+            elif self.plan.until is not None:
+                self.learn(done.row)
+        self.times.extend(done.wall_s for done in results)
+        progress.done += len(rows)
+        progress.task_s = statistics.median(self.times)
+        progress.replicates = sum(self.wanted.values())
+        if self.report:
+            self.report(progress)
+
+    def learn(self, row: Row) -> None:
+        """Ask for more replicates of a point whose mean is not known well enough."""
+        until, point = self.plan.until, row["scenario"]
+        if until is None or point not in self.wanted:
+            return
+        value = row.get(until.column)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            numbers = [name for name, cell in row.items() if isinstance(cell, int | float)]
+            raise InputError(f"until.column = {until.column!r}: is no numeric column{nearest(until.column, numbers)}")
+        seen = self.values.setdefault(point, [])
+        seen.append(float(value))
+        if len(seen) >= self.wanted[point]:
+            mean = mean_interval(pd.Series(seen))
+            if mean.high - mean.low > 2.0 * until.half_width and self.wanted[point] < until.most:
+                self.wanted[point] = min(until.most, self.wanted[point] + max(self.wanted[point] // 2, 1))
+
+
+def run_sweep(
+    plan: Plan,
+    out: Path | None = None,
+    executor: Executor | None = None,
+    report: Report | None = None,
+    work: Perform = perform,
+) -> SweepResult:
+    """Run what is missing of a sweep and return all its rows; running again goes on.
+
+    Args:
+        plan: what to run.
+        out: results directory; default results/<name>-<hash8> below the current directory.
+        executor: where to run; default: here, one after another.
+        report: told where the sweep stands, before the first and after every batch.
+        work: what runs a batch of tasks.
+    """
+    chosen = executor or Serial()
+    identity = plan.sweep_identity
+    directory = out or default_directory(plan.name, identity)
+
+    def check(row: Row) -> None:
+        missing = [key for key in plan.keys if key not in row]
+        if missing:
+            raise InputError(f"{directory / ROWS}: a row without {missing[0]} is of another sweep")
+
+    with open_store(directory, identity, check) as store:
+        driver = _Driver(plan, store, report)
+        driver.add_points()
+        held = sum(store.has(point, i) for point in driver.points for i in range(plan.replicates))
+        progress = Progress(len(driver.points), len(driver.points) * plan.replicates, held, workers=chosen.workers)
+        replicates = max(plan.replicates, store.replicates)
+        write_manifest(directory, plan.name, plan.base, identity, replicates, _described(plan))
+        if report:
+            report(progress)
+        for row in read_rows(directory) if plan.until else ():
+            driver.learn(row)
+        more = True
+        while more:  # a second time only where results asked for more replicates
+            more = False
+            for results in chosen.run(driver.batches(driver.tasks()), work):
+                driver.keep(results, progress)
+                more = True
+        if not store.done:
+            raise InputError(f"{directory}: no replicate could be run; the first error is in failures.jsonl")
+        order = {point: index for index, point in enumerate(driver.points)}
+        rows = store.finish(lambda row: (order.get(row["scenario"], len(order)), row["scenario"]))
+    return SweepResult(directory, rows, progress.failed)
+
+
+def _described(plan: Plan) -> dict[str, Any]:
+    """The sweep as its manifest says it."""
+    axes = [
+        {"keys": list(axis.names), "values": [list(step) for step in axis.steps], "labels": axis.labels}
+        for axis in plan.axes
+    ]
+    plots = [plot.model_dump() for plot in plan.plots]
+    until = None if plan.until is None else plan.until.model_dump()
+    return {"axes": axes, "plots": plots, "until": until}
+
+
+def sweep(
+    base: Scenario,
+    axes: dict[str, Sequence[Any]],
+    replicates: int | None = None,
+    out: str | Path | None = None,
+    workers: int = 1,
+    data_dir: str | Path | None = None,
+    plots: Sequence[dict[str, Any]] = (),
+) -> pd.DataFrame:
+    """Run a base scenario over all combinations of some values and return the rows; running again goes on.
+
+    Args:
+        base: the scenario.
+        axes: dotted keys and their values.
+        replicates: of each point; None: the base scenario's.
+        out: results directory; default results/<name>-<hash8> below the current directory.
+        workers: local processes; 1: this one.
+        data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
+        plots: what `p2p-sim plot` draws, such as {"x": "epsilon_upper", "y": "error_rate"}.
+    """
+    from p2p_sim.sweep.local import LocalProcesses
+
+    place, data = (None if path is None else Path(path) for path in (out, data_dir))
+    given = [Axis(key=key, values=tuple(values)) for key, values in axes.items()]
+    figures = [Plot(**plot) for plot in plots]
+    plan = make_plan(base.name, base, given, replicates or base.replicates, figures, data_dir=data)
+    executor: Executor = LocalProcesses(workers) if workers > 1 else Serial()
+    return run_sweep(plan, place, executor).rows

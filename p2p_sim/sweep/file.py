@@ -1,0 +1,108 @@
+"""What a sweep file says."""
+
+from typing import Any
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from p2p_sim.config import Config
+
+
+class Axis(Config):
+    """One direction of a sweep: a key and its values, or several keys that change together."""
+
+    key: str | None = None
+    """Dotted key of the scenario, such as mechanism.flip_prob."""
+    keys: tuple[str, ...] | None = Field(default=None, min_length=2)
+    """Several keys that change together; each of `values` is then a list with one value a key."""
+    values: tuple[Any, ...] | None = Field(default=None, min_length=1)
+    """The values, at least one. Give this, `linear` or `log`."""
+    linear: tuple[float, float, int] | None = None
+    """[first, last, count]: evenly spaced values, both ends included."""
+    log: tuple[float, float, int] | None = None
+    """[first, last, count]: evenly spaced on a logarithmic scale, both ends included and above 0."""
+    labels: tuple[str, ...] | None = None
+    """How tables, texts and figures name the values, one each; absent: the values themselves."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Axis":
+        if (self.key is None) == (self.keys is None):
+            raise ValueError("give either key or keys")
+        if sum(given is not None for given in (self.values, self.linear, self.log)) != 1:
+            raise ValueError("give one of values, linear and log")
+        if self.keys is not None and self.values is None:
+            raise ValueError("keys need values, a list for each point of the axis")
+        if self.keys is not None and any(
+            not isinstance(value, list | tuple) or len(value) != len(self.keys) for value in self.values or ()
+        ):
+            raise ValueError(f"values: each must be a list of {len(self.keys)} values, one a key")
+        for given in (self.linear, self.log):
+            if given is not None and (given[2] < 2 or (given is self.log and min(given[:2]) <= 0)):
+                raise ValueError(f"{list(given)}: [first, last, count] with a count of at least 2; log above 0")
+        if self.labels is not None and len(self.labels) != len(self.steps):
+            raise ValueError(f"labels: {len(self.labels)} for {len(self.steps)} values")
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The keys."""
+        return self.keys if self.keys is not None else (str(self.key),)
+
+    @property
+    def steps(self) -> list[tuple[Any, ...]]:
+        """The values, one for each key."""
+        if self.linear is not None:
+            return [(float(f"{value:.12g}"),) for value in np.linspace(*self.linear[:2], self.linear[2])]
+        if self.log is not None:
+            return [(float(f"{value:.12g}"),) for value in np.geomspace(*self.log[:2], self.log[2])]
+        assert self.values is not None
+        return [tuple(value) if self.keys is not None else (value,) for value in self.values]
+
+
+class Plot(Config):
+    """A figure of the sweep; columns are those of the rows."""
+
+    x: str
+    """Column on the horizontal axis."""
+    y: str
+    """Column on the vertical axis."""
+    group: str | None = None
+    """Column whose values become lines."""
+    facet: str | None = None
+    """Column whose values become panels."""
+    fit: bool = False
+    """Draw the theory's form, fitted."""
+
+
+class Until(Config):
+    """Add replicates to a point until the mean of a column is known well enough.
+
+    A rule that looks at the data stops early where the scatter happens to look small, so that its intervals are
+    somewhat too narrow; fixed counts have no such bias.
+    """
+
+    column: str
+    """Column of the rows, numeric."""
+    half_width: float = Field(gt=0)
+    """Wanted half-width of the 95% interval, above 0."""
+    most: int = Field(default=1000, ge=2)
+    """Replicates at most, at least 2."""
+
+
+class SweepFile(Config):
+    """A sweep as its file says it."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """Names the output directory; letters, digits, dots, dashes and underscores."""
+    base: str = Field(min_length=1)
+    """The base scenario's file, looked for beside the sweep's."""
+    replicates: int | None = Field(default=None, ge=1)
+    """Repetitions of each point, at least 1; absent: the base scenario's."""
+    set: dict[str, Any] = Field(default_factory=dict)
+    """Dotted keys of the base scenario to change for all points."""
+    axes: tuple[Axis, ...] = Field(min_length=1)
+    """The sweep runs over all combinations of the axes' values."""
+    plots: tuple[Plot, ...] = ()
+    """Figures to draw."""
+    until: Until | None = None
+    """Add replicates until a mean is known well enough; absent: the same number for every point."""

@@ -1,0 +1,209 @@
+"""What a sweep is: a base scenario, axes along which it varies, and the points that follow."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from p2p_sim.config import InputError
+from p2p_sim.experiment import data_checksums
+from p2p_sim.scenario import MODEL_VERSION, Scenario, explain, load_scenario, parse_override, read_toml, set_key
+from p2p_sim.sweep.file import Axis, Plot, SweepFile, Until
+
+EITHER = {"mechanism.flip_prob": "mechanism.target_epsilon", "mechanism.target_epsilon": "mechanism.flip_prob"}
+"""Keys of which a scenario has one: setting one drops the other."""
+MOST_POINTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of values: its place along each axis, what is set, how it is named."""
+
+    place: tuple[int, ...]
+    settings: Mapping[str, Any]
+    columns: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep ready to run.
+
+    name: of the results. base: its scenario. axes, plots: as in the file. replicates: of each point.
+    """
+
+    name: str
+    base: Scenario
+    axes: tuple[Axis, ...]
+    replicates: int
+    plots: tuple[Plot, ...] = ()
+    until: Until | None = None
+    data_dir: Path | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """All swept keys."""
+        return tuple(name for axis in self.axes for name in axis.names)
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return prod(len(axis.steps) for axis in self.axes)
+
+    @cached_property
+    def _tree(self) -> dict[str, Any]:
+        return self.base.model_dump(mode="json")
+
+    @cached_property
+    def _steps(self) -> list[list[tuple[Any, ...]]]:
+        """Values along each axis, whole numbers where the base scenario has one."""
+        return [
+            [tuple(_like(value, _get(self._tree, name)) for name, value in zip(axis.names, step, strict=True))
+             for step in axis.steps]
+            for axis in self.axes
+        ]  # fmt: skip
+
+    def points(self) -> Iterator[Point]:
+        """All points, the last axis fastest."""
+        return map(self.point, itertools.product(*(range(len(steps)) for steps in self._steps)))
+
+    def point(self, place: tuple[int, ...]) -> Point:
+        """The point at a place along each axis."""
+        settings: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
+        for axis, steps, index in zip(self.axes, self._steps, place, strict=True):
+            for name, value in zip(axis.names, steps[index], strict=True):
+                settings[name] = value
+                columns[name] = axis.labels[index] if axis.labels else _shown(value)
+        return Point(place, settings, columns)
+
+    def scenario(self, point: Point) -> Scenario:
+        """The scenario of a point; an InputError names the key and value that does not fit."""
+        tree = json.loads(json.dumps(self._tree))
+        for key, value in point.settings.items():
+            put(tree, key, value)
+        return Scenario.from_tree(tree, self.base.folder)
+
+    @cached_property
+    def checksums(self) -> tuple[str, ...]:
+        """Of the data files of the base scenario."""
+        return data_checksums(self.base, self.data_dir)
+
+    def identity(self, scenario: Scenario) -> str:
+        """A point's content hash, its data files' checksums included."""
+        same = not any(key.startswith(("population", "network")) for key in self.keys)
+        return scenario.content_hash(self.checksums if same else data_checksums(scenario, self.data_dir))
+
+    @property
+    def sweep_identity(self) -> str:
+        """Hash of everything but values along the axes, so that more values extend a sweep."""
+        tree = self.base.canonical()
+        for key in self.keys:
+            for name in {key, EITHER.get(key, key)}:
+                _drop(tree, name)
+        whole = {"base": tree, "keys": sorted(self.keys), "data": list(self.checksums), "model": MODEL_VERSION}
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+
+def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path | None = None) -> Plan:
+    """Read a sweep file; `overrides` are "dotted.key=value" of the base scenario, or replicates=N.
+
+    Raises:
+        InputError: one line that names the file or key, the value and what is allowed.
+    """
+    path = Path(path)
+    try:
+        given = SweepFile.model_validate_json(json.dumps(read_toml(path), default=str))
+    except ValidationError as error:
+        raise InputError(f"{path}: {explain(error, SweepFile)}") from None
+    changes = [parse_override(override) for override in overrides]
+    count = next((value for key, value in reversed(changes) if key == "replicates"), given.replicates)
+    tree = load_scenario(path.parent / given.base).model_dump(mode="json")
+    for key, value in (*given.set.items(), *changes):
+        put(tree, key, value)
+    if count is not None:
+        put(tree, "replicates", count)
+    try:
+        base = Scenario.from_tree(tree, (path.parent / given.base).parent)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return make_plan(given.name, base, given.axes, base.replicates, given.plots, given.until, data_dir, str(path))
+
+
+def make_plan(
+    name: str,
+    base: Scenario,
+    axes: Sequence[Axis],
+    replicates: int,
+    plots: Sequence[Plot] = (),
+    until: Until | None = None,
+    data_dir: Path | None = None,
+    where: str = "sweep",
+) -> Plan:
+    """Check that every point of a sweep is a scenario."""
+    plan = Plan(name, base, tuple(axes), replicates, tuple(plots), until, data_dir)
+    if plan.size > MOST_POINTS:
+        raise InputError(f"{where}: {plan.size:,} points; at most {MOST_POINTS:,} are allowed")
+    twice = [key for key in plan.keys if plan.keys.count(key) > 1]
+    if twice:
+        raise InputError(f"{where}: axes: {twice[0]} is swept twice")
+    for key in plan.keys:
+        if key in ("name", "replicates"):
+            raise InputError(f"{where}: axes: {key} changes no result; sweep something else")
+    for index, axis in enumerate(plan.axes):  # each value once, in the first point's company
+        for step in range(len(axis.steps)):
+            place = tuple(step if i == index else 0 for i in range(len(plan.axes)))
+            try:
+                plan.scenario(plan.point(place))
+            except InputError as error:
+                raise InputError(f"{where}: axes: {error}") from None
+    return plan
+
+
+def put(tree: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key of a scenario's tree, dropping what goes with it no longer."""
+    if key in EITHER:
+        _drop(tree, EITHER[key])
+    set_key(tree, key, value)
+
+
+def _get(tree: Mapping[str, Any], key: str) -> Any:
+    node: Any = tree
+    for part in key.split("."):
+        if not isinstance(node, Mapping) or part not in node:
+            return None
+        node = node[part]
+    return node
+
+
+def _drop(tree: dict[str, Any], key: str) -> None:
+    *parents, last = key.split(".")
+    node: Any = tree
+    for parent in parents:
+        node = node.get(parent) if isinstance(node, dict) else None
+    if isinstance(node, dict):
+        node.pop(last, None)
+
+
+def _like(value: Any, current: Any) -> Any:
+    """A number of a range as a whole one where the base scenario has a whole number."""
+    if isinstance(value, float) and isinstance(current, int) and not isinstance(current, bool):
+        return round(value)
+    return value
+
+
+def _shown(value: Any) -> Any:
+    """A value as a cell of a table: plain ones as they are, tables in one line."""
+    if isinstance(value, dict):
+        rest = ", ".join(f"{key}={_shown(entry)}" for key, entry in value.items() if key != "kind")
+        kind = str(value.get("kind", ""))
+        return f"{kind} ({rest})" if kind and rest else kind or rest
+    if isinstance(value, list | tuple):
+        return " ".join(str(_shown(entry)) for entry in value)
+    return value

@@ -1,0 +1,108 @@
+"""One huge replicate over many workers: each runs some of the shards, the driver puts them together.
+
+Shards are whole clusters with random streams of their own, so that the release is the same as of a run in one piece.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from p2p_sim.experiment import Exchanged, Prepared, complete, prepare
+from p2p_sim.mechanisms.interface import Outcome
+from p2p_sim.population.shards import shards
+from p2p_sim.scenario import Scenario
+from p2p_sim.sweep.work import Batch, Done, Executor, Perform, Task, fault_line
+
+PARTS_PER_WORKER = 2
+
+
+@dataclass(frozen=True)
+class Part(Task):
+    """The share `index` of `count` of a replicate's shards."""
+
+    index: int = 0
+    count: int = 1
+
+
+@lru_cache(maxsize=1)
+def _prepared(scenario: str, folder: str, replicate: int, data_dir: str | None) -> Prepared:
+    """The users of a replicate; a worker that runs several of its parts draws them once."""
+    built = Scenario.from_tree(json.loads(scenario), Path(folder))
+    return prepare(built, replicate, None if data_dir is None else Path(data_dir))
+
+
+def perform_parts(batch: Batch) -> list[Done]:
+    """Run parts of a replicate; what comes back in place of a row is an Outcome."""
+    results = []
+    for task in batch:
+        begin = time.perf_counter()
+        outcome, error = None, None
+        try:
+            assert isinstance(task, Part)
+            outcome = _outcome(task)
+        except Exception as fault:
+            error = fault_line(fault)
+        results.append(Done(task, outcome, error, time.perf_counter() - begin))
+    return results
+
+
+def _outcome(part: Part) -> Outcome:
+    ready = _prepared(part.scenario, part.folder, part.replicate, part.data_dir)
+    events = ready.mechanism.engine == "events"
+    first, last = _range(sum(1 for _ in shards(ready.population.cluster_offsets)), part.index, part.count)
+    with threadpool_limits(1):
+        outcome = ready.mechanism.release_on(ready.network, ready.population, study=events, part=(first, last))
+    return replace(outcome, overlay=None)  # the driver has its own
+
+
+def _range(total: int, index: int, count: int) -> tuple[int, int]:
+    """Shards first to last - 1 of one share."""
+    return total * index // count, total * (index + 1) // count
+
+
+@dataclass(frozen=True)
+class SplitShards:
+    """An executor that spreads every single task over the workers of another one."""
+
+    inner: Executor
+
+    @property
+    def workers(self) -> int:
+        """One task at a time."""
+        return 1
+
+    def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
+        """Results one by one; `perform` is not used, since the driver puts each replicate together."""
+        for batch in batches:
+            for task in batch:
+                yield [self._whole(task)]
+
+    def _whole(self, task: Task) -> Done:
+        begin, count = time.perf_counter(), PARTS_PER_WORKER * self.inner.workers
+        parts = [Part(**asdict(task), index=index, count=count) for index in range(count)]
+        try:
+            found: dict[int, Outcome] = {}
+            for results in self.inner.run(iter([(part,) for part in parts]), perform_parts):
+                for done in results:
+                    if done.error is not None:
+                        return replace(done, task=task, row=None)
+                    assert isinstance(done.task, Part)
+                    found[done.task.index] = done.row
+            row = _row(task, [found[index] for index in range(count)])
+            return Done(task, row, None, time.perf_counter() - begin)
+        except (ValueError, MemoryError, AssertionError) as fault:
+            return Done(task, None, fault_line(fault), time.perf_counter() - begin)
+
+
+def _row(task: Task, parts: list[Outcome]) -> dict[str, object]:
+    """The replicate's row from its parts."""
+    scenario = Scenario.from_tree(json.loads(task.scenario), Path(task.folder))
+    data_dir = None if task.data_dir is None else Path(task.data_dir)
+    ready = prepare(scenario, task.replicate, data_dir)
+    outcome = Outcome.join(parts, ready.network.overlay)
+    return complete(scenario, task.replicate, Exchanged(ready.population, ready.mechanism, outcome), data_dir).row
