@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2p_sim.cli_results import compare, plot, report
 from p2p_sim.cli_sweep import sweep
 from p2p_sim.config import InputError
 
@@ -89,7 +90,8 @@ def run(
         print_summary(chosen, finished, written)
 
 
-app.command()(sweep)
+for command in (sweep, plot, compare, report):
+    app.command()(command)
 
 
 @app.command()
@@ -273,22 +275,6 @@ def check_bounds(
     print_verdicts(verdicts)
     if figure is not None:
         print(figure)
-
-
-@app.command()
-def report(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Results of `run` or `sweep`.", show_default=False)
-    ],
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file [default: DIR/report.html].")] = None,
-) -> None:
-    """Write the report on a results directory: one HTML file that opens anywhere, without a network.
-
-    Example: p2p-sim report results/quickstart-540585b2
-    """
-    from p2p_sim.report import write_report
-
-    print(write_report(directory, out))
 
 
 def _check_figure(path: Path) -> None:

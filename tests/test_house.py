@@ -9,11 +9,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ROOMS = (
     ("p2p_sim.cli",),
-    ("p2p_sim.cli_sweep",),
+    ("p2p_sim.cli_results", "p2p_sim.cli_sweep"),
     ("p2p_sim.printing",),
     ("p2p_sim.audit",),
     ("p2p_sim.realised_audit",),
     ("p2p_sim.export", "p2p_sim.happened", "p2p_sim.report", "p2p_sim.sweep", "p2p_sim.statements"),
+    ("p2p_sim.plots", "p2p_sim.comparison"),
+    ("p2p_sim.results",),
     ("p2p_sim.store",),
     ("p2p_sim.experiment",),
     ("p2p_sim.row",),

@@ -6,6 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+FIRST = (
+    *("name", "seed", "replicates", "engine", "population", "clusters", "mechanism", "network"),
+    *("adversaries", "learner", "privacy"),
+)
+"""Keys of a scenario, in the order of the documentation."""
+
 
 def toml(tree: Mapping[str, Any]) -> str:
     """A nested mapping of JSON values as TOML text; keys that are None are left out, TOML has no word for them.
@@ -19,7 +25,30 @@ def toml(tree: Mapping[str, Any]) -> str:
     [network.latency]
     kind = "constant"
     """
-    return "\n\n".join(_tables(tree, ()))
+    return "\n\n".join(blocks(tree))
+
+
+def blocks(tree: Mapping[str, Any]) -> list[str]:
+    """The same, table by table."""
+    return _tables(tree, ())
+
+
+def scenario_in_order(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """A scenario's tree in the order in which one is written: what it is, who, how, and of each part its kind first."""
+    first = [key for key in (*FIRST, "kind") if key in tree]
+    order = [*first, *(key for key in tree if key not in first)]
+    return {key: scenario_in_order(tree[key]) if isinstance(tree[key], Mapping) else tree[key] for key in order}
+
+
+def sweep_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """A sweep as its file would say it, beside the base scenario saved as base.toml."""
+    axes = []
+    for axis in manifest["axes"]:
+        keys, values = axis["keys"], axis["values"]
+        told = {"key": keys[0], "values": [value[0] for value in values]} if len(keys) == 1 else {**axis}
+        axes.append({**told, "labels": axis.get("labels")})
+    head = {"name": manifest["name"], "base": "base.toml", "replicates": manifest.get("replicates")}
+    return {**head, "axes": axes, "plots": list(manifest.get("plots") or []), "until": manifest.get("until")}
 
 
 def _tables(tree: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:

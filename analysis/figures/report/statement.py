@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.figures.report.points import worst_bases
 from analysis.figures.report.text import count, number, plain, span
 from analysis.privacy.fetch import CONDITIONS as FETCH_CONDITIONS
 from analysis.privacy.label_exchange import LEARNER_CONDITIONS
@@ -22,7 +23,7 @@ OBSERVERS = (
 COMPARED = (
     ("epsilon_lower", "no smaller ε holds for the learner than"),
     ("epsilon_paper_lemma9", "the paper's Lemma 9 would state"),
-    ("epsilon_paper_theorem3", "the paper's Theorem 3 would state"),
+    ("epsilon_paper_theorem3", "the paper's Theorem 3 would state, at its own δ"),
 )
 PASSIVE = "members ask whom they are told to, once each, and follow the protocol; else the noise alone is counted"
 
@@ -51,15 +52,20 @@ class Statement:
     conditions: tuple[tuple[str, tuple[str, ...]], ...]
     bases: tuple[tuple[str, str], ...]
 
+    @property
+    def partial(self) -> bool:
+        """Whether some line is not known for all points."""
+        return any(line.note for line in (*self.lines, *self.compared))
+
 
 def statement(rows: pd.DataFrame, table: pd.DataFrame) -> Statement:
     """The privacy section of a report.
 
     Args:
-        rows: one line a point and replicate. table: one line a point, from `per_point`.
+        rows: one line a point and replicate. table: one line a point, from `with_failures`.
     """
     done = table[table["replicates"] > 0]
-    bases = done["basis"].map(plain).value_counts(sort=False)
+    bases = worst_bases(rows).map(plain).value_counts()
     return Statement(
         promise=(_who(rows), _figure(done), _caution(rows, done)),
         lines=tuple(_line(done, *entry) for entry in OBSERVERS if done[entry[0]].notna().any()),
@@ -83,7 +89,7 @@ def _who(rows: pd.DataFrame) -> str:
     kinds = dict.fromkeys(map(str, rows["adjacency"]))
     seen = " or ".join(plain(kind) for kind in dict.fromkeys(map(str, rows["observer"])))
     text = " ".join(protected.get(kind, f"Adjacency: {plain(kind)}.") for kind in kinds)
-    return f"Protected is one user's label, whoever she is, from the {seen}, who sees what is submitted. {text}"
+    return f"One user's label, whoever she is, is protected from the {seen}, who sees what is submitted. {text}"
 
 
 def _figure(done: pd.DataFrame) -> str:
@@ -92,7 +98,9 @@ def _figure(done: pd.DataFrame) -> str:
     if len(done) > 1:
         place = f"{place} of the worst of {count(len(done), 'point')}"
     if math.isinf(worst):
-        return f"In the {place} no finite ε is known to hold: ε = ∞, nothing is promised there. Each point has its own ε."
+        return (
+            f"In the {place} no finite ε is known to hold: ε = ∞, nothing is promised there. Each point has its own ε."
+        )
     factor = rounded_up(math.exp(worst)) if worst < 50 else f"e^{number(worst)}"
     each = " Each point has its own ε, in the table." if len(done) > 1 else ""
     return (

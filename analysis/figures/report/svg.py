@@ -14,24 +14,31 @@ ROUND = "stroke-linejoin:round;stroke-linecap:butt"
 """What Matplotlib says of all elements, in a style sheet that would reach the whole page."""
 
 
-def drawn(plot: Callable[[Path], None], prefix: str, alt: str) -> str:
-    """What `plot` draws into a file, as an <svg> element of a page.
+def drawn(plot: Callable[[Path], object]) -> str:
+    """The text of the SVG file that `plot` draws: letters stay letters, and a dollar is a dollar.
 
     Args:
         plot: called with a path that ends in .svg.
-        prefix: of the identifiers, unique in the page.
-        alt: what the figure shows, in words.
+
+    Raises:
+        ValueError: it cannot be drawn.
     """
-    settings: Any = {"svg.fonttype": "none", "savefig.format": "svg", "savefig.dpi": 100}
+    settings: Any = {"svg.fonttype": "none", "text.parse_math": False}
     with TemporaryDirectory() as place, rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # of a label in a script that the measuring font lacks
         path = Path(place) / "figure.svg"
         plot(path)
-        return embedded(path.read_text(encoding="utf-8"), prefix, alt)
+        return path.read_text(encoding="utf-8")
 
 
 def embedded(text: str, prefix: str, alt: str) -> str:
-    """An SVG file's text as an <svg> element: scales with the page, has an alternative text, no namespaces."""
+    """An SVG file's text as an <svg> element: scales with the page, has an alternative text, no namespaces.
+
+    Args:
+        text: the file's.
+        prefix: of the identifiers, unique in the page.
+        alt: what the figure shows, in words.
+    """
     root = ElementTree.fromstring(text)
     for element in root.iter():
         element.tag = _local(element.tag)

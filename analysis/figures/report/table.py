@@ -67,7 +67,7 @@ class Range:
 
 
 def points_table(points: pd.DataFrame, keys: Sequence[str]) -> Table:
-    """The first points of `per_point`, at most 400, in at most twelve columns: axes first."""
+    """The first points of `with_failures`, at most 400, in at most twelve columns: axes first."""
     chosen = figures(points, MOST_COLUMNS - min(len(keys), MOST_AXES + 1) - 1 - _failed(points))
     columns, filled = [], []
     shown = points.head(MOST_LINES)

@@ -56,8 +56,8 @@ def unfinished(table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], wanted: i
 
 def _users(rows: pd.DataFrame) -> str:
     kinds = _kinds(rows, "population", POPULATIONS)
-    where = f"in {span(rows['num_clusters'])} clusters of users with similar features"
-    return f"{span(rows['num_users'])} users from {kinds}, {where}, each hold one private label."
+    groups = f"grouped by their features into {span(rows['num_clusters'])} clusters"
+    return f"{span(rows['num_users'])} users from {kinds}, each with one private label, are {groups}."
 
 
 def _mechanism(rows: pd.DataFrame) -> str:

@@ -1,0 +1,79 @@
+"""Measured excess risk beside theory: slopes, and fitted sums of theoretical terms, dashed."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+from matplotlib import rc_context
+
+from analysis.figures.labels import long
+from analysis.figures.style import COLOURS, MARKERS, RC, new_figure
+from analysis.figures.sweeps import (
+    Series,
+    View,
+    caption,
+    draw_reference,
+    draw_series,
+    drawable,
+    finish,
+    scale,
+    series,
+    wants_log,
+    wrapped,
+)
+from analysis.utility.scaling import Estimate, Fit, constants_text
+
+LINES = ((0, (4, 2)), (0, (1, 1.5)))
+"""Dashes of the first fitted form, dots of the second."""
+
+
+def plot_fit(
+    table: pd.DataFrame,
+    view: View,
+    slopes: Mapping[str, Estimate],
+    fits: Sequence[Fit],
+    title: str,
+    note: str,
+    path: Path,
+) -> None:
+    """Draw excess risk with its intervals, the floor without privacy, and fitted forms with their constants.
+
+    Args:
+        table: one line a point.
+        view: what to show; y is the excess risk, x a number, no facet.
+        slopes: log-log slope of each line, by its label; "" for a single line.
+        fits: fitted to all of the table's points, at most two.
+        title: heading.
+        note: what is held fixed, for the caption.
+        path: where the figure goes; its ending decides the format.
+    """
+    for index, fit in enumerate(fits):
+        table = table.assign(**{f"fit{index}": fit.fitted})
+    shown, _ = drawable(table, view)
+    with rc_context(RC):
+        figure = new_figure(7.2, 6.0)
+        axes = figure.add_subplot()
+        draw_reference(axes, shown, view)
+        lines = series(shown, view.group)
+        for line in lines:
+            slope = slopes.get(line.label)
+            text = "measured" if not line.label else line.label
+            text += f": log-log slope {slope}" if slope else ""
+            draw_series(axes, Series(text, line.index, line.points), view, None)
+        for line in lines:
+            for index, fit in enumerate(fits):
+                label = f"{fit.form.name}, fitted:\n{constants_text(fit)}" if line is lines[0] else None
+                ordered = line.points.sort_values("at")
+                axes.plot(
+                    ordered["at"], ordered[f"fit{index}"], color="black" if len(lines) == 1 else _colour(line),
+                    linestyle=LINES[index], linewidth=1.5, label=label, zorder=2,
+                )  # fmt: skip
+        scale(axes, shown, view, None)
+        axes.set_xlabel(wrapped(long(view.x, table) + (", log scale" * wants_log(shown["at"], view.log_x)), 7.2))
+        axes.set_ylabel(wrapped(long(view.y, table) + (", log scale" * wants_log(shown[view.y], view.log_y)), 4.8))
+        finish(figure, [axes], title, caption(table, shown, view, note), path)
+
+
+def _colour(line: Series) -> str:
+    assert len(MARKERS) == len(COLOURS)
+    return COLOURS[line.index % len(COLOURS)]

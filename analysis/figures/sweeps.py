@@ -1,0 +1,256 @@
+"""Figures of a sweep: lines with intervals over one column, a colour and marker a group, small multiples."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from analysis.figures.labels import long, pairs, short, value
+from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, plain_log_ticks, save
+from analysis.utility.points import HIGH, LOW, is_privacy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STYLES = ("-", "--", ":")
+MOST_SERIES = len(COLOURS) * len(STYLES)
+MOST_FACETS = 12
+REFERENCES = {
+    "error_rate": "nonprivate_error_rate",
+    "accuracy": "nonprivate_accuracy",
+    "excess_risk": "nonprivate_excess_risk",
+}
+"""What the same learner reaches without privacy."""
+
+
+@dataclass(frozen=True)
+class View:
+    """Which columns of a table of points a figure shows.
+
+    x, y: along the axes; y is a number. group: columns whose values together make a line; facet: one panel a value.
+    along: where x is no axis of the sweep, the axis that runs along a line, written next to the marks.
+    log_x, log_y: None decides by the values: positive, and over more than a decade.
+    """
+
+    x: str
+    y: str
+    group: tuple[str, ...] = ()
+    facet: str | None = None
+    along: str | None = None
+    log_x: bool | None = None
+    log_y: bool | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line: its label, its place among the groups (which fixes colour and marker), its points."""
+
+    label: str
+    index: int
+    points: pd.DataFrame
+
+
+def is_number(column: pd.Series) -> bool:
+    """Whether a column holds numbers, gaps allowed."""
+    return column.dtype.kind in "fiu"
+
+
+def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None = None) -> list[Series]:
+    """The lines of a table, one a combination of the group's values; `order` fixes their places for several panels."""
+    if not group:
+        return [Series("", 0, table)]
+    keys = [
+        tuple(row) for row in (table if order is None else order)[[*group]].drop_duplicates().to_numpy(dtype=object)
+    ]
+    mine = [tuple(row) for row in table[[*group]].to_numpy(dtype=object)]
+    found = [(key, table[[key == other for other in mine]]) for key in keys]
+    return [Series(pairs(group, key), i, part) for i, (key, part) in enumerate(found) if len(part)]
+
+
+def wants_log(values: pd.Series, chosen: bool | None) -> bool:
+    """Whether an axis is logarithmic: as chosen, else for positive values over more than a decade."""
+    if not is_number(values):
+        return False
+    finite = values[np.isfinite(values)]
+    if chosen is not None:
+        return chosen and bool((finite > 0).any())
+    return bool(len(finite) and finite.min() > 0 and finite.max() > 10 * finite.min())
+
+
+def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Path) -> None:
+    """Draw y against x with 95% intervals.
+
+    Points whose x or y is not finite are left out and counted in the caption. Where y is an error rate, an accuracy or
+    an excess risk, the same learner without privacy is drawn in grey.
+
+    Args:
+        table: one line a point, as `analysis.utility.points.points` gives it.
+        view: what to show.
+        title: heading.
+        note: what is held fixed, for the caption.
+        path: where the figure goes; its ending decides the format.
+    """
+    shown, places = drawable(table, view)
+    facets = [(value(v), shown[shown[view.facet] == v]) for v in table[view.facet].unique()] if view.facet else []
+    panels = facets or [("", shown)]
+    with rc_context(RC):
+        columns = min(3, len(panels))
+        rows = math.ceil(len(panels) / columns)
+        width, height = (7.2, 4.8) if len(panels) == 1 else (max(7.2, 3.6 * columns), 3.0 * rows + 1.6)
+        figure = new_figure(width, height)
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel().tolist()
+        for axes, (name, part) in zip(grid, panels, strict=False):
+            draw_reference(axes, part, view)
+            for line in series(part, view.group, shown):
+                draw_series(axes, line, view, places)
+            if view.facet:
+                axes.set_title(f"{short(view.facet)} = {name}", loc="left", fontsize=10)
+        for axes in grid[len(panels) :]:
+            axes.set_visible(False)
+        scale(grid[0], shown, view, places)
+        if view.along and len(panels) == 1 and len(shown) <= 12:
+            _annotate(grid[0], shown, view)
+        figure.supxlabel(wrapped(long(view.x, table) + _scale_text(shown, view.x, view.log_x), width), fontsize=10)
+        figure.supylabel(wrapped(long(view.y, table) + _scale_text(shown, view.y, view.log_y), height), fontsize=10)
+        finish(figure, grid[: len(panels)], title, caption(table, shown, view, note), path)
+
+
+def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
+    """The points that can be drawn, with a column "at" along x; and the names of x's values if they are text."""
+    shown = table[np.isfinite(table[view.y])]
+    if is_number(table[view.x]):
+        shown = shown[np.isfinite(shown[view.x])]
+        shown = shown.assign(at=shown[view.x].astype(float))
+        return (shown if view.along else shown.sort_values("at", kind="stable")), None
+    names = [value(v) for v in table[view.x].unique()]
+    return shown.assign(at=[float(names.index(value(v))) for v in shown[view.x]]), names
+
+
+def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | None) -> None:
+    """One line with its 95% intervals: a band over a numeric axis, else bars."""
+    colour, marker = COLOURS[line.index % len(COLOURS)], MARKERS[line.index % len(MARKERS)]
+    style = STYLES[line.index // len(COLOURS) % len(STYLES)]
+    part = line.points
+    known = part[np.isfinite(part[view.y + LOW])] if view.y + LOW in part else part.iloc[:0]
+    bars = places is not None or view.along is not None or len(part) < 3
+    if len(known) and bars:
+        ends = [known[view.y] - known[view.y + LOW], known[view.y + HIGH] - known[view.y]]
+        axes.errorbar(known["at"], known[view.y], yerr=ends, fmt="none", ecolor=colour, elinewidth=1.0, capsize=3)
+    elif len(known):
+        axes.fill_between(known["at"], known[view.y + LOW], known[view.y + HIGH], color=colour, alpha=0.2, linewidth=0)
+    axes.plot(
+        part["at"], part[view.y], color=colour, linestyle="none" if places is not None else style, marker=marker,
+        markersize=6, markeredgecolor="white", markeredgewidth=0.6, linewidth=1.4, label=line.label or None, zorder=3,
+    )  # fmt: skip
+
+
+def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
+    """The same learner without privacy: a grey band with a dashed line, or a line a group where groups differ."""
+    column = REFERENCES.get(view.y)
+    if column is None or column not in part or not len(part) or not np.isfinite(part[column]).all():
+        return
+    text = "the same learner without privacy"
+    if np.ptp(part[column]) <= 1e-9 * abs(part[column]).max():
+        first = part.iloc[0]
+        if np.isfinite(first[column + LOW]):
+            axes.axhspan(first[column + LOW], first[column + HIGH], color=GREY, alpha=0.2, linewidth=0)
+        axes.axhline(first[column], color=GREY, linestyle="--", linewidth=1.2, label=text)
+        return
+    lines = series(part, view.group)
+    one = part.drop_duplicates(["at", column])
+    if len(one) == one["at"].nunique():
+        lines = [Series("", 0, one.sort_values("at"))]
+    for line in lines:
+        points = line.points
+        axes.fill_between(points["at"], points[column + LOW], points[column + HIGH], color=GREY, alpha=0.2, linewidth=0)
+        marker = MARKERS[line.index % len(MARKERS)] if len(lines) > 1 else None
+        axes.plot(
+            points["at"], points[column], color=GREY, linestyle="--", linewidth=1.2, marker=marker,
+            markerfacecolor="white", markersize=4, label=None if line is not lines[0] else text,
+        )  # fmt: skip
+
+
+def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | None) -> None:
+    """Scales, limits and ticks."""
+    if places is not None:
+        longest = max(map(len, places))
+        axes.set_xticks(range(len(places)), places, rotation=20 if longest > 12 else 0)
+        axes.set_xlim(-0.5, len(places) - 0.5)
+    elif wants_log(shown["at"], view.log_x):
+        axes.set_xscale("log")
+        positive = shown["at"][shown["at"] > 0]
+        plain_log_ticks(axes.xaxis, positive.min(), positive.max())
+        if positive.min() == positive.max():
+            axes.set_xlim(positive.min() / 3.0, positive.min() * 3.0)
+    if wants_log(shown[view.y], view.log_y):
+        axes.set_yscale("log", nonpositive="clip")
+        names = [c for c in (view.y, view.y + LOW, view.y + HIGH, REFERENCES.get(view.y)) if c in shown]
+        drawn = shown[names].to_numpy(dtype=float)
+        drawn = drawn[np.isfinite(drawn) & (drawn > 0)]
+        # an interval that reaches to 0 or nearly so must not stretch the axis over empty decades
+        low = max(float(drawn.min()), float(shown[view.y][shown[view.y] > 0].min()) / 10.0)
+        axes.set_ylim(low / 1.15, float(drawn.max()) * 1.15)
+        plain_log_ticks(axes.yaxis, low, float(drawn.max()))
+    elif not len(shown):
+        axes.text(0.5, 0.5, "no point has finite values here", transform=axes.transAxes, ha="center", color=GREY)
+
+
+def _annotate(axes: Axes, shown: pd.DataFrame, view: View) -> None:
+    """Values of the axis that runs along the lines, next to the marks of the first line."""
+    assert view.along is not None
+    for _, point in series(shown, view.group)[0].points.iterrows() if len(shown) else ():
+        axes.annotate(
+            pairs([view.along], [point[view.along]]), (point["at"], point[view.y]), xytext=(5, 6),
+            textcoords="offset points", fontsize=7.5, color=GREY,
+        )  # fmt: skip
+
+
+def _scale_text(shown: pd.DataFrame, column: str, chosen: bool | None) -> str:
+    return ", log scale" if wants_log(shown[column], chosen) else ""
+
+
+def wrapped(text: str, inches: float) -> str:
+    """An axis label in lines that fit."""
+    return textwrap.fill(text, int(11 * inches))
+
+
+def caption(table: pd.DataFrame, shown: pd.DataFrame, view: View, note: str) -> str:
+    """How many replicates, what the intervals are, how ε is taken, what is not drawn."""
+    low, high = int(table["replicates"].min()), int(table["replicates"].max())
+    count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    parts = [note, f"{count} replicate{'s' * (high > 1)} per point"]
+    if not is_privacy(view.y):
+        parts.append("95% confidence intervals of means" if low > 1 else "no intervals from a single replicate")
+    if is_privacy(view.y) or is_privacy(view.x):
+        parts.append("ε is the worst over replicates")
+    if missing := len(table) - len(shown):
+        parts.append(f"{missing} of {len(table)} points not drawn: not finite")
+    return "; ".join(part for part in parts if part)
+
+
+def finish(figure: "Figure", grid: Sequence[Axes], title: str, note: str, path: Path) -> None:
+    """Heading, one legend for all panels, caption; then write the file."""
+    found: dict[str, Artist] = {}
+    for axes in grid:
+        handles, labels = axes.get_legend_handles_labels()
+        found |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in found}
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    note = textwrap.fill(note, int(15 * figure.get_figwidth()))
+    if found:
+        columns = 1 if max(map(len, found)) > 45 else 2 if max(map(len, found)) > 22 or len(found) < 5 else 4
+        legend = figure.legend(
+            list(found.values()), list(found), loc="outside lower left", fontsize=8.5, ncols=columns, title=note,
+            title_fontproperties={"size": 8}, alignment="left",
+        )  # fmt: skip
+        legend.get_title().set_color(GREY)
+    else:
+        figure.legend([], [], loc="outside lower left", title=note, title_fontproperties={"size": 8})
+    save(figure, path)

@@ -1,0 +1,113 @@
+"""Differences between two sets of rows: paired where they share random numbers, else Welch's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from analysis.utility.intervals import Mean, mean_interval
+from analysis.utility.points import REPLICATE, is_privacy
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One column at one point, or pooled (values None): second minus first.
+
+    first, second: means, or for a privacy figure the worst replicates, whose difference is not stated.
+    difference: with a 95% interval; its count is of pairs, or, unpaired, of the smaller sample.
+    """
+
+    column: str
+    values: dict[str, object] | None
+    first: float
+    second: float
+    difference: Mean | None
+
+
+def welch_interval(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> Mean:
+    """Welch's t interval for the difference of two independent means, second minus first; NaN ends for single values.
+
+    >>> str(welch_interval([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]))
+    '2.0000 [-1.8867, 5.8867]'
+    """
+    from scipy.special import stdtrit
+
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    value, count = float(b.mean() - a.mean()), min(a.size, b.size)
+    if count < 2:
+        return Mean(value, float("nan"), float("nan"), count)
+    parts = np.array([a.var(ddof=1) / a.size, b.var(ddof=1) / b.size])
+    total = float(parts.sum())
+    if total == 0.0:
+        return Mean(value, value, value, count)
+    freedom = total**2 / float(parts @ (parts / np.array([a.size - 1, b.size - 1])))
+    half = float(stdtrit(freedom, 0.5 + confidence / 2)) * float(np.sqrt(total))
+    return Mean(value, value - half, value + half, count)
+
+
+def differences(
+    first: pd.DataFrame, second: pd.DataFrame, axes: Sequence[str], column: str, paired: bool
+) -> list[Difference]:
+    """A column's differences at every point that both have, and pooled over these points.
+
+    Points that share random numbers are not independent; so pooling first averages over the points within a
+    replicate, of those replicates that all points have on both sides (on each side, if unpaired), and then counts
+    replicates. ε is compared at its worst, and has no interval.
+
+    Args:
+        first, second: rows with a column for every axis, at most one row a replicate and axis values.
+        axes: columns by whose values points are matched; an empty list matches everything.
+        column: what to compare.
+        paired: replicates of one number share their random numbers.
+
+    Returns:
+        One difference a shared point, in the order of the first rows, and the pooled one last if there are several.
+        Points without this column on either side, or without a common replicate if paired, are left out.
+    """
+    one, two = (_wide(rows, axes, column) for rows in (first, second))
+    shared = one.index.intersection(two.index, sort=False)
+    found, used = [], []
+    for place in shared:
+        a, b = one.loc[place].dropna(), two.loc[place].dropna()
+        both = a.index.intersection(b.index)
+        if paired and not is_privacy(column):
+            a, b = a[both], b[both]
+        if a.empty or b.empty:
+            continue
+        place_values = place if isinstance(place, tuple) else (place,)
+        values = dict(zip(axes, place_values, strict=False))
+        found.append(_difference(column, values, a, b, paired))
+        used.append(place)
+    if len(found) > 1:
+        found.append(_pooled(column, one.loc[used], two.loc[used], paired))
+    return found
+
+
+def _wide(rows: pd.DataFrame, axes: Sequence[str], column: str) -> pd.DataFrame:
+    """A column as a matrix, axis values by replicates."""
+    keyed = rows.assign(_all=0) if not axes else rows
+    keys = [*axes] or ["_all"]
+    order = keyed[keys].drop_duplicates()
+    index = pd.MultiIndex.from_frame(order) if len(keys) > 1 else pd.Index(order[keys[0]])
+    return keyed.pivot(index=keys, columns=REPLICATE, values=column).astype(float).reindex(index)
+
+
+def _difference(column: str, values: dict[str, object] | None, a: pd.Series, b: pd.Series, paired: bool) -> Difference:
+    if is_privacy(column):
+        return Difference(column, values, float(a.max()), float(b.max()), None)
+    between = mean_interval(b - a) if paired else welch_interval(a, b)
+    return Difference(column, values, float(a.mean()), float(b.mean()), between)
+
+
+def _pooled(column: str, one: pd.DataFrame, two: pd.DataFrame, paired: bool) -> Difference:
+    if is_privacy(column):
+        return _difference(column, None, one.max(), two.max(), paired)
+    a, b = one.dropna(axis=1).mean(), two.dropna(axis=1).mean()
+    if paired:
+        both = a.index.intersection(b.index)
+        a, b = a[both], b[both]
+    if a.empty or b.empty:
+        return Difference(column, None, float("nan"), float("nan"), None)
+    return _difference(column, None, a, b, paired)
