@@ -54,4 +54,5 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
 
 
 def _mean(point: pd.Series, name: str) -> tuple[str, str]:
-    return with_interval(*(float(point[name + end]) for end in ("", LOW, HIGH)))
+    value, low, high = (float(point[name + end]) for end in ("", LOW, HIGH))
+    return with_interval(value, low, high)

@@ -119,7 +119,8 @@ def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _cut(listing: list[str]) -> list[str]:
     """As much of a listing as a page can hold."""
-    room, kept = LONGEST_LISTING, []
+    room = LONGEST_LISTING
+    kept: list[str] = []
     for block in listing:
         room -= len(block)
         if room < 0:

@@ -82,8 +82,8 @@ def realised(rows: pd.DataFrame) -> pd.Series:
 
 def _who(rows: pd.DataFrame) -> str:
     protected = {
-        "label": "Two data sets are neighbours if they differ in the label of one user. Features, clusters and who takes "
-        "part are public and not protected.",
+        "label": "Two data sets are neighbours if they differ in the label of one user. Features, clusters and who "
+        "takes part are public and not protected.",
         "example": "Two data sets are neighbours if they differ in one whole example, features and label.",
     }
     kinds = dict.fromkeys(map(str, rows["adjacency"]))
@@ -104,8 +104,8 @@ def _figure(done: pd.DataFrame) -> str:
     factor = rounded_up(math.exp(worst)) if worst < 50 else f"e^{number(worst)}"
     each = " Each point has its own ε, in the table." if len(done) > 1 else ""
     return (
-        f"At δ = {_deltas(done)}, ε is at most {rounded_up(worst)} in the {place}: changing one user's label multiplies "
-        f"the probability of anything the learner may conclude by at most e^ε = {factor}, plus δ.{each}"
+        f"At δ = {_deltas(done)}, ε is at most {rounded_up(worst)} in the {place}: changing one user's label "
+        f"multiplies the probability of anything the learner may conclude by at most e^ε = {factor}, plus δ.{each}"
     )
 
 
@@ -117,8 +117,8 @@ def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
     if conditional.any():
         some = "" if conditional.all() else "Where something could go wrong or somebody looked on, "
         text += (
-            f". {some}{'the' if some else 'The'} figures are conditional on each replicate's realised network (who was "
-            "online, what was lost, who submitted); the worst replicate's is shown, and they must not be averaged"
+            f". {some}{'the' if some else 'The'} figures are conditional on each replicate's realised network (who "
+            "was online, what was lost, who submitted); the worst replicate's is shown, and they must not be averaged"
         )
     return f"{text}. The noise is simulated: it protects nobody's real data."
 

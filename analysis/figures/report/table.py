@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.figures.report.statement import rounded_up
-from analysis.figures.report.text import number, plain, with_interval
+from analysis.figures.report.text import decimals, number, plain, with_interval
+from analysis.utility.points import HIGH, LOW
 
 MOST_COLUMNS, MOST_LINES, MOST_AXES = 12, 400, 5
 FIGURES = (
@@ -24,7 +25,6 @@ FIGURES = (
 MORE = (
     ("epsilon_coalition_upper", "ε, coalition", True),
     ("epsilon_times_upper", "ε, arrival times", True),
-    ("epsilon_lower", "no ε below", True),
     ("epsilon_paper_lemma9", "ε, Lemma 9", True),
 )
 """Shown where they are known and there is room."""
@@ -119,10 +119,11 @@ def _axes(points: pd.DataFrame, keys: Sequence[str]) -> list[tuple[str, list[Any
 def _figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[Cell]:
     values = points[name].astype(float).tolist()
     if worst:
-        up = name != "epsilon_lower"
-        return [Cell(rounded_up(v) if up else number(v), order=_order(v)) for v in values]
-    ends = zip(values, points[f"{name}_low"].tolist(), points[f"{name}_high"].tolist(), strict=True)
-    return [Cell(*with_interval(*triple), order=_order(triple[0])) for triple in ends]
+        return [Cell(rounded_up(v), order=_order(v)) for v in values]
+    low, high = points[f"{name}{LOW}"].astype(float), points[f"{name}{HIGH}"].astype(float)
+    places = decimals((high - low) / 2)
+    ends = zip(values, low.tolist(), high.tolist(), strict=True)
+    return [Cell(*with_interval(*triple, places), order=_order(triple[0])) for triple in ends]
 
 
 def _plain_cell(value: Any) -> Cell:

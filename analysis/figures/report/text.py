@@ -1,6 +1,7 @@
 """Values as a reader sees them: short, plain, harmless."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 LONGEST_CELL = 80
@@ -23,14 +24,15 @@ def plain(value: Any, longest: int = LONGEST_CELL) -> str:
 def number(value: float) -> str:
     """Four significant digits; infinity and what is not known as signs.
 
-    >>> number(0.123456), number(4000.0), number(float("inf")), number(float("nan"))
-    ('0.1235', '4000', '∞', '–')
+    >>> number(0.123456), number(4000.0), number(1e-5), number(float("inf")), number(float("nan"))
+    ('0.1235', '4000', '1e-5', '∞', '–')
     """
     if math.isnan(value):
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return f"{value:.0f}" if value == round(value) and abs(value) < 1e9 else f"{value:.4g}"
+    text = f"{value:.0f}" if value == round(value) and abs(value) < 1e9 else f"{value:.4g}"
+    return text.replace("e-0", "e-").replace("e+0", "e+")
 
 
 def count(size: int, thing: str) -> str:
@@ -59,14 +61,23 @@ def _grouped(value: float) -> str:
     return f"{value:,.0f}" if math.isfinite(value) and value == round(value) and abs(value) < 1e15 else number(value)
 
 
-def with_interval(value: float, low: float, high: float) -> tuple[str, str]:
-    """A mean and its interval in as many decimals as the interval supports; no interval where there is none.
+def decimals(halves: Iterable[float]) -> int | None:
+    """Decimals that intervals of these half-widths support, two digits of the middle one; None if there are none.
+
+    >>> decimals([0.004, 0.0026, 0.001]), decimals([float("nan")])
+    (4, None)
+    """
+    known = sorted(half for half in halves if math.isfinite(half) and half > 0)
+    return min(8, max(2, 1 - math.floor(math.log10(known[len(known) // 2])))) if known else None
+
+
+def with_interval(value: float, low: float, high: float, places: int | None = None) -> tuple[str, str]:
+    """A mean and its interval, empty where there is none, in so many decimals; default: those that it supports.
 
     >>> with_interval(0.887123, 0.8845, 0.8897), with_interval(0.5, float("nan"), float("nan"))
     (('0.8871', '[0.8845, 0.8897]'), ('0.5', ''))
     """
-    half = (high - low) / 2
-    if not math.isfinite(half) or half <= 0:
+    places = decimals([(high - low) / 2]) if places is None else places
+    if places is None or not math.isfinite(value):
         return number(value), ""
-    decimals = min(8, max(2, 1 - math.floor(math.log10(half))))
-    return f"{value:.{decimals}f}", f"[{low:.{decimals}f}, {high:.{decimals}f}]"
+    return f"{value:.{places}f}", f"[{low:.{places}f}, {high:.{places}f}]" if math.isfinite(high - low) else ""

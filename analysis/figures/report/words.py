@@ -64,8 +64,8 @@ def _mechanism(rows: pd.DataFrame) -> str:
     if set(rows["mechanism"]) != {"label_exchange"}:
         return f"Labels are privatised by {_kinds(rows, 'mechanism', {'label_exchange': 'label exchange'})}."
     return (
-        f"Each flips her label once, with probability α = {span(rows['flip_prob'])}, fetches the noisy label of a random "
-        f"peer of her cluster, and passes it on to a learner with probability θ = {span(rows['sampling_rate'])}."
+        f"Each flips her label once, with probability α = {span(rows['flip_prob'])}, fetches the noisy label of a "
+        f"random peer of her cluster, and passes it on to a learner with probability θ = {span(rows['sampling_rate'])}."
     )
 
 
@@ -83,8 +83,8 @@ def _measure(rows: pd.DataFrame) -> str:
     exact = rows["excess_risk"].notna()
     if exact.all():
         return (
-            "Its accuracy and its excess risk (expected log loss above the best model of its class, in nats) follow from "
-            "the known law; they are not estimated on a test set."
+            "Its accuracy and its excess risk (expected log loss above the best model of its class, in nats) "
+            "follow from the known law; they are not estimated on a test set."
         )
     held_out = "Its accuracy is that on users who were held out"
     return f"{held_out}, except where the law is known." if exact.any() else f"{held_out}."
