@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim.cli_results import compare, plot
+from p2p_sim.cli_results import compare, plot, report
 from p2p_sim.cli_sweep import sweep
 from p2p_sim.config import InputError
 
@@ -90,7 +90,7 @@ def run(
         print_summary(chosen, finished, written)
 
 
-for command in (sweep, plot, compare):
+for command in (sweep, plot, compare, report):
     app.command()(command)
 
 

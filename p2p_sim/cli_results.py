@@ -45,3 +45,16 @@ def compare(
     from p2p_sim.printing.compare import print_comparison, print_comparison_json
 
     (print_comparison_json if json_ else print_comparison)(compare(first, second, y or ()))
+
+
+def report(
+    directory: Directory,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file [default: DIR/report.html].")] = None,
+) -> None:
+    """Write the report on a results directory: one HTML file that opens anywhere, without a network.
+
+    Example: p2p-sim report results/quickstart-540585b2
+    """
+    from p2p_sim.report import write_report
+
+    print(write_report(directory, out))

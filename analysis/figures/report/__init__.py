@@ -1,0 +1,1 @@
+"""The report: rows, a manifest and failures as one HTML page that needs nothing else."""

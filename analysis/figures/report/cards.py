@@ -1,0 +1,58 @@
+"""The few figures that a reader looks for first."""
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.figures.report.statement import rounded_up
+from analysis.figures.report.text import number, with_interval
+from analysis.utility.points import HIGH, LOW
+
+
+@dataclass(frozen=True)
+class Card:
+    """A figure under a heading, with a remark in small letters."""
+
+    heading: str
+    figure: str
+    remark: str = ""
+
+
+def key_figures(points: pd.DataFrame) -> list[Card]:
+    """ε and what is learned: of one point with intervals, of several as ranges.
+
+    Args:
+        points: one line a point, from `with_failures`.
+    """
+    done = points[points["replicates"] > 0]
+    exact = bool(done["excess_risk"].notna().all())
+    quality, heading = ("excess_risk", "excess risk") if exact else ("accuracy", "accuracy")
+    unit = ", nats" if exact else ""
+    epsilon = done["epsilon_upper"].fillna(math.inf).astype(float)
+    if len(done) > 1:
+        values = done[quality].dropna().astype(float)
+        low, high = rounded_up(float(epsilon.min())), rounded_up(float(epsilon.max()))
+        return [
+            Card("points", f"{len(done):,d}", f"{int(done['replicates'].sum()):,d} replicates in all"),
+            Card("ε, learner, at most", low if low == high else f"{low} to {high}", "by point, worst replicate"),
+            Card(
+                f"{heading}{unit}", f"{number(float(values.min()))} to {number(float(values.max()))}", "means, by point"
+            ),
+        ]
+    point = done.iloc[0]
+    return [
+        Card(
+            "ε, learner, at most",
+            rounded_up(float(epsilon.iloc[0])),
+            f"δ = {number(float(point['delta']))}, worst cluster",
+        ),
+        Card(f"{heading}{unit}", *_mean(point, quality)),
+        Card(f"{heading} without privacy", *_mean(point, f"nonprivate_{quality}")),
+        Card("ε₀, the noise alone", rounded_up(float(point["epsilon_local"])), "peers and eavesdroppers"),
+    ]
+
+
+def _mean(point: pd.Series, name: str) -> tuple[str, str]:
+    value, low, high = (float(point[name + end]) for end in ("", LOW, HIGH))
+    return with_interval(value, low, high)

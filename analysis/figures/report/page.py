@@ -1,0 +1,134 @@
+"""The whole page."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from analysis.figures.report.cards import key_figures
+from analysis.figures.report.listing import blocks, scenario_in_order, sweep_file
+from analysis.figures.report.points import Failure, standing, with_failures
+from analysis.figures.report.statement import statement
+from analysis.figures.report.svg import embedded
+from analysis.figures.report.table import points_table, ranges
+from analysis.figures.report.text import count, plain
+from analysis.figures.report.words import subtitle, unfinished, what_was_run
+
+TEMPLATES = Path(__file__).parent / "templates"
+MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: the text of an SVG file, and a caption that says what it shows and how many replicates are behind it.
+
+    A figure that could not be drawn has no text, and the caption says why.
+    """
+
+    caption: str
+    svg: str = ""
+
+
+def report_page(
+    rows: pd.DataFrame,
+    manifest: Mapping[str, Any],
+    failures: Sequence[Failure] = (),
+    pictures: Sequence[Picture] = (),
+) -> str:
+    """The report on a run or a sweep: one HTML page that loads nothing; the same text for the same arguments.
+
+    Args:
+        rows: one line a point and replicate, sorted, with the columns of `points.NEEDED` and one column a swept key.
+        manifest: what was run: name, identity, seed, replicates, scenario, axes, plots, versions, model_version.
+        failures: replicates without a row: point, replicate, error and the swept keys.
+        pictures: figures, in their order.
+    """
+    axes = manifest.get("axes") or []
+    keys = [key for axis in axes for key in axis["keys"]]
+    left = standing(failures, rows)
+    points = with_failures(rows, keys, left)
+    name = plain(manifest["name"])
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    content = {
+        "name": name,
+        "subtitle": subtitle(points, keys),
+        "paragraphs": what_was_run(rows, points, axes),
+        "unfinished": unfinished(points, axes, manifest.get("replicates")),
+        "key_figures": key_figures(points),
+        "privacy": statement(rows, points),
+        "pictures": [_embedded(picture, number) for number, picture in enumerate(pictures, 1)],
+        "table": points_table(points, keys),
+        "ranges": ranges(points),
+        "size": len(points),
+        "failures": [_failure(failure, keys) for failure in left[:MOST_FAILURES]],
+        "all_failures": len(left),
+        **_listings(manifest, name),
+        "provenance": _provenance(manifest),
+        "style": Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),
+        "script": Markup(script),
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    }
+    return _environment().get_template("page.html").render(content)
+
+
+def _embedded(picture: Picture, number: int) -> tuple[str, Markup]:
+    """Caption and <svg> element."""
+    alt = plain(picture.caption, LONGEST_ERROR)
+    return alt, Markup(embedded(picture.svg, f"figure-{number}-", alt) if picture.svg else "")
+
+
+def _environment() -> Environment:
+    loader = FileSystemLoader(TEMPLATES)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["count"] = count
+    environment.filters["breakable"] = _breakable
+    return environment
+
+
+def _failure(failure: Failure, keys: Sequence[str]) -> tuple[str, str, str, str]:
+    where = ", ".join(f"{plain(key)} = {plain(failure.get(key))}" for key in keys if key in failure)
+    what = plain(failure.get("error"), LONGEST_ERROR)
+    return plain(failure.get("point")), where, plain(failure.get("replicate")), what
+
+
+def _provenance(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    names = (("identity", "identity (SHA-256)"), ("model_version", "model version"), ("seed", "seed"))
+    found = [(text, plain(manifest[key])) for key, text in names if key in manifest]
+    found.append(("replicates of each point", plain(manifest.get("replicates"))))
+    return found + [(plain(name), plain(version)) for name, version in sorted((manifest.get("versions") or {}).items())]
+
+
+def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The scenario and the sweep as files, block by block, and the command that runs them."""
+    swept = bool(manifest.get("axes"))
+    return {
+        "base": _cut(blocks(scenario_in_order(manifest["scenario"]))),
+        "sweep": _cut(blocks(sweep_file(manifest))) if swept else [],
+        "command": f"p2p-sim {'sweep' if swept else 'run'} {name}.toml",
+    }
+
+
+def _cut(listing: list[str]) -> list[str]:
+    """As much of a listing as a page can hold."""
+    room = LONGEST_LISTING
+    kept: list[str] = []
+    for block in listing:
+        room -= len(block)
+        if room < 0:
+            return [*kept, "# cut here; manifest.json has the rest"]
+        kept.append(block)
+    return kept
+
+
+def _breakable(text: str) -> Markup:
+    """A dotted key that may go on in the next line after a dot or an underscore."""
+    return Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(text))))

@@ -1,0 +1,114 @@
+"""What was run, in plain words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from analysis.figures.report.text import count, number, plain, span
+
+ENGINES = {
+    "events": "sent as messages over a simulated network",
+    "vectorised": "drawn at once from the law of the exchange, without messages",
+}
+POPULATIONS = {
+    "synthetic": "a synthetic population whose law is known",
+    "digits": "scikit-learn's handwritten digits",
+    "mnist": "MNIST",
+    "fashion-mnist": "Fashion-MNIST",
+    "adult": "UCI Adult",
+    "table": "a table of the user's own",
+}
+
+
+def replicates_text(counts: Sequence[int]) -> str:
+    """How many replicates the points have."""
+    low, high = min(counts), max(counts)
+    return count(low, "replicate") if low == high else f"{low:,d} to {high:,d} replicates"
+
+
+def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
+    """A sweep of so many points, or a run."""
+    kind = f"A sweep of {count(len(table), 'point')}" if keys else "A run"
+    return f"{kind}, {replicates_text(table['replicates'].tolist())}" + (" each" if len(table) > 1 else "")
+
+
+def what_was_run(rows: pd.DataFrame, table: pd.DataFrame, axes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Paragraphs that say what was simulated, measured and varied."""
+    text = f"{_users(rows)} {_mechanism(rows)} {_engine(rows)} {_learner(rows)} {_measure(rows)}"
+    return [text, *([_varied(axes, table)] if axes else [])]
+
+
+def unfinished(table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], wanted: int | None) -> str:
+    """What is missing of a sweep or run, or an empty text."""
+    planned = 1
+    for axis in axes:
+        planned *= len(axis["values"])
+    have = int((table["replicates"] > 0).sum())
+    short = int((table["replicates"] < (wanted or 0)).sum())
+    found = []
+    if axes and have < planned:
+        found.append(f"{have:,d} of {count(planned, 'point')} have results")
+    if short > planned - have:
+        found.append(f"{count(short, 'point')} with fewer than {count(wanted or 0, 'replicate')}")
+    return f"Not everything is there: {'; '.join(found)}." if found else ""
+
+
+def _users(rows: pd.DataFrame) -> str:
+    kinds = _kinds(rows, "population", POPULATIONS)
+    groups = f"grouped by their features into {span(rows['num_clusters'])} clusters"
+    return f"{span(rows['num_users'])} users from {kinds}, each with one private label, are {groups}."
+
+
+def _mechanism(rows: pd.DataFrame) -> str:
+    if set(rows["mechanism"]) != {"label_exchange"}:
+        return f"Labels are privatised by {_kinds(rows, 'mechanism', {'label_exchange': 'label exchange'})}."
+    return (
+        f"Each flips her label once, with probability α = {span(rows['flip_prob'])}, fetches the noisy label of a "
+        f"random peer of her cluster, and passes it on to a learner with probability θ = {span(rows['sampling_rate'])}."
+    )
+
+
+def _engine(rows: pd.DataFrame) -> str:
+    kinds = list(dict.fromkeys(map(str, rows["engine"])))
+    return f"The exchange was {' or '.join(ENGINES.get(kind, plain(kind)) for kind in kinds)}."
+
+
+def _learner(rows: pd.DataFrame) -> str:
+    kinds = _kinds(rows, "learner", {})
+    return f"From what arrives a learner ({kinds.replace('_', ' ')}) predicts labels from features."
+
+
+def _measure(rows: pd.DataFrame) -> str:
+    exact = rows["excess_risk"].notna()
+    if exact.all():
+        return (
+            "Its accuracy and its excess risk (expected log loss above the best model of its class, in nats) "
+            "follow from the known law; they are not estimated on a test set."
+        )
+    held_out = "Its accuracy is that on users who were held out"
+    return f"{held_out}, except where the law is known." if exact.any() else f"{held_out}."
+
+
+def _varied(axes: Sequence[Mapping[str, Any]], table: pd.DataFrame) -> str:
+    parts = []
+    for axis in axes:
+        names = " together with ".join(plain(key) for key in axis["keys"])
+        parts.append(f"{names} ({_values(axis, table)})")
+    company = "" if len(axes) == 1 else ", in all combinations"
+    return f"Varied: {'; '.join(parts)}{company}. All else is as in the scenario below, for every point."
+
+
+def _values(axis: Mapping[str, Any], table: pd.DataFrame) -> str:
+    size = count(len(axis["values"]), "value")
+    column = table[axis["keys"][0]].dropna() if axis["keys"][0] in table else pd.Series([], dtype=object)
+    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in column)
+    if len(column) and numeric:
+        return f"{size}, {number(float(column.min()))} to {number(float(column.max()))}"
+    shown = [plain(value, 30) for value in dict.fromkeys(column)]
+    return f"{size}: {', '.join(shown[:6])}{', …' if len(shown) > 6 else ''}" if shown else size
+
+
+def _kinds(rows: pd.DataFrame, column: str, names: Mapping[str, str]) -> str:
+    kinds = list(dict.fromkeys(map(str, rows[column])))
+    return " or ".join(names.get(kind, plain(kind)) for kind in kinds[:6]) + (" or others" if len(kinds) > 6 else "")
