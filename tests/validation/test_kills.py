@@ -51,7 +51,8 @@ def start(folder: Path, out: Path, *options: str) -> "subprocess.Popen[bytes]":
 
 def descendants(pid: int) -> list[int]:
     """All processes below one, workers among them."""
-    children = [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    children = [int(p) for thread in threads for p in thread.read_text().split()]
     return children + [below for child in children for below in descendants(child)]
 
 
