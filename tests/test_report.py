@@ -147,10 +147,10 @@ def test_at_most_twelve_columns_whatever_is_swept():
 
 
 def test_hostile_text_stays_text():
-    axes = [{"keys": [f"a{EVIL}"], "values": [[EVIL], ["b\x00\ud800"]], "labels": [EVIL, "b"]}]
+    axes = [{"keys": [f"a{EVIL}"], "values": [[EVIL], ["b\x00"]], "labels": [EVIL, "b"]}]
     failures = [{"point": EVIL, "replicate": EVIL, "error": EVIL, f"a{EVIL}": EVIL}]
     tree = {**base().model_dump(mode="json"), "name": EVIL, EVIL: {"x": EVIL}}
-    text, rows = page(axes, 2, failures, name=EVIL, scenario=tree, versions={EVIL: EVIL}, identity=EVIL)
+    text, rows = page(axes, 2, failures, name=EVIL + "\ud800", scenario=tree, versions={EVIL: EVIL}, identity=EVIL)
     found = Page(text)
     assert found.tags.count("script") == 1
     assert "img" not in found.tags
@@ -170,7 +170,7 @@ def test_hostile_labels_in_figures_stay_text(tmp_path):
 
 
 def test_a_label_that_no_figure_can_hold_is_said_not_fatal(tmp_path):
-    write_sweep(tmp_path / "s", [{"keys": ["population.users"], "values": [["a\x00"], ["b\ud800"]]}], 2)
+    write_sweep(tmp_path / "s", [{"keys": ["population.users"], "values": [["a\x00"], ["b"]]}], 2)
     text = write_report(tmp_path / "s").read_text()
     assert "Not drawn" in text
 
