@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check bench figures clean
+.PHONY: run test check validate bench figures clean
 .DEFAULT_GOAL := run
 
 run: .venv/.run  ## run the quickstart scenario
@@ -17,6 +17,9 @@ check: .venv/.dev  ## formatting, lint, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(MAKE) test
+
+validate: .venv/.dev  ## slow validation: sweeps whose processes are killed, on many machines
+	$(BIN)/pytest tests/validation -m slow
 
 bench: .venv/.dev  ## benchmarks, each a ratio measured side by side
 	$(BIN)/python -m benchmarks.event_engine

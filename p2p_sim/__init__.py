@@ -18,6 +18,7 @@ _PUBLIC = {
     "load_scenario": "p2p_sim.scenario",
     "run": "p2p_sim.experiment",
     "run_all": "p2p_sim.sweep.point",
+    "sweep": "p2p_sim.sweep.drive",
 }
 __all__ = list(_PUBLIC)
 

@@ -47,6 +47,7 @@ def sweep(
     from p2p_sim.sweep.drive import run_sweep
     from p2p_sim.sweep.plan import load_sweep
     from p2p_sim.sweep.point import default_directory
+    from p2p_sim.sweep.work import RunFailed
 
     if data_dir is not None and not data_dir.is_dir():
         raise InputError(f"--data-dir {data_dir}: there is no such directory")
@@ -65,6 +66,9 @@ def sweep(
     except KeyboardInterrupt:
         print("interrupted; finished replicates are kept: run the same command again to go on", file=sys.stderr)
         raise typer.Exit(130) from None
+    except RunFailed as error:
+        print(f"p2p-sim: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
     (print_sweep_json if json_ else print_sweep)(plan, result, _figures(directory))
     if result.failed:
         raise typer.Exit(1)

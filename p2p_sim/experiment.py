@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from analysis.privacy.bound import PrivacyBound
 from p2p_sim import row as rows
-from p2p_sim.learning.metrics import Risk, assess
+from p2p_sim.learning.metrics import Risk, assess, exchange_floor
 from p2p_sim.mechanisms.interface import LabelRelease, Outcome
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.realised import ClusterPrivacy, cluster_privacy
@@ -128,6 +128,7 @@ def complete(scenario: Scenario, replicate: int, done: Exchanged, data_dir: Path
         "submissions": len(done.outcome.release),
         "effective_sampling_rate": len(done.outcome.release) / population.num_users,
         **asdict(risk),
+        "excess_risk_floor": exchange_floor(population, mechanism.randomizer.flip_prob) if honest is None else None,
         **rows.damage(risk, honest),
         **rows.network(population, done.outcome),
     }

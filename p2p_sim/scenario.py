@@ -77,10 +77,11 @@ class Scenario(Config):
         spoilt = {"network.overlay", "network.peers", "network.availability"} & set(beyond)
         if self.network.on_timeout.fallback == "own_label":
             spoilt.add("network.on_timeout.fallback")
+        spoilt |= {f"adversaries.{role}" for role in self.adversaries.hiding_nobody}
         if isinstance(self.mechanism.target_epsilon, float) and spoilt:
             raise ValueError(
-                f"mechanism.target_epsilon = {self.mechanism.target_epsilon:g}: can be met where all ask anybody and "
-                f"nobody falls back on her own label; with {min(spoilt)}, give flip_prob"
+                f"mechanism.target_epsilon = {self.mechanism.target_epsilon:g}: can be met where all ask anybody, "
+                f"who answers with a noisy label, and nobody falls back on her own; with {min(spoilt)}, give flip_prob"
             )
         return self
 

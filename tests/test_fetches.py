@@ -34,11 +34,19 @@ def small_cases(draw) -> Case:
 
 
 def run(case: Case) -> tuple[FetchLaw, np.ndarray, np.ndarray]:
-    """The law of a finished run, who passed on a fetched label in time, and whose."""
+    """The law of a finished run, who passed on a fetched label, and whose."""
     exchange = case.exchange(record=False)
     exchange.run()
-    submitted = exchange.in_time & ~exchange.fallback
-    return fetch_law(exchange.journey, submitted), submitted, exchange.source
+    arrived = np.isfinite(exchange.arrival)
+    submitted = arrived & ~exchange.fallback
+    return fetch_law(exchange.journey, submitted, arrived & ~exchange.in_time), submitted, exchange.source
+
+
+def late(case: Case) -> np.ndarray:
+    """Whose submission came after the deadline."""
+    exchange = case.exchange(record=False)
+    exchange.run()
+    return np.isfinite(exchange.arrival) & ~exchange.in_time
 
 
 def fault(case: Case) -> str | None:
@@ -46,7 +54,7 @@ def fault(case: Case) -> str | None:
     law, submitted, source = run(case)
     if isinstance(law, Unknown) or not submitted.any():
         return None
-    exact = weights(case)
+    exact = weights(case, late(case))
     users = np.flatnonzero(submitted)
     if not (exact[users, source[users]] > 0).all():
         return "the realised source is impossible"
@@ -116,6 +124,27 @@ NAMED = {
         ),
         (4,),
     ),
+    "churn, redraw, deadline": Case(NetworkConfig(availability=CHURN, on_timeout=AGAIN, deadline_s=0.6, **HURRY), (4,)),
+    "churn, copies, deadline": Case(
+        NetworkConfig(availability=CHURN, on_timeout=AGAIN, duplication=0.5, deadline_s=0.6, **HURRY), (4,)
+    ),
+    "churn, same peer, deadline": Case(
+        NetworkConfig(availability=CHURN, on_timeout=SAME, deadline_s=0.8, **HURRY), (4, 3)
+    ),
+    "gossip, churn, deadline": Case(
+        NetworkConfig(
+            peers=GossipView(view_size=2, refresh_s=1.0),
+            availability=CHURN,
+            on_timeout=OnTimeout(retry="redraw", attempts=2),
+            deadline_s=0.8,
+            **HURRY,
+        ),
+        (4,),
+    ),
+    "distance, deadline": Case(
+        NetworkConfig(overlay=GeometricOverlay(radius=1.5), distance_s=0.8, on_timeout=AGAIN, deadline_s=1.0, **HURRY),
+        (4, 3),
+    ),
     "distance": Case(
         NetworkConfig(overlay=GeometricOverlay(radius=1.5), distance_s=0.8, on_timeout=AGAIN, **HURRY), (4, 3)
     ),
@@ -127,7 +156,7 @@ NAMED = {
     ),
     "churn, redraw": Case(NetworkConfig(availability=CHURN, on_timeout=AGAIN, duplication=0.3, **HURRY), (4,)),
     "churn, same peer": Case(NetworkConfig(availability=CHURN, on_timeout=SAME, **HURRY), (4, 3)),
-    "churn, same peer, deadline": Case(
+    "churn, same peer, early deadline": Case(
         NetworkConfig(availability=CHURN, on_timeout=SAME, deadline_s=1.2, **HURRY), (5,)
     ),
     "churn, free riders": Case(
@@ -156,6 +185,11 @@ NAMED = {
 def test_the_law_holds_where_it_is_hard(name):
     for seed in range(6):
         assert fault(replace(NAMED[name], seed=seed)) is None
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if name.endswith(", deadline")])
+def test_some_of_these_submissions_are_late(name):
+    assert any(late(replace(NAMED[name], seed=seed)).any() for seed in range(4))
 
 
 @pytest.mark.parametrize("config", [{}, {"on_timeout": SAME}])
@@ -232,7 +266,7 @@ def test_the_comparison_sees_a_planted_mistake(mistake, monkeypatch):
     name, what = MISTAKES[mistake]
     right_law, right_answered = fetch_law, Journey.answered
 
-    def forgetful(journey, submitted):
+    def forgetful(journey, submitted, late):
         with pytest.MonkeyPatch.context() as patch:
             if what == "path_rule":
                 config = NetworkConfig(**{**dict(journey.config), "on_timeout": AGAIN})
@@ -240,14 +274,14 @@ def test_the_comparison_sees_a_planted_mistake(mistake, monkeypatch):
             elif what == "online":
                 patch.setattr(Journey, "online", lambda self, users, times: None)
             elif what == "arrives":
-                patch.setattr(Journey, "arrives", lambda self, users, times: np.isfinite(times))
+                patch.setattr(Journey, "arrives", lambda self, users, times, late: np.isfinite(times))
             else:
                 patch.setattr(
                     Journey,
                     "answered",
                     lambda self, users, attempt, path: right_answered(self, users, attempt, [users]),
                 )
-            return right_law(journey, submitted)
+            return right_law(journey, submitted, late)
 
     monkeypatch.setattr("tests.test_fetches.fetch_law", forgetful)
     assert any(fault(replace(NAMED[name], seed=seed)) for seed in range(6))

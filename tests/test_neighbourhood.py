@@ -86,6 +86,23 @@ def test_members_of_a_coalition_are_covered(name, members):
     assert fetch.epsilon(0.1).observer == "coalition"
 
 
+@pytest.mark.parametrize("name", ["ring4", "star4"])
+def test_members_who_ask_again_are_covered(name):
+    """Two labels each, one of which they do not submit; control: as if they had asked once."""
+    weights = overlays()[name]
+    n, alpha, gaps = len(weights), 0.2, []
+    submits = np.arange(n) != 1
+    fetches = [
+        FetchDistribution(weights, alpha, submits.astype(float), members=np.arange(n) == 0, draws=draws)
+        for draws in (1, 2)
+    ]
+    for epsilon in EPSILONS[:4]:
+        truth = reference.member_delta(weights, alpha, submits, (0,), epsilon, draws=2)
+        assert fetches[1].delta(epsilon).upper >= truth - 1e-13
+        gaps.append(truth - fetches[0].delta(epsilon).upper)
+    assert max(gaps) > 0.05
+
+
 @pytest.mark.parametrize(("n", "degree", "seed"), [(7, 2, 1), (8, 3, 2), (9, 2, 3), (10, 4, 4)])
 def test_it_lies_above_enumeration_of_up_to_ten_users(n, degree, seed):
     """A few label vectors only, all submit: constant, alternating and random others."""
@@ -112,7 +129,7 @@ def lone_pair(extra: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
 def test_forgetting_that_others_use_the_same_bits_is_caught(monkeypatch):
     """Control: user 1 shows the bit that hides user 0's; with no rings the bound falls below the truth."""
 
-    def silent(users, cells, entries, rates):
+    def silent(users, cells, entries, rates, draws):
         return np.zeros(len(rates)), np.ones(len(rates))
 
     weights, rates = lone_pair({1: 2})

@@ -56,6 +56,17 @@ def test_members_are_accounted_for(n, members, submissions, known):
     assert max(truth - b for b, truth in zip(forgotten, truths, strict=True)) > 1e-3
 
 
+@pytest.mark.parametrize(("n", "submissions"), [(4, 2), (4, 4)])
+def test_members_who_ask_again_are_accounted_for(n, submissions):
+    """They see every label they got, not only the one they pass on; control: one label a member is too few."""
+    truths = [reference.member_delta(uniform(n), 0.2, arrived(n, submissions), (n - 1,), e, draws=2) for e in EPSILONS]
+    found, once = (
+        [UniformSources(n, 0, submissions, 0.2, 1, draws).delta(e).upper for e in EPSILONS] for draws in (2, 1)
+    )
+    assert all(b >= truth - 1e-13 for b, truth in zip(found, truths, strict=True))
+    assert max(truth - b for b, truth in zip(once, truths, strict=True)) > 1e-3
+
+
 def test_averaged_over_the_submissions_it_lies_little_above_the_figure_of_the_whole_exchange():
     """Above, since the worst data set and direction are those of each count; with members, revealing costs more."""
     n, alpha, theta = 30, 0.1, 0.4

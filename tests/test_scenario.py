@@ -85,6 +85,14 @@ def test_defaults_make_a_scenario_that_runs():
         ({"engine": "vectorised", "network": {"request_timeout_s": 1}}, "network.request_timeout_s needs 'events'"),
         ({"engine": "vectorised", "adversaries": {"liars": {"share": 0.1}}}, "adversaries needs 'events'"),
         ({"mechanism": {"target_epsilon": 1.0}, "network": {"overlay": {"kind": "regular"}}}, "give flip_prob"),
+        (
+            {"mechanism": {"target_epsilon": 1.0}, "adversaries": {"free_riders": {"share": 0.1}}},
+            r"mechanism\.target_epsilon = 1: .* with adversaries\.free_riders, give flip_prob",
+        ),
+        (
+            {"mechanism": {"target_epsilon": 1.0}, "adversaries": {"liars": {"share": 0.1, "answer": "one"}}},
+            "with adversaries.liars",
+        ),
         ({"network": {"overlay": {"kind": "ring"}}}, "network.overlay.kind = \"ring\": must be one of"),
         ({"network": {"overlay": {"kind": "regular", "degre": 3}}}, "overlay.degre: unknown key; did you mean"),
         ({"network": {"loss": 1.0}}, "network.loss = 1.0: should be less than 1"),
@@ -181,3 +189,8 @@ def test_shipped_scenarios_are_valid(scenarios):
     assert len(files) >= 4
     for file in files:
         assert load_scenario(file).name == file.stem
+
+
+def test_a_target_may_be_set_where_liars_still_give_noisy_labels():
+    tree = {"mechanism": {"target_epsilon": 1.0}, "adversaries": {"liars": {"share": 0.1, "answer": "inverted"}}}
+    assert scenario(**tree).mechanism.target_epsilon == 1.0

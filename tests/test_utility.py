@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+import p2p_sim
 from analysis.utility.heterogeneity import heterogeneity
 from analysis.utility.intervals import mean_interval
 from analysis.utility.risk import bayes_error_rate, best_logistic_risk, error_rate, log_risk
@@ -89,3 +90,14 @@ def test_missing_classes_get_probability_zero():
     assert found.shape == (4, 4)
     assert np.all(found[:, [1, 3]] == 0.0)
     assert np.allclose(found.sum(axis=1), 1.0)
+
+
+def test_the_floor_is_what_many_exchanged_labels_teach():
+    """200,000 users, θ = 1: the measured excess risk comes within 10% of the floor; without flips and φ it is 0."""
+    law = {"kind": "synthetic", "users": 200_000, "num_clusters": 4, "heterogeneity": 0.3}
+    tree = {"name": "floor", "engine": "vectorised", "population": law, "mechanism": {"flip_prob": 0.2}}
+    row = p2p_sim.run(p2p_sim.Scenario.from_tree(tree)).row
+    assert row["excess_risk"] == pytest.approx(row["excess_risk_floor"], rel=0.1)
+    assert row["excess_risk_floor"] > 0.02
+    tree["population"] = {**law, "users": 200, "heterogeneity": 0.0, "positive_low": 0.5, "positive_high": 0.5}
+    assert p2p_sim.run(p2p_sim.Scenario.from_tree(tree)).row["excess_risk_floor"] == pytest.approx(0.0, abs=1e-9)

@@ -40,7 +40,7 @@ CONDITIONS = (
 )
 NEAR = 128
 """Most fetchers of a target for which her neighbourhood is looked at; with more, the others' bits average out."""
-_PASSIVE = "members are passive: whom they ask is drawn, not chosen, once each, and they follow the protocol"
+_PASSIVE = "members are passive: whom they ask is drawn, not chosen, and they follow the protocol"
 _BASIS = "any fetch distribution: three-point pairs, neighbourhoods, direct exposure"
 
 
@@ -58,6 +58,7 @@ class FetchDistribution:
             label). They hide nobody, and their own figure is the local one.
         members: (n,) bool, passive users pooled with the learner, who see what they fetch at rate 1 whatever their
             sampling rate. The figures are then the coalition's; members are nobody's target.
+        draws: labels that each member may have got, at least 1, drawn independently by her row.
     """
 
     weights: NDArray[np.float64] | sparse.sparray
@@ -65,6 +66,7 @@ class FetchDistribution:
     sampling_rate: float | Floats
     known: NDArray[np.bool_] | None = field(default=None, kw_only=True)
     members: NDArray[np.bool_] | None = field(default=None, kw_only=True)
+    draws: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
         w = self._rows
@@ -84,6 +86,8 @@ class FetchDistribution:
         for key, flags in (("known", self.known), ("members", self.members)):
             if flags is not None and (np.shape(flags) != w.shape[:1] or np.asarray(flags).dtype != np.bool_):
                 raise ValueError(f"{key}: must be one bool for each user")
+        if self.draws < 1:
+            raise ValueError(f"draws = {self.draws}: must be at least 1")
         sums = np.asarray(w.sum(axis=1)).ravel()
         if np.any((np.abs(sums - 1.0) > 1e-9) & ((self._rates > 0.0) | (sums != 0.0))):
             raise ValueError("weights: every row must sum to 1, or be all zero if the user's rate is 0")
@@ -162,7 +166,9 @@ class FetchDistribution:
 
     @cached_property
     def _neighbourhood(self) -> Neighbourhood:
-        return Neighbourhood(self._rows, self._columns, self.flip_prob, self._rates, self._revealed, self._members)
+        return Neighbourhood(
+            self._rows, self._columns, self.flip_prob, self._rates, self._revealed, self._members, self.draws
+        )
 
     def _row(self, user: int) -> tuple[NDArray[np.int32], Floats]:
         part = slice(self._rows.indptr[user], self._rows.indptr[user + 1])
@@ -246,7 +252,7 @@ class FetchDistribution:
             return UserBound(self.flip_prob, 1.0, ())
         users, weights = self._column(target)
         pooled = self._members[users]
-        met = 1.0 - float(np.prod(1.0 - weights[pooled]))
+        met = 1.0 - float(np.prod(1.0 - weights[pooled]) ** self.draws)
         others = (self._rates[users] > 0.0) & ~pooled
         users, weights = users[others], weights[others]
         ways: list[Callable[[], Levels | LossLaw]] = [lambda: self._levels(target, users, weights)]
@@ -256,7 +262,7 @@ class FetchDistribution:
 
     def _levels(self, target: int, users: NDArray[np.int32], weights: Floats) -> Levels:
         """Three-point pairs; what members fetched is revealed too, at worst the bits with the largest weights."""
-        fetched = int((np.diff(self._rows.indptr)[self._members] > 0).sum())
+        fetched = self.draws * int((np.diff(self._rows.indptr)[self._members] > 0).sum())
         _, first, counts = np.unique(self._shapes[1][users], return_index=True, return_counts=True)
         groups = []
         for user, weight, count in zip(users[first].tolist(), weights[first].tolist(), counts.tolist(), strict=True):

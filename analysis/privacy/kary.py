@@ -122,6 +122,15 @@ class KaryExchange:
         return min(1.0, k / total * float(binomial_pmf(low, high, total, 2.0 / k) @ excess) + lost)
 
 
+class ShuffledLabels(KaryExchange):
+    """The same for any number of submissions, more than there are users included: the bound for shuffled labels."""
+
+    @property
+    def enumerable(self) -> bool:
+        """False: the exact figure is that of at most one submission a user."""
+        return False
+
+
 def _at_least(x: Floats, coins: Floats) -> Floats:
     """Pr[Bin(coins, 1/2) >= x], elementwise."""
     inside = (x > 0) & (x <= coins)

@@ -23,7 +23,8 @@ If X_i is empty the bit itself is shown. Curves max(0, high - r·low) do not inc
 rounded down. The product over fetchers, X_i mixed, bounds the divergence of b_v; keep and r of the flip apply once.
 
 Members of a coalition pooled with the learner: given that none fetched the target's bit, what they fetched is rings at
-rate 1, by their law without the target; their own bits, and who asked them, are revealed.
+rate 1, by their law without the target, with clocks of its own for each of their draws; their own bits, and who asked
+them, are revealed.
 """
 
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ class Neighbourhood:
         rates: (n,), probability that a user's label arrives; members' are taken as 1, since they see what they fetch.
         revealed: (n,), users whose noisy bits are known, members among them.
         members: (n,), passive users pooled with the learner.
+        draws: labels that each member got, drawn independently.
     """
 
     rows: sparse.csr_array
@@ -59,6 +61,7 @@ class Neighbourhood:
     rates: Floats
     revealed: Bools
     members: Bools
+    draws: int = 1
 
     def law(self, target: int) -> LossLaw:
         """Loss law that bounds what is seen of the target's noisy bit, given that no member fetched it.
@@ -80,7 +83,8 @@ class Neighbourhood:
         owner = _assign(cells[free], place[users[free]], entries[free] / weights[place[users[free]]], len(use))
         users, cells, entries = _gather(self.columns, np.flatnonzero(owner >= 0))
         mine = owner[cells] == place[users]
-        hit, hidden = _rings(users[~mine], cells[~mine], entries[~mine], use)
+        draws = np.where(self.members, self.draws, 1)
+        hit, hidden = _rings(users[~mine], cells[~mine], entries[~mine], use, draws)
         laws, units = _hidden_weight(place[users[mine]], entries[mine], hidden[cells[mine]], len(fetchers))
         seen = self.rates[fetchers] / np.maximum(1.0 - hit[fetchers], weights)
         return product(
@@ -120,12 +124,12 @@ def _assign(cells: Ints, fetchers: Ints, shares: Floats, users: int) -> Ints:
     return owner
 
 
-def _rings(users: Ints, cells: Ints, entries: Floats, rates: Floats) -> tuple[Floats, Floats]:
-    """h_k and u_j of the entries W[k, j] with j in S_k, each (n,)."""
+def _rings(users: Ints, cells: Ints, entries: Floats, rates: Floats, draws: Ints) -> tuple[Floats, Floats]:
+    """h_k, of one draw, and u_j of the entries W[k, j] with j in S_k, each (n,)."""
     total = np.bincount(users, weights=entries, minlength=len(rates))
     hit = np.minimum(rates * total, 1.0)
     with np.errstate(divide="ignore"):
-        clock = np.log1p(-hit)
+        clock = draws * np.log1p(-hit)
     used = hit[users] > 0.0
     users, cells, entries = users[used], cells[used], entries[used]
     log_hidden = np.bincount(cells, weights=clock[users] * entries / total[users], minlength=len(rates))

@@ -26,7 +26,7 @@ REALISED_CONDITIONS = (
 _UNIFORM = (
     "each submission was fetched uniformly and independently from the same sources; the target's bit is not known"
 )
-_PASSIVE = "members are passive: whom they ask is drawn, not chosen, once each, and they follow the protocol"
+_PASSIVE = "members are passive: whom they ask is drawn, not chosen, and they follow the protocol"
 _CAPPED = "fetches are independent; no submitter's fetch distribution exceeds her cap anywhere"
 _CAPS = 32
 """Distinct caps that are kept apart; others are rounded up."""
@@ -47,7 +47,8 @@ class UniformSources:
             most S-1, as the target is not one of them.
         submissions: t, labels that arrived, at least 0; if members submit, theirs may be counted or not.
         flip_prob: α in [0, 1/2].
-        members: c, passive users pooled with the learner, sources or not, each of whom fetches at most once.
+        members: c, passive users pooled with the learner, sources or not.
+        draws: R, at least 1: labels that each member may have got, from sources drawn independently.
     """
 
     sources: int
@@ -55,6 +56,7 @@ class UniformSources:
     submissions: int
     flip_prob: float
     members: int = 0
+    draws: int = 1
 
     def __post_init__(self) -> None:
         for key, value, low, high in (
@@ -62,6 +64,7 @@ class UniformSources:
             ("known", self.known, 0, self.sources - 1),
             ("submissions", self.submissions, 0, LARGEST_CLUSTER),
             ("members", self.members, 0, LARGEST_CLUSTER),
+            ("draws", self.draws, 1, LARGEST_CLUSTER),
         ):
             if not isinstance(value, int | np.integer) or not low <= value <= high:
                 raise ValueError(f"{key} = {value}: must be a whole number from {low} to {high:,}")
@@ -120,13 +123,13 @@ class UniformSources:
     @property
     def _setting(self) -> Setting:
         """What is left when all that is known, or may be, is revealed."""
-        hidden = max(1, self.sources - self.known - 2 * self.members)
+        hidden = max(1, self.sources - self.known - self.members * (1 + self.draws))
         return Setting(hidden, self.flip_prob, self.submissions, hidden / self.sources)
 
     @property
     def _met(self) -> float:
         """Probability that some member fetched the target's bit."""
-        return _some(1.0 / self.sources, self.members)
+        return _some(1.0 / self.sources, self.members * self.draws)
 
     @property
     def _exposure(self) -> float:

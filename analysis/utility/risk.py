@@ -35,11 +35,21 @@ def holdout_error_rate(labels: NDArray[np.integer], predicted: Floats) -> float:
 def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
     """Smallest expected log loss of any affine logistic model p(1|x) = 1/(1 + exp(-w·x - b)), nats.
 
+    Args:
+        points: (P, d) features; mass: (P,); positive: (P,) p(1|x), in [0, 1].
+    """
+    return logistic_risk_after(points, mass, positive, positive)
+
+
+def logistic_risk_after(points: Floats, mass: Floats, seen: Floats, positive: Floats) -> float:
+    """Expected log loss of the affine logistic model that is best for other labels: what infinitely many would teach.
+
     The expectation over the finite law is a convex function of (w, b), minimised by a trust-region Newton method to a
     gradient of 1e-11; nothing is sampled.
 
     Args:
-        points: (P, d) features; mass: (P,); positive: (P,) p(1|x), in [0, 1].
+        points: (P, d) features; mass: (P,); seen: (P,) probability of label 1 where the model learns; positive: (P,)
+            p(1|x) where its loss counts; both in [0, 1].
     """
     from scipy.optimize import minimize
 
@@ -47,15 +57,15 @@ def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
     basis, values, _ = np.linalg.svd(design, full_matrices=False)
     design = basis[:, values > 1e-10 * values[0]] * np.sqrt(len(points))
 
-    def loss(w: Floats) -> float:
+    def loss(w: Floats, target: Floats = seen) -> float:
         score = design @ w
-        return float(mass @ (np.logaddexp(0.0, score) - positive * score))
+        return float(mass @ (np.logaddexp(0.0, score) - target * score))
 
     def share(w: Floats) -> Floats:
         return np.asarray(0.5 * (1.0 + np.tanh(0.5 * (design @ w))))
 
     def gradient(w: Floats) -> Floats:
-        return np.asarray(design.T @ (mass * (share(w) - positive)))
+        return np.asarray(design.T @ (mass * (share(w) - seen)))
 
     def hessian(w: Floats) -> Floats:
         p = share(w)
@@ -63,4 +73,14 @@ def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
 
     start = np.zeros(design.shape[1])
     found = minimize(loss, start, jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-11})
-    return float(found.fun)
+    return loss(found.x, positive)
+
+
+def exchanged_distribution(mass: Floats, positive: Floats, cluster: NDArray[np.integer], flip_prob: float) -> Floats:
+    """Probability that a label of 1 is passed on by a user at each point (P,): her cluster's share of noisy ones.
+
+    Args:
+        mass: (P,); positive: (P,) p(1|x); cluster: (P,) in 0..C-1; flip_prob: α.
+    """
+    ones = np.bincount(cluster, weights=mass * positive) / np.maximum(np.bincount(cluster, weights=mass), 1e-300)
+    return np.asarray((1.0 - 2.0 * flip_prob) * ones[cluster] + flip_prob)

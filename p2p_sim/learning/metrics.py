@@ -9,8 +9,10 @@ from analysis.utility.risk import (
     bayes_error_rate,
     best_logistic_risk,
     error_rate,
+    exchanged_distribution,
     holdout_error_rate,
     log_risk,
+    logistic_risk_after,
 )
 from p2p_sim.learning.logistic_regression import Predictor
 from p2p_sim.population.population import Population
@@ -46,6 +48,20 @@ def assess(population: Population, private: Predictor, nonprivate: Predictor) ->
     assert holdout is not None
     predicted = [p.probabilities(holdout.features) for p in (private, nonprivate)]
     return Risk(*(holdout_error_rate(holdout.labels, p) for p in predicted))
+
+
+def exchange_floor(population: Population, flip_prob: float) -> float | None:
+    """Excess risk that is left with infinitely many exchanged labels: what α and φ cost, exactly; None if not known.
+
+    It is that of the best logistic model for labels drawn from each cluster's share of noisy ones, in nats.
+    """
+    law = population.law
+    if law is None or not population.law_clusters or population.num_classes != 2:
+        return None
+    positive = law.label_distribution[:, 1]
+    seen = exchanged_distribution(law.mass, positive, law.cluster, flip_prob)
+    reached = logistic_risk_after(law.points, law.mass, seen, positive)
+    return reached - best_logistic_risk(law.points, law.mass, positive)
 
 
 def population_heterogeneity(population: Population) -> tuple[float, str]:

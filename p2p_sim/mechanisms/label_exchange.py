@@ -125,9 +125,8 @@ class LabelExchangeMechanism:
             if record:
                 log.append(exchange.messages())
             if study:
-                arrived = exchange.in_time
-                times.append(exchange.arrival[arrived])
-                facts.append(realised(exchange, arrived))
+                times.append(exchange.arrival[exchange.in_time])
+                facts.append(realised(exchange))
         return Outcome(
             LabelRelease(users.values(), labels.values(), "hard"),
             traffic,

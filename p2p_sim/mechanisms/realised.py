@@ -7,11 +7,12 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
+import scipy.sparse as sparse
 from numpy.typing import NDArray
 
 from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.fetch import FetchDistribution
-from analysis.privacy.kary import KaryExchange
+from analysis.privacy.kary import KaryExchange, ShuffledLabels
 from analysis.privacy.local import LOCAL_CONDITIONS
 from analysis.privacy.realised import REALISED_CONDITIONS, CappedFetch, UniformSources
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -112,7 +113,7 @@ class _Cluster:
     """One cluster's part of a shard's arrays."""
 
     def __init__(self, shard: RealisedShard, part: slice) -> None:
-        self.law, self.times_tell = shard.law, shard.times_tell
+        self.law, self.draws, self.times_tell = shard.law, shard.draws, shard.times_tell
         self.fetched, self.own = shard.fetched[part], shard.own[part]
         self.answers, self.constant = shard.answers[part], shard.constant[part]
         self.member, self.probed = shard.member[part], shard.probed[part]
@@ -120,6 +121,7 @@ class _Cluster:
         self.hidden = self.answers & ~self.known
         if isinstance(self.law, Table):
             self.weights = self.law.weights[part, part]
+            self.asked = None if self.law.asked is None else self.law.asked[part, part]
         if isinstance(self.law, Capped):
             self.caps = self.law.caps[part]
 
@@ -154,11 +156,12 @@ def _cluster(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> Clus
 
 def _unmet(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> tuple[float | None, PrivacyBound | None]:
     """Probability that a member fetched a given label, and what holds if none did: their bits and fetches are known."""
-    if not isinstance(cluster.law, Uniform) or noise.num_classes > 2:
+    nobody = not (cluster.hidden & ~cluster.member).any()
+    if nobody or not isinstance(cluster.law, Uniform) or noise.num_classes > 2:
         return None, None
     sources, count = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.member))
-    known = int(np.count_nonzero(cluster.known)) + 2 * count
-    meets = 1.0 - (1.0 - 1.0 / sources) ** count
+    known = int(np.count_nonzero(cluster.known)) + (1 + cluster.draws) * count
+    meets = 1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * count)
     if known >= sources:
         return meets, NoiseAlone(noise, "the members may know everybody else's").epsilon(delta)
     model = UniformSources(sources, known, int(np.count_nonzero(cluster.fetched)), noise.flip_prob)
@@ -175,18 +178,40 @@ def _model(cluster: _Cluster, noise: RandomizedResponse, members: bool = False) 
     sources, known = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.known))
     if noise.num_classes > 2:
         if isinstance(cluster.law, Uniform) and not members and sources - known > 1:
-            return KaryExchange(sources - known, noise.flip_prob, 1.0, noise.num_classes)
+            few = np.count_nonzero(cluster.fetched) <= sources - known  # these say less than one from each source would
+            law = KaryExchange if few else ShuffledLabels
+            return law(sources - known, noise.flip_prob, 1.0, noise.num_classes)
         return NoiseAlone(noise, "no figure for this network with more than two classes")
     if isinstance(cluster.law, Uniform):
-        count = int(np.count_nonzero(cluster.member)) if members else 0
-        return UniformSources(sources, known, int(np.count_nonzero(cluster.fetched)), noise.flip_prob, count)
+        count, submissions = (
+            int(np.count_nonzero(cluster.member)) if members else 0,
+            int(np.count_nonzero(cluster.fetched)),
+        )
+        return UniformSources(sources, known, submissions, noise.flip_prob, count, cluster.draws if members else 1)
     if isinstance(cluster.law, Table):
-        rates, colluders = cluster.fetched.astype(np.float64), cluster.member if members else None
-        return FetchDistribution(cluster.weights, noise.flip_prob, rates, known=cluster.known, members=colluders)
+        return _coalition_table(cluster, noise) if members else _learner_table(cluster, noise)
     if members:
         return NoiseAlone(noise, "no figure for coalitions where users come and go")
     caps = cluster.caps[cluster.fetched]
     return CappedFetch(caps, noise.flip_prob, np.minimum(1.0, known * caps))
+
+
+def _learner_table(cluster: _Cluster, noise: RandomizedResponse) -> Model:
+    """From the learner."""
+    rates = cluster.fetched.astype(np.float64)
+    return FetchDistribution(cluster.weights, noise.flip_prob, rates, known=cluster.known)
+
+
+def _coalition_table(cluster: _Cluster, noise: RandomizedResponse) -> Model:
+    """From the coalition, whose members see what they fetch whether they submit it or not."""
+    if cluster.asked is None:
+        return NoiseAlone(noise, "members may have seen requests on their way to others, or failed ones")
+    others = ~cluster.member
+    rates = (cluster.fetched & others).astype(np.float64)
+    weights = sparse.csr_array(cluster.weights.multiply(others[:, None])) + cluster.asked
+    return FetchDistribution(
+        weights, noise.flip_prob, rates, known=cluster.known, members=cluster.member, draws=cluster.draws
+    )
 
 
 def _users(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> Floats:

@@ -95,7 +95,8 @@ class NetworkConfig(Config):
     on_timeout: OnTimeout = OnTimeout()
     """What a user does when her request has expired."""
     deadline_s: float | None = Field(default=None, gt=0, le=1e9)
-    """The learner takes no submission that arrives later, seconds; absent: no limit."""
+    """The learner takes no submission that arrives later, seconds; absent: no limit. She has seen it, though,
+    and privacy figures count it."""
     batch_submission: bool = False
     """Users hold what they fetched until `deadline_s` and then submit all at once, so that arrival times tell nothing;
     the learner takes everything that was sent then."""

@@ -11,6 +11,7 @@ import scipy.sparse as sparse
 from numpy.typing import NDArray
 
 from p2p_sim.network.config import GossipView
+from p2p_sim.network.overlay import Overlay
 from p2p_sim.protocol.journey import NEVER, Bools, Floats, Journey, Users
 
 LARGEST_TABLE = 20_000_000
@@ -31,9 +32,14 @@ class Capped:
 
 @dataclass(frozen=True)
 class Table:
-    """User i got the label of j with probability weights[i, j], (m, m); rows of who submitted nothing are empty."""
+    """User i got the label of j with probability weights[i, j], (m, m); rows of who submitted nothing are empty.
+
+    asked: (m, m), the law of each label that a member of the coalition gets, whatever becomes of it; other rows are
+    empty. None: members see more of a fetch than whether it was from them: requests on their way to others, or failed.
+    """
 
     weights: sparse.csr_array
+    asked: sparse.csr_array | None = None
 
 
 @dataclass(frozen=True)
@@ -46,12 +52,13 @@ class Unknown:
 FetchLaw = Uniform | Capped | Table | Unknown
 
 
-def fetch_law(journey: Journey, submitted: Bools) -> FetchLaw:
+def fetch_law(journey: Journey, submitted: Bools, late: Bools | None = None) -> FetchLaw:
     """The law of a shard's fetches.
 
     Args:
         journey: what becomes of each message.
-        submitted: (m,) who passed on a fetched label, in time.
+        submitted: (m,) who passed on a fetched label.
+        late: (m,) whose submission came after the deadline; None: nobody's.
     """
     config = journey.config
     if journey.overlay is None and journey.availability is None:
@@ -60,23 +67,25 @@ def fetch_law(journey: Journey, submitted: Bools) -> FetchLaw:
         return Unknown("what queues at the learner's link is in time or not, depending on the others")
     users = np.flatnonzero(submitted).astype(np.int32)
     if journey.overlay is None:
-        return Capped(_caps(journey, users))
+        return Capped(_caps(journey, users, late))
     if journey.hops == 1:
-        return _neighbours(journey, users)
+        return _neighbours(journey, users, late)
     if journey.availability is not None or journey.serves(users) is not None or config.distance_s:
         return Unknown("random walks across users who may not forward")
     return _walks(journey, users)
 
 
-def _caps(journey: Journey, users: Users) -> Floats:
+def _caps(journey: Journey, users: Users, late: Bools | None) -> Floats:
     """One over the number of peers who could have answered, at least.
 
     With a peer drawn afresh for every attempt, a peer's probability is a weighted mean, over the attempts, of 1 over
     those who could have answered it; with the same peer asked again, those who could have answered any attempt share
-    it. An entry of a gossip view may be asked in several attempts.
+    it. An entry of a gossip view may be asked in several attempts. Of a submission after the deadline it is less clear
+    which replies it could have come from, since an earlier one would have made it in time: 1, unless every attempt has
+    one reply and a peer of its own.
     """
     rule, caps = journey.config.on_timeout, np.zeros(journey.shard.size)
-    able = [_able(journey, users, attempt) for attempt in range(rule.attempts)]
+    able = [_able(journey, users, attempt, late) for attempt in range(rule.attempts)]
     least = np.full(users.size, np.inf)
     most = np.zeros(users.size)
     for count in able:
@@ -88,16 +97,19 @@ def _caps(journey: Journey, users: Users) -> Floats:
     else:
         sizes = least if rule.retry == "redraw" else most
     caps[users] = 1.0 / np.clip(sizes, 1.0, None)
+    alone = journey.copies == 1 and rule.retry != "same_peer"
+    if late is not None and not (alone and (rule.attempts == 1 or not isinstance(journey.config.peers, GossipView))):
+        caps[users[late[users]]] = 1.0
     return caps
 
 
-def _able(journey: Journey, users: Users, attempt: int) -> NDArray[np.int64]:
+def _able(journey: Journey, users: Users, attempt: int, late: Bools | None) -> NDArray[np.int64]:
     """How many of the cluster could have answered an attempt of each user, by one of its messages, at least."""
     assert journey.availability is not None
     offsets, count = journey.shard.offsets, np.zeros(users.size, dtype=np.int64)
     cluster = np.searchsorted(offsets, users, side="right") - 1
     for _, there, back in journey.trips(users, attempt, None):
-        valid = journey.arrives(users, back) & (back < NEVER)
+        valid = journey.arrives(users, back, late) & (back < NEVER)
         for index in np.unique(cluster[valid]):
             rows = np.flatnonzero(valid & (cluster == index))
             members = np.arange(offsets[index], offsets[index + 1], dtype=np.int32)
@@ -108,7 +120,7 @@ def _able(journey: Journey, users: Users, attempt: int) -> NDArray[np.int64]:
     return count
 
 
-def _neighbours(journey: Journey, users: Users) -> FetchLaw:
+def _neighbours(journey: Journey, users: Users, late: Bools | None) -> FetchLaw:
     """Edge by edge: what would have become of every request to a neighbour."""
     assert journey.overlay is not None
     overlay, rule = journey.overlay, journey.config.on_timeout
@@ -123,7 +135,7 @@ def _neighbours(journey: Journey, users: Users) -> FetchLaw:
     for attempt in range(rule.attempts):
         times = journey.answered(asker, attempt, [peer])[0]
         answered = (times < NEVER) & ~asked
-        arrived = answered & journey.arrives(asker, times)
+        arrived = answered & journey.arrives(asker, times, late)
         weight[arrived] += open_[row[arrived]] / degree[row[arrived]]
         if rule.retry == "redraw":
             share = np.bincount(row[answered], minlength=users.size) / np.maximum(degree, 1)
@@ -134,15 +146,33 @@ def _neighbours(journey: Journey, users: Users) -> FetchLaw:
     shape = (journey.shard.size, journey.shard.size)
     weight /= np.maximum(total, np.finfo(float).tiny)[row]
     keep = weight > 0
-    return Table(sparse.csr_array((weight[keep], (asker[keep], peer[keep])), shape=shape))
+    weights = sparse.csr_array((weight[keep], (asker[keep], peer[keep])), shape=shape)
+    return Table(weights, _asked(journey, overlay))
+
+
+def _asked(journey: Journey, overlay: Overlay) -> sparse.csr_array | None:
+    """Any label that a member gets is that of a uniform neighbour who answers, submitted or not, in time or too
+    late, lost on the way to the learner or not, as long as none of this depends on the neighbour."""
+    if journey.availability is not None or journey.config.distance_s > 0:
+        return None
+    step = sparse.csr_array(_step(overlay).multiply(journey.roles.member[:, None] & ~journey.roles.silent))
+    step.eliminate_zeros()
+    total = np.asarray(step.sum(axis=1)).ravel()
+    step.data /= np.repeat(total, np.diff(step.indptr))
+    return step
+
+
+def _step(overlay: Overlay) -> sparse.csr_array:
+    """Everybody's uniform choice among her neighbours, (m, m)."""
+    size, degree = len(overlay.degrees), np.maximum(overlay.degrees, 1)
+    return sparse.csr_array((1.0 / np.repeat(degree, overlay.degrees), overlay.indices, overlay.indptr), (size, size))
 
 
 def _walks(journey: Journey, users: Users) -> FetchLaw:
     """Where the walks end: powers of the transition matrix, rows of those who submitted."""
     assert journey.overlay is not None
     overlay, size = journey.overlay, journey.shard.size
-    degree = np.maximum(overlay.degrees, 1)
-    step = sparse.csr_array((1.0 / np.repeat(degree, overlay.degrees), overlay.indices, overlay.indptr), (size, size))
+    step = _step(overlay)
     rows = sparse.csr_array((np.ones(users.size), (users, users)), shape=(size, size))
     for _ in range(journey.hops):
         expected = int(np.bincount(rows.indices, minlength=size) @ overlay.degrees)

@@ -207,8 +207,11 @@ class Journey:
                 sender = node
         return times
 
-    def arrives(self, users: Users, times: Floats) -> Bools:
-        """Whether a submission reaches a learner without a queue in time if its label was there at the given times."""
+    def arrives(self, users: Users, times: Floats, late: Bools | None = None) -> Bools:
+        """Whether a submission reaches a learner without a queue if its label was there at the given times.
+
+        In time, but for users (m,) of the shard whose submission is `late`: theirs must come after the deadline.
+        """
         c = self.config
         if c.batch_submission:
             assert c.deadline_s is not None
@@ -223,10 +226,10 @@ class Journey:
             _drop(arrival, self.exists("submission", users, 0, copy))
             _drop(arrival, self.kept("submission", users, 0, copy))
             np.minimum(first, arrival, out=first)
-        in_time: Bools = np.isfinite(first)
+        arrived: Bools = np.isfinite(first)
         if c.deadline_s is not None and not c.batch_submission:
-            in_time &= first <= c.deadline_s
-        return in_time
+            arrived &= (first <= c.deadline_s) != (False if late is None else late[users])
+        return arrived
 
     def _at(self, purpose: str, attempt: int, users: Users) -> Floats:
         key = (purpose, attempt)

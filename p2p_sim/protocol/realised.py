@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.fetches import FetchLaw, fetch_law
 from p2p_sim.protocol.journey import Bools
@@ -12,10 +14,12 @@ from p2p_sim.protocol.label_exchange import ShardExchange
 class RealisedShard:
     """One shard of a run, every array (m,).
 
-    fetched: passed on somebody's label, in time; own: passed on her own, in time, for want of a reply.
+    fetched: passed on somebody's label; own: passed on her own for want of a reply. What reached the learner after her
+    deadline counts too: she does not take it, but she has seen it.
     answers: answers requests; constant: with a label that is fixed beforehand; member: tells the learner what she sees.
     probed: was asked by somebody who chose to ask her.
-    law: whose label each of the first may have got.
+    law: whose label each of the first may have got. draws: labels that a user may have got in all, at most: late ones
+    are dropped, but seen. times_tell: the moment of a submission may say whose label it is.
     """
 
     shard: Shard
@@ -26,20 +30,17 @@ class RealisedShard:
     member: Bools
     probed: Bools
     law: FetchLaw
+    draws: int
     times_tell: bool
 
 
-def realised(exchange: ShardExchange, arrived: Bools) -> RealisedShard:
-    """Note what a finished run leaves behind.
-
-    Args:
-        exchange: finished.
-        arrived: (m,) whose submission the learner took.
-    """
+def realised(exchange: ShardExchange) -> RealisedShard:
+    """Note what a finished run leaves behind."""
     journey = exchange.journey
+    arrived = np.isfinite(exchange.arrival)
     fetched = arrived & ~exchange.fallback
-    law = fetch_law(journey, fetched)
-    roles = journey.roles
+    law = fetch_law(journey, fetched, arrived & ~exchange.in_time)
+    roles, rule = journey.roles, journey.config.on_timeout
     return RealisedShard(
         journey.shard,
         fetched,
@@ -49,6 +50,7 @@ def realised(exchange: ShardExchange, arrived: Bools) -> RealisedShard:
         roles.member,
         exchange.probed,
         law,
+        rule.attempts if rule.retry == "redraw" else 1,
         _times_tell(exchange),
     )
 

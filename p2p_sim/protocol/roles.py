@@ -86,6 +86,12 @@ class AdversariesConfig(Config):
         """Whether some pool what they see."""
         return self.coalition != Coalition() or self.sybil.share > 0
 
+    @property
+    def hiding_nobody(self) -> tuple[str, ...]:
+        """The roles that some play who give no noisy label, so that fewer users hide each other."""
+        fixed = [role for role in ("liars", "sybil") if getattr(self, role).answer in ("zero", "one")]
+        return tuple(role for role in (*fixed, "free_riders") if getattr(self, role).share > 0)
+
 
 NOBODY = AdversariesConfig()
 

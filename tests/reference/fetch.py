@@ -66,24 +66,30 @@ def member_delta(
     known: tuple[int, ...] = (),
     idle: tuple[int, ...] = (),
     targets=None,
+    draws: int = 1,
 ) -> float:
     """δ(ε) of members pooled with the learner; `submits`: whose labels arrive (bool). Targets are not members.
 
     They see all submissions, their own noisy bits, whom they asked and what they got, and who asked them. `idle` users
-    ask nobody and submit nothing.
+    ask nobody and submit nothing. Members ask `draws` times, and submit the last label.
     """
     n = len(weights)
     bits = list(itertools.product((0, 1), repeat=n))
     choices = [[-1] if i in idle else np.flatnonzero(row) for i, row in enumerate(weights)]
+    more = [choices[c] for c in members] * (draws - 1)
     given = []
     for noisy in bits:
         seen: dict[tuple, float] = defaultdict(float)
-        for peers in itertools.product(*choices):
+        for peers in itertools.product(*choices, *more):
+            peers, extra = peers[:n], peers[n:]
+            before = tuple((p, noisy[p]) for p in extra)
+            chance = math.prod(weights[members[i % len(members)], p] for i, p in enumerate(extra))
             inside = tuple((noisy[c], peers[c], noisy[peers[c]]) for c in members)
             asked = tuple(p if p in members else -1 for p in peers)
             released = tuple(noisy[p] if s else 2 for p, s in zip(peers, submits, strict=True))
             plain = tuple(noisy[k] for k in known)
-            seen[released, inside, asked, plain] += math.prod(weights[i, p] for i, p in enumerate(peers) if p >= 0)
+            chance *= math.prod(weights[i, p] for i, p in enumerate(peers) if p >= 0)
+            seen[released, inside, before, asked, plain] += chance
         given.append(seen)
     laws = {}
     for labels in bits:

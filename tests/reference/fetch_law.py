@@ -11,8 +11,11 @@ from tests.networks import Case
 from tests.reference.plain_engine import PlainEngine
 
 
-def weights(case: Case) -> np.ndarray:
-    """W[i, j] (m, m): the probability that user i passed on the label of j, over i's own choices; 0 if none arrives."""
+def weights(case: Case, late: np.ndarray | None = None) -> np.ndarray:
+    """W[i, j] (m, m): the probability that user i passed on the label of j, over i's own choices; 0 if none arrives.
+
+    Given that it arrives in time; for those (m,) whose submission is late, given that it comes after the deadline.
+    """
     shard = case.shard
     joint = np.zeros((shard.size, shard.size))
     draws = 1 if case.config.on_timeout.retry == "same_peer" else case.config.on_timeout.attempts
@@ -23,8 +26,9 @@ def weights(case: Case) -> np.ndarray:
         walks = [[walk(lists, user, row) for row in choices] for user in range(shard.size)]
         force(journey, walks)
         done = PlainEngine(journey, case.payload, case.probe_every_s).run()
-        for user, (source, _) in done.submitted.items():
-            if user not in done.fallback:
+        for user, source in done.sources.items():
+            in_time = late is None or not late[user]
+            if user not in done.fallback and (user in done.submitted) == in_time:
                 joint[user, source] += chance(journey, lists, user, walks[user])
     total = joint.sum(axis=1, keepdims=True)
     return np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)

@@ -27,12 +27,14 @@ FIRST, LAST = 1, 2
 class PlainRun:
     """What happened; users are numbered from the shard's first, but in messages.
 
-    submitted: (source, label) of who submitted; arrivals: when that came first. fallback: who passed on her own label.
+    submitted: (source, label) of who submitted; sources: late ones too; arrivals: when that came first.
+    fallback: who passed on her own label.
     outcomes: "answered", "expired" or "failed" for every request, a (user, attempt).
     messages: (time, kind, sender, receiver, label, late).
     """
 
     submitted: dict[int, tuple[int, int]] = field(default_factory=dict)
+    sources: dict[int, int] = field(default_factory=dict)
     arrivals: dict[int, float] = field(default_factory=dict)
     fallback: set[int] = field(default_factory=set)
     probed: set[int] = field(default_factory=set)
@@ -226,6 +228,7 @@ class PlainEngine:
         self.done.counts["learner_messages"] += 1
         self.done.counts["learner_bytes"] += self.journey.bytes["submission"]
         self.done.arrivals.setdefault(user, self.env.now)
+        self.done.sources.setdefault(user, source)
         if self.config.batch_submission or self.env.now <= (self.config.deadline_s or math.inf):
             assert self.done.submitted.setdefault(user, (source, label)) == (source, label)
 

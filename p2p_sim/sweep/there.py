@@ -1,0 +1,83 @@
+"""What runs on the workers of a cluster, and whether they are fit for it."""
+
+import functools
+import importlib.metadata
+import platform
+import warnings
+from collections.abc import Mapping
+
+from p2p_sim.config import InputError
+from p2p_sim.sweep.work import Batch, Done, Perform
+
+Versions = dict[str, str]
+_MUST_AGREE = ("p2p-sim", "model version")
+
+
+class OtherModelError(Exception):
+    """A worker has another version of the simulator."""
+
+
+def versions() -> Versions:
+    """Versions that rows depend on, of this process; imports the simulator, so that no task waits for it."""
+    import p2p_sim.experiment  # noqa: F401
+    from p2p_sim.scenario import MODEL_VERSION
+
+    return {
+        "p2p-sim": importlib.metadata.version("p2p-sim"),
+        "model version": str(MODEL_VERSION),
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in ("numpy", "scikit-learn", "scipy")},
+    }
+
+
+def compare(where: str, here: Versions, found: Mapping[str, Versions | BaseException]) -> None:
+    """Compare what workers answered with what this process has.
+
+    Args:
+        where: address of the scheduler, for messages.
+        here: versions of this process.
+        found: the answer of each worker, by its address: its versions, or why it has none.
+
+    Raises:
+        InputError: if a worker lacks the simulator or has another version of it.
+    """
+    for worker, answer in sorted(found.items()):
+        if isinstance(answer, BaseException):
+            why = one_line(answer)
+            raise InputError(f"dask {where}: {worker} cannot run p2p-sim ({why}); install the same version everywhere")
+        for name in here:
+            if answer[name] == here[name]:
+                continue
+            differs = f"dask {where}: {worker} has {name} {answer[name]}, this process {here[name]}"
+            if name in _MUST_AGREE:
+                raise InputError(f"{differs}; install the same version everywhere")
+            warnings.warn(f"{differs}; rows may differ in their last digits", stacklevel=2)
+
+
+def one_line(fault: BaseException) -> str:
+    """What went wrong, in at most 300 characters."""
+    return " ".join(f"{type(fault).__name__}: {fault}".split())[:300]
+
+
+def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Done]:
+    """Perform a batch on a worker, one that joined late included, with one numerical thread.
+
+    Raises:
+        OtherModelError: if the worker simulates another model.
+    """
+    from p2p_sim.scenario import MODEL_VERSION
+
+    if model_version != MODEL_VERSION:
+        raise OtherModelError(f"model version {MODEL_VERSION} instead of {model_version}")
+    _one_thread()
+    return perform(batch)
+
+
+@functools.cache
+def _one_thread() -> None:
+    """For good: the limit that each replicate sets and lifts is shared by all threads of a worker."""
+    from threadpoolctl import threadpool_limits
+
+    import p2p_sim.experiment  # noqa: F401
+
+    threadpool_limits(1)

@@ -1,0 +1,190 @@
+"""The Dask executor on this machine: every task comes back exactly once, whatever happens to workers."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from p2p_sim.config import InputError
+from p2p_sim.sweep.on_dask import DaskWorkers
+from p2p_sim.sweep.there import OtherModelError, compare, perform_there, versions
+from p2p_sim.sweep.work import RunFailed, Serial, perform
+from tests import stand_ins
+from tests.conftest import ROOT
+from tests.stand_ins import POISON, alive, collect, pids, tasks, wait_until
+from tests.test_executors import scenario_tasks
+
+pytest.importorskip("distributed")
+WORKER = ("--nthreads", "1", "--host", "127.0.0.1", "--no-dashboard")
+
+
+def start(folder: Path, *command: str) -> subprocess.Popen:
+    """A `dask` command, in a process group of its own."""
+    with open(folder / f"{command[0]}.log", "ab") as log:
+        line = [sys.executable, "-m", "dask", *command, "--scheduler-file", str(folder / "scheduler.json")]
+        return subprocess.Popen(line, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
+
+
+def start_workers(folder: Path, *options: str) -> subprocess.Popen:
+    """Workers that a nanny restarts."""
+    return start(folder, "worker", *WORKER, "--local-directory", str(folder), *options)
+
+
+def stop(*groups: subprocess.Popen) -> None:
+    """End them with all their children."""
+    for group in groups:
+        os.killpg(group.pid, signal.SIGKILL)
+        group.wait()
+
+
+@contextmanager
+def scheduler(folder: Path):
+    """A scheduler on loopback; its process."""
+    process = start(folder, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+    try:
+        assert wait_until((folder / "scheduler.json").exists)
+        yield process
+    finally:
+        stop(process)
+
+
+@contextmanager
+def cluster(folder: Path, *options: str):
+    """A scheduler and two workers; the process of the scheduler."""
+    with scheduler(folder) as process:
+        workers = start_workers(folder, "--nworkers", "2", *options)
+        try:
+            yield process
+        finally:
+            stop(workers)
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """A scheduler file with two workers behind it."""
+    folder = tmp_path_factory.mktemp("dask")
+    with cluster(folder):
+        executor = DaskWorkers(str(folder / "scheduler.json"), connect_s=10)
+        assert wait_until(lambda: executor.workers == 2)
+        executor.close()
+        yield str(folder / "scheduler.json")
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_every_task_comes_back_once_from_dask(here, size):
+    assert collect(DaskWorkers(here), tasks(50), stand_ins.square, size) == stand_ins.square(tuple(tasks(50)))
+
+
+def test_dask_gives_the_rows_of_serial(here):
+    many = scenario_tasks(3)
+    serial, dask = (
+        [(done.task, done.row, done.error) for done in collect(executor, many, perform, 2)]
+        for executor in (Serial(), DaskWorkers(here))
+    )
+    assert dask == serial
+    assert all(error is None for _, _, error in dask)
+
+
+def test_batches_in_flight_are_bounded(here):
+    drawn, came = [], 0
+
+    def watched():
+        for batch in stand_ins.batches(tasks(30), 1):
+            drawn.append(batch)
+            yield batch
+
+    for _ in DaskWorkers(here, in_flight=2).run(watched(), stand_ins.slow_square):
+        came += 1
+        assert len(drawn) - came <= 2 * 2 + 4  # and those that landed together
+    assert came == 30
+
+
+def test_workers_killed_from_outside_lose_nothing_on_dask(here, tmp_path):
+    chance, killed = random.Random(2), set()
+
+    def kill():
+        for _ in range(3):
+            time.sleep(chance.uniform(0.2, 0.6))
+            if living := [pid for pid in pids(tmp_path) if alive(pid)]:
+                os.kill(victim := chance.choice(living), signal.SIGKILL)
+                killed.add(victim)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    many = tasks(100, str(tmp_path))
+    done = collect(DaskWorkers(here), many, stand_ins.remembered)
+    killer.join()
+    assert killed
+    assert done == stand_ins.square(tuple(many))
+
+
+def test_a_task_that_kills_its_dask_worker_is_given_up_and_no_other(tmp_path, monkeypatch):
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")  # the scheduler blames at once
+    with cluster(tmp_path):
+        done = collect(DaskWorkers(str(tmp_path / "scheduler.json"), connect_s=10), tasks(12), stand_ins.killed)
+    assert done[POISON].error == "killed its worker 1 times"
+    innocent = [d for d in done if d.task.replicate != POISON]
+    assert innocent == [d for d in stand_ins.square(tuple(tasks(12))) if d.task.replicate != POISON]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_the_loss_of_the_scheduler_is_said_at_once(tmp_path, how):
+    with cluster(tmp_path, "--nworkers", "1") as process:
+        running = DaskWorkers(str(tmp_path / "scheduler.json"), connect_s=10).run(
+            stand_ins.batches(tasks(1000)), stand_ins.slow_square
+        )
+        next(running)
+        process.send_signal(how)
+        begin = time.perf_counter()
+        with pytest.raises(RunFailed, match=r"dask: lost the scheduler at \S+; finished rows are kept: run the same"):
+            list(running)
+        assert time.perf_counter() - begin < 10
+
+
+def test_no_scheduler_no_worker_and_no_dask_are_said_in_one_line(tmp_path, monkeypatch):
+    def said(address: str) -> str:
+        with pytest.raises(InputError) as error:
+            _ = DaskWorkers(address, connect_s=0.5).workers
+        return str(error.value)
+
+    begin = time.perf_counter()
+    assert said("tcp://127.0.0.1:9").startswith("dask tcp://127.0.0.1:9: no scheduler can be reached there (OSError: ")
+    assert time.perf_counter() - begin < 3
+    wanted = "must be tcp://HOST:PORT, tls://HOST:PORT or a file that dask scheduler --scheduler-file wrote"
+    assert said("nowhere") == f"dask nowhere: {wanted}"
+    with scheduler(tmp_path):
+        assert "has no workers; start some: dask worker" in said(str(tmp_path / "scheduler.json"))
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert said("tcp://127.0.0.1:9").endswith("needs Dask's distributed: pip install 'p2p-sim[dask]'")
+
+
+def test_workers_without_the_simulator_are_refused(tmp_path):
+    (tmp_path / "planted.py").write_text("import sys\nsys.modules['p2p_sim'] = None\n", encoding="utf-8")
+    options = ("--nworkers", "1", "--preload", str(tmp_path / "planted.py"))
+    with cluster(tmp_path, *options), pytest.raises(InputError) as error:
+        collect(DaskWorkers(str(tmp_path / "scheduler.json"), connect_s=10), tasks(4), stand_ins.square)
+    assert re.search(r"tcp://127.0.0.1:\d+ cannot run p2p-sim \(.*ModuleNotFoundError.*'p2p_sim", str(error.value))
+    assert str(error.value).endswith("install the same version everywhere")
+
+
+def test_workers_with_another_model_are_refused():
+    here = versions()
+    with pytest.raises(InputError, match=r"dask x: tcp://b has model version 0, this process [1-9]"):
+        compare("x", here, {"tcp://a": here, "tcp://b": {**here, "model version": "0"}})
+    with pytest.raises(OtherModelError, match="instead of 0"):  # one that joined late
+        perform_there(stand_ins.square, tuple(tasks(1)), 0)
+
+
+def test_other_libraries_on_a_worker_are_worth_a_warning():
+    here = versions()
+    compare("x", here, {"tcp://a": here})
+    with pytest.warns(UserWarning, match="tcp://a has numpy 1.0, this process"):
+        compare("x", here, {"tcp://a": {**here, "numpy": "1.0"}})
