@@ -204,7 +204,9 @@ def test_a_planted_reference_is_seen(leak):
 def test_the_same_results_give_the_same_bytes(tmp_path):
     write_sweep(tmp_path / "s", AXES, 2)
     first = write_report(tmp_path / "s").read_bytes()
-    script = f"from pathlib import Path; from p2p_sim.report import write_report; write_report(Path({str(tmp_path)!r}, 's'))"
+    script = (
+        f"from pathlib import Path; from p2p_sim.report import write_report; write_report(Path({str(tmp_path)!r}, 's'))"
+    )
     subprocess.run([sys.executable, "-c", script], check=True, env={"PYTHONHASHSEED": "17", "PATH": ""})
     assert (tmp_path / "s" / "report.html").read_bytes() == first
 
@@ -294,7 +296,7 @@ def test_what_cannot_be_reported_is_one_line(tmp_path):
         assert not (tmp_path / "s" / "report.html").exists()
     rows.write_text(whole)
     (tmp_path / "s" / "failures.jsonl").write_text("[1]\n")
-    with pytest.raises(InputError, match="failures.jsonl: damaged"):
+    with pytest.raises(InputError, match=r"failures\.jsonl: damaged"):
         write_report(tmp_path / "s")
 
 

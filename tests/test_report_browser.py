@@ -55,7 +55,7 @@ def attributes(path, width, height, tmp_path):
     frame = tmp_path / "frame.html"
     frame.write_text(
         f'<body style="margin:0"><iframe id="f" src="{path.name}" width="{width}" height="{height}"></iframe><script>'
-        'f.onload = () => Object.assign(document.body.dataset, f.contentDocument.documentElement.dataset);</script>'
+        "f.onload = () => Object.assign(document.body.dataset, f.contentDocument.documentElement.dataset);</script>"
     )
     dom = browse("--dump-dom", "--allow-file-access-from-files", "--virtual-time-budget=3000", f"file://{frame}")
     return dict(re.findall(r'data-([a-z]+)="(.*?)"', dom))
