@@ -240,6 +240,10 @@ def test_privacy_is_stated_with_observer_conditions_and_caution(tmp_path):
     text = report_page(faulty, manifest(AXES, 3))
     assert "conditional on each replicate&#39;s realised network" in text
     assert "they must not be averaged" in text
+    assert "fetched uniformly and independently from the same sources" in text
+    capped = report_page(faulty.assign(basis="largest fetch probabilities"), manifest(AXES, 3))
+    assert "exceeds her cap" in capped
+    assert "fetched uniformly and independently from the same sources" not in capped
     unknown = report_page(rows.assign(mechanism="something_new"), manifest(AXES, 3))
     assert "every user draws one noisy label" not in unknown
 
