@@ -1,6 +1,7 @@
 """A results directory as one HTML file."""
 
 import json
+import math
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from analysis.figures.report.page import Picture
 
 REPORT = "report.html"
-MOST_FIGURES = 8
+MOST_FIGURES, MOST_LINES, MOST_PANELS = 8, 7, 9
+"""Figures of a report; lines without panels, and panels, that are drawn unasked."""
 
 
 def write_report(directory: Path, out: Path | None = None) -> Path:
@@ -69,10 +71,19 @@ def _pictures(results: Results) -> "list[Picture]":
         draw = partial(plot_privacy_utility, results.rows, results.name)
         note = "Each ε is the largest over clusters and replicates. Dashed: the same learner without privacy."
         return [_picture(draw, f"{title}. {_behind(results, True)} {note}")]
-    asked = [_asked(entry) for entry in results.plots]
+    requests = [_asked(entry) for entry in results.plots] or _usual(results, quality)
+    return [_of_sweep(results, request) for request in requests[:MOST_FIGURES]]
+
+
+def _usual(results: Results, quality: str) -> list[Request]:
+    """What is learned and ε, against each other and along the first axis; panels where there would be many lines."""
     first = results.keys[0]
-    usual = [Request("epsilon_upper", quality), Request(first, quality), Request(first, "epsilon_upper")]
-    return [_of_sweep(results, request) for request in (asked or usual)[:MOST_FIGURES]]
+    others = [axis[0] for axis in results.axes[1:]]
+    sizes = {key: int(results.rows[key].nunique()) for key in others}
+    panels = [key for key in others if 1 < sizes[key] <= MOST_PANELS]
+    facet = max(panels, key=lambda key: sizes[key]) if panels and math.prod(sizes.values()) > MOST_LINES else None
+    pairs = (("epsilon_upper", quality), (first, quality), (first, "epsilon_upper"))
+    return [Request(x, y, None, facet) for x, y in pairs]
 
 
 def _asked(entry: dict[str, Any]) -> Request:

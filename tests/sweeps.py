@@ -1,5 +1,6 @@
 """Rows of sweeps that nobody had to run: a scenario's row, varied along axes."""
 
+import functools
 import itertools
 import json
 from pathlib import Path
@@ -30,9 +31,14 @@ def base(name: str = "made") -> p2p_sim.Scenario:
     return p2p_sim.Scenario.from_tree(tree)
 
 
+@functools.cache
+def _row() -> dict[str, Any]:
+    return p2p_sim.run(base()).row
+
+
 def made_rows(axes: Axes, replicates: int, exact: bool = True) -> list[dict[str, Any]]:
     """Rows in the order of the axes; their figures are made up, every one different."""
-    row, rows, rng = p2p_sim.run(base()).row, [], np.random.default_rng(7)
+    row, rows, rng = _row(), [], np.random.default_rng(7)
     keys = [key for axis in axes for key in axis["keys"]]
     for place, values in enumerate(itertools.product(*(axis["values"] for axis in axes))):
         columns = dict(zip(keys, itertools.chain(*values), strict=True))

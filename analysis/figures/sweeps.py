@@ -102,7 +102,7 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
     facets = [(value(v), shown[shown[view.facet] == v]) for v in table[view.facet].unique()] if view.facet else []
     panels = facets or [("", shown)]
     with rc_context(RC):
-        columns = min(3, len(panels))
+        columns = 2 if len(panels) == 4 else min(3, len(panels))
         rows = math.ceil(len(panels) / columns)
         width, height = (7.2, 4.8) if len(panels) == 1 else (max(7.2, 3.6 * columns), 3.0 * rows + 1.6)
         figure = new_figure(width, height)
@@ -118,8 +118,13 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
         scale(grid[0], shown, view, places)
         if view.along and len(panels) == 1 and len(shown) <= 12:
             _annotate(grid[0], shown, view)
-        figure.supxlabel(wrapped(long(view.x, table) + _scale_text(shown, view.x, view.log_x), width), fontsize=10)
-        figure.supylabel(wrapped(long(view.y, table) + _scale_text(shown, view.y, view.log_y), height), fontsize=10)
+        for axes in grid[max(0, len(panels) - columns) : len(panels)]:  # the whole figure's would meet the legend
+            axes.set_xlabel(
+                wrapped(long(view.x, table) + _scale_text(shown, view.x, view.log_x), 0.9 * width / columns)
+            )
+            axes.tick_params(labelbottom=True)
+        for axes in grid[: len(panels) : columns]:
+            axes.set_ylabel(wrapped(long(view.y, table) + _scale_text(shown, view.y, view.log_y), 0.7 * height / rows))
         finish(figure, grid[: len(panels)], title, caption(table, shown, view, note), path)
 
 

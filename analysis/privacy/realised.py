@@ -23,11 +23,11 @@ REALISED_CONDITIONS = (
     "the learner sees the set of submissions, not their arrival times or other traffic",
     "every user draws one noisy label and repeats it",
 )
-_UNIFORM = (
+UNIFORM_CONDITION = (
     "each submission was fetched uniformly and independently from the same sources; the target's bit is not known"
 )
 _PASSIVE = "members are passive: whom they ask is drawn, not chosen, and they follow the protocol"
-_CAPPED = "fetches are independent; no submitter's fetch distribution exceeds her cap anywhere"
+CAPPED_CONDITION = "fetches are independent; no submitter's fetch distribution exceeds her cap anywhere"
 _CAPS = 32
 """Distinct caps that are kept apart; others are rounded up."""
 
@@ -95,7 +95,7 @@ class UniformSources:
             delta: δ in (0, 1).
         """
         check_delta(delta)
-        conditions = (*REALISED_CONDITIONS, _UNIFORM)
+        conditions = (*REALISED_CONDITIONS, UNIFORM_CONDITION)
         if self.members:
             basis = "realised network: average over whether a member met the target"
             _, upper = cross(lambda epsilon: not self._holds(epsilon, delta), self.flip_prob, precision=1e-5)
@@ -184,7 +184,7 @@ class CappedFetch:
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """Certified ε(δ) for every target, at most ε₀."""
-        conditions = (*REALISED_CONDITIONS, _CAPPED)
+        conditions = (*REALISED_CONDITIONS, CAPPED_CONDITION)
         return invert(self.delta, delta, self.flip_prob, "learner", "largest fetch probabilities", conditions)
 
     @cached_property

@@ -10,7 +10,7 @@ from analysis.figures.report.text import count, number, plain, span
 from analysis.privacy.fetch import CONDITIONS as FETCH_CONDITIONS
 from analysis.privacy.label_exchange import LEARNER_CONDITIONS
 from analysis.privacy.local import LOCAL_CONDITIONS
-from analysis.privacy.realised import REALISED_CONDITIONS
+from analysis.privacy.realised import CAPPED_CONDITION, REALISED_CONDITIONS, UNIFORM_CONDITION
 
 OBSERVERS = (
     ("epsilon_upper", "the learner, who sees the set of submissions"),
@@ -69,7 +69,7 @@ def statement(rows: pd.DataFrame, table: pd.DataFrame) -> Statement:
     return Statement(
         promise=(_who(rows), _figure(done), _caution(rows, done)),
         lines=tuple(_line(done, *entry) for entry in OBSERVERS if done[entry[0]].notna().any()),
-        compared=tuple(_line(done, *entry) for entry in COMPARED if done[entry[0]].notna().any()),
+        compared=tuple(_line(done, *entry) for entry in COMPARED if (done[entry[0]] > 0).any()),
         conditions=tuple(_conditions(rows)),
         bases=tuple((str(basis), count(int(size), "point")) for basis, size in bases.items()),
     )
@@ -127,12 +127,15 @@ def _conditions(rows: pd.DataFrame) -> list[tuple[str, tuple[str, ...]]]:
     """Conditions by group; a mechanism whose conditions are not known here is said to have its own."""
     known, conditional = rows["mechanism"] == "label_exchange", realised(rows)
     basis = rows["basis"].astype(str)
-    alone = basis.str.startswith("noise alone")
-    table = basis.str.startswith("any fetch distribution")
+    alone, uniform = basis.str.startswith("noise alone"), basis.str.startswith("realised network")
+    uneven, capped = basis.str.startswith("any fetch distribution"), basis.str.startswith("largest fetch")
+    faults = known & conditional & ~alone
     groups = (
         (known & ~conditional, "Where nothing could go wrong", LEARNER_CONDITIONS),
-        (known & conditional & ~alone & ~table, "On a network with faults, overlays or onlookers", REALISED_CONDITIONS),
-        (known & conditional & table, "Where peers were drawn unevenly", (REALISED_CONDITIONS[0], *FETCH_CONDITIONS)),
+        (faults & ~uneven, "On a network with faults or onlookers", REALISED_CONDITIONS),
+        (faults & uniform, "Where everybody who answered could be asked", (UNIFORM_CONDITION,)),
+        (faults & capped, "Where users come and go", (CAPPED_CONDITION,)),
+        (faults & uneven, "Where peers were drawn unevenly", (REALISED_CONDITIONS[0], *FETCH_CONDITIONS)),
         (known & alone, "Where only the noise on each label is certain", LOCAL_CONDITIONS),
         (known & rows["epsilon_coalition_upper"].notna(), "For the coalition", (PASSIVE,)),
         (~known, "Other mechanisms", ("those of the accountant named below",)),

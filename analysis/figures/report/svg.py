@@ -13,6 +13,9 @@ from matplotlib import rc_context
 ROUND = "stroke-linejoin:round;stroke-linecap:butt"
 """What Matplotlib says of all elements, in a style sheet that would reach the whole page."""
 
+LARGEST = 1.15 * 96 / 72
+"""Pixels a point at most, so that letters are no larger than the page's."""
+
 
 def drawn(plot: Callable[[Path], object]) -> str:
     """The text of the SVG file that `plot` draws: letters stay letters, and a dollar is a dollar.
@@ -48,7 +51,8 @@ def embedded(text: str, prefix: str, alt: str) -> str:
                 parent.remove(child)
         parent.attrib = {_local(key): _prefixed(_local(key), value, prefix) for key, value in parent.attrib.items()}
     box = root.get("viewBox", "0 0 100 100")
-    root.attrib = {"viewBox": box, "role": "img", "aria-label": alt, "style": ROUND}
+    widest = round(float(box.split()[2]) * LARGEST)
+    root.attrib = {"viewBox": box, "role": "img", "aria-label": alt, "style": f"{ROUND};max-width:{widest}px"}
     return ElementTree.tostring(root, encoding="unicode")
 
 

@@ -129,7 +129,7 @@ def _figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[Cell]:
 def _plain_cell(value: Any) -> Cell:
     if _missing(value):
         return Cell("–")
-    return Cell(plain(value), order=_order(float(value)) if _is_number(value) else plain(value))
+    return Cell(plain(value), order=_order(value) if _is_number(value) else plain(value))
 
 
 def _order(value: float) -> str:
