@@ -84,7 +84,8 @@ def loopback() -> Iterator[str]:
     """A scheduler and two workers on loopback, by the commands of docs/many-machines.md; the scheduler file."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "scheduler.json"
-        common = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--no-dashboard"]
+        common = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
+        common.append("--no-dashboard")
         workers = ["--nthreads", "1", "--nworkers", str(WORKERS), "--local-directory", folder]
         alone = ["--idle-timeout", "5 minutes"], ["--death-timeout", "60"]  # should this process be killed
         commands = ["scheduler", "--port", "0", *alone[0], *common], ["worker", *workers, *alone[1], *common]
