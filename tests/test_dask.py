@@ -189,3 +189,13 @@ def test_other_libraries_on_a_worker_are_worth_a_warning():
     compare("x", here, {"tcp://a": here})
     with pytest.warns(UserWarning, match="tcp://a has numpy 1.0, this process"):
         compare("x", here, {"tcp://a": {**here, "numpy": "1.0"}})
+
+
+def test_a_run_ends_when_all_workers_stay_away(tmp_path):
+    folder = tmp_path / "pids"
+    folder.mkdir()
+    with cluster(tmp_path, "--nworkers", "1", "--no-nanny"):
+        executor = DaskWorkers(str(tmp_path / "scheduler.json"), connect_s=10, patience_s=0.5)
+        threading.Thread(target=lambda: wait_until(lambda: any(pids(folder))) and os.kill(*pids(folder), 9)).start()
+        with pytest.raises(RunFailed, match=r"dask: no worker at \S+ for 0.5 s; start some; finished rows are kept"):
+            collect(executor, tasks(8, str(folder)), stand_ins.endless)
