@@ -23,7 +23,7 @@ from tests.stand_ins import POISON, alive, collect, pids, tasks, wait_until
 from tests.test_executors import scenario_tasks
 
 pytest.importorskip("distributed")
-WORKER = ("--nthreads", "1", "--host", "127.0.0.1", "--no-dashboard")
+LOOPBACK = ("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--no-dashboard")
 
 
 def start(folder: Path, *command: str) -> subprocess.Popen:
@@ -35,7 +35,7 @@ def start(folder: Path, *command: str) -> subprocess.Popen:
 
 def start_workers(folder: Path, *options: str) -> subprocess.Popen:
     """Workers that a nanny restarts."""
-    return start(folder, "worker", *WORKER, "--local-directory", str(folder), *options)
+    return start(folder, "worker", *LOOPBACK, "--nthreads", "1", "--local-directory", str(folder), *options)
 
 
 def stop(*groups: subprocess.Popen) -> None:
@@ -48,7 +48,7 @@ def stop(*groups: subprocess.Popen) -> None:
 @contextmanager
 def scheduler(folder: Path):
     """A scheduler on loopback; its process."""
-    process = start(folder, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+    process = start(folder, "scheduler", *LOOPBACK, "--port", "0")
     try:
         assert wait_until((folder / "scheduler.json").exists)
         yield process
@@ -159,6 +159,7 @@ def test_no_scheduler_no_worker_and_no_dask_are_said_in_one_line(tmp_path, monke
     assert said("tcp://127.0.0.1:9").startswith("dask tcp://127.0.0.1:9: no scheduler can be reached there (OSError: ")
     assert time.perf_counter() - begin < 3
     wanted = "must be tcp://HOST:PORT, tls://HOST:PORT or a file that dask scheduler --scheduler-file wrote"
+    assert said("tls://127.0.0.1:9") == "dask tls://127.0.0.1:9: needs certificates, see docs/many-machines.md"
     assert said("nowhere") == f"dask nowhere: {wanted}"
     with scheduler(tmp_path):
         assert "has no workers; start some: dask worker" in said(str(tmp_path / "scheduler.json"))
@@ -188,3 +189,13 @@ def test_other_libraries_on_a_worker_are_worth_a_warning():
     compare("x", here, {"tcp://a": here})
     with pytest.warns(UserWarning, match="tcp://a has numpy 1.0, this process"):
         compare("x", here, {"tcp://a": {**here, "numpy": "1.0"}})
+
+
+def test_a_run_ends_when_all_workers_stay_away(tmp_path):
+    folder = tmp_path / "pids"
+    folder.mkdir()
+    with cluster(tmp_path, "--nworkers", "1", "--no-nanny"):
+        executor = DaskWorkers(str(tmp_path / "scheduler.json"), connect_s=10, patience_s=0.5)
+        threading.Thread(target=lambda: wait_until(lambda: any(pids(folder))) and os.kill(*pids(folder), 9)).start()
+        with pytest.raises(RunFailed, match=r"dask: no worker at \S+ for 0.5 s; start some; finished rows are kept"):
+            collect(executor, tasks(8, str(folder)), stand_ins.endless)

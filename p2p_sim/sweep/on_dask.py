@@ -86,7 +86,7 @@ def _connect(address: str, within_s: float) -> Any:
     """A client of the scheduler."""
     try:
         import dask
-        from distributed import Client
+        from distributed import Client, Security
     except ImportError:
         raise InputError(f"dask {address}: needs Dask's distributed: pip install 'p2p-sim[dask]'") from None
     scheduler = _scheduler(address)
@@ -94,7 +94,11 @@ def _connect(address: str, within_s: float) -> Any:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     dask.config.set({"distributed.comm.timeouts.connect": within_s})  # of later connections, once the scheduler is lost
     try:
+        if scheduler.startswith("tls://") and Security().get_connection_args("client")["ssl_context"] is None:
+            raise InputError(f"dask {address}: needs certificates, see docs/many-machines.md")
         return Client(scheduler, timeout=within_s, set_as_default=False, direct_to_workers=False)
+    except InputError:
+        raise
     except Exception as fault:
         raise InputError(f"dask {address}: no scheduler can be reached there ({one_line(fault)})") from None
 

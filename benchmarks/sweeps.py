@@ -1,0 +1,129 @@
+"""Executors of sweeps: 400 points of 50 ms, four a batch, on two workers, as a share of the ideal speed-up.
+
+A point is a busy loop of 50 ms of processor time, so that sharing a core counts as slow; ideally two workers take half
+of 400 times 50 ms. The clock starts when 40 points are done, so that workers are started and have imported everything.
+Two bare processes that loop through 200 points each say what the machine allows at that moment.
+"""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.timing import spread
+from p2p_sim.sweep.local import LocalProcesses
+from p2p_sim.sweep.on_dask import DaskWorkers
+from p2p_sim.sweep.work import Batch, Done, Executor, Task
+
+POINTS, WARM, BATCH, WORKERS, ROUNDS = 400, 40, 4, 2, 3
+POINT_S = 0.05
+IDEAL_S = POINTS * POINT_S / WORKERS
+
+
+def loop(points: int) -> None:
+    """Busy for 50 ms of processor time a point."""
+    for _ in range(points):
+        end = time.process_time() + POINT_S
+        while time.process_time() < end:
+            pass
+
+
+def perform(batch: Batch) -> list[Done]:
+    """Loop instead of running scenarios."""
+    loop(len(batch))
+    return [Done(task, {"scenario": task.point}, None, POINT_S * len(batch)) for task in batch]
+
+
+def batches() -> Iterator[Batch]:
+    """The points, four a batch."""
+    for first in range(0, WARM + POINTS, BATCH):
+        yield tuple(Task(f"{i:016x}", 0, "{}", ".") for i in range(first, first + BATCH))
+
+
+def executor_seconds(executor: Executor) -> float:
+    """Seconds for the points after the first 40."""
+    done, begin = 0, 0.0
+    for results in executor.run(batches(), perform):
+        done += len(results)
+        if done == WARM:
+            begin = time.perf_counter()
+    return time.perf_counter() - begin
+
+
+def _bare(barrier) -> None:
+    loop(WARM // WORKERS)
+    barrier.wait()
+    loop(POINTS // WORKERS)
+    barrier.wait()
+
+
+def bare_seconds() -> float:
+    """Seconds for the points in processes that need nobody."""
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(WORKERS + 1)
+    processes = [context.Process(target=_bare, args=(barrier,)) for _ in range(WORKERS)]
+    for process in processes:
+        process.start()
+    barrier.wait()
+    begin = time.perf_counter()
+    barrier.wait()
+    wall = time.perf_counter() - begin
+    for process in processes:
+        process.join()
+    return wall
+
+
+@contextmanager
+def loopback() -> Iterator[str]:
+    """A scheduler and two workers on loopback, by the commands of docs/many-machines.md; the scheduler file."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "scheduler.json"
+        common = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
+        common.append("--no-dashboard")
+        workers = ["--nthreads", "1", "--nworkers", str(WORKERS), "--local-directory", folder]
+        alone = ["--idle-timeout", "5 minutes"], ["--death-timeout", "60"]  # should this process be killed
+        commands = ["scheduler", "--port", "0", *alone[0], *common], ["worker", *workers, *alone[1], *common]
+        started = [
+            subprocess.Popen([sys.executable, "-m", "dask", *c], stderr=subprocess.DEVNULL, start_new_session=True)
+            for c in commands
+        ]
+        try:
+            while not file.exists():
+                time.sleep(0.1)
+            executor = DaskWorkers(str(file), connect_s=30)
+            while executor.workers < WORKERS:
+                time.sleep(0.1)
+            executor.close()
+            yield str(file)
+        finally:
+            for process in started:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def main() -> None:
+    """Print a line for each executor."""
+    print(
+        f"{POINTS} points of {1e3 * POINT_S:.0f} ms on {WORKERS} workers: median (range) of {ROUNDS} interleaved runs"
+    )
+    shares: dict[str, list[tuple[float, float]]] = {}
+    with loopback() as file:
+        for _ in range(ROUNDS):
+            bare = bare_seconds()
+            shares.setdefault("two bare processes", []).append((IDEAL_S / bare, 1.0))
+            for name, executor in (("LocalProcesses(2)", LocalProcesses(WORKERS)), ("DaskWorkers", DaskWorkers(file))):
+                wall = executor_seconds(executor)
+                shares.setdefault(name, []).append((IDEAL_S / wall, bare / wall))
+    for name, pairs in shares.items():
+        ideal, machine = (spread((min(v), sorted(v)[len(v) // 2], max(v))) for v in zip(*pairs, strict=True))
+        print(f"  {name:<20} share of the ideal speed-up {ideal}   of that of bare processes {machine}")
+
+
+if __name__ == "__main__":
+    main()
