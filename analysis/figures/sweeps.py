@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 STYLES = ("-", "--", ":")
 MOST_SERIES = len(COLOURS) * len(STYLES)
 MOST_FACETS = 12
+MOST_NAMED = 12
+"""Marks of a line that get the value of its axis beside them."""
 REFERENCES = {
     "error_rate": "nonprivate_error_rate",
     "accuracy": "nonprivate_accuracy",
@@ -116,15 +118,19 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
         for axes in grid[len(panels) :]:
             axes.set_visible(False)
         scale(grid[0], shown, view, places)
-        if view.along and len(panels) == 1 and len(shown) <= 12:
+        if view.along and len(panels) == 1:
             _annotate(grid[0], shown, view)
-        for axes in grid[max(0, len(panels) - columns) : len(panels)]:  # the whole figure's would meet the legend
-            axes.set_xlabel(
-                wrapped(long(view.x, table) + _scale_text(shown, view.x, view.log_x), 0.9 * width / columns)
-            )
+        x_text, y_text = long(view.x, table), long(view.y, table) + _scale_text(shown, view.y, view.log_y)
+        if len(panels) > 1 and len(x_text) > 40:  # no room under every panel: a symbol there, the words in the caption
+            note = f"{note}; along x: {x_text}"
+            x_text = short(view.x)
+        for axes in grid[max(0, len(panels) - columns) : len(panels)]:
+            axes.set_xlabel(wrapped(x_text + _scale_text(shown, view.x, view.log_x), width / columns))
             axes.tick_params(labelbottom=True)
-        for axes in grid[: len(panels) : columns]:
-            axes.set_ylabel(wrapped(long(view.y, table) + _scale_text(shown, view.y, view.log_y), 0.7 * height / rows))
+        if len(panels) > 1:
+            figure.supylabel(wrapped(y_text, height), fontsize=10)
+        else:
+            grid[0].set_ylabel(wrapped(y_text, 0.75 * height))
         finish(figure, grid[: len(panels)], title, caption(table, shown, view, note), path)
 
 
@@ -175,7 +181,9 @@ def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
         lines = [Series("", 0, one.sort_values("at"))]
     for line in lines:
         points = line.points
-        axes.fill_between(points["at"], points[column + LOW], points[column + HIGH], color=GREY, alpha=0.2, linewidth=0)
+        axes.fill_between(
+            points["at"], points[column + LOW], points[column + HIGH], color=GREY, alpha=0.2 / len(lines), linewidth=0
+        )
         marker = MARKERS[line.index % len(MARKERS)] if len(lines) > 1 else None
         axes.plot(
             points["at"], points[column], color=GREY, linestyle="--", linewidth=1.2, marker=marker,
@@ -211,10 +219,12 @@ def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | N
 def _annotate(axes: Axes, shown: pd.DataFrame, view: View) -> None:
     """Values of the axis that runs along the lines, next to the marks of the first line."""
     assert view.along is not None
-    for _, point in series(shown, view.group)[0].points.iterrows() if len(shown) else ():
+    first = series(shown, view.group)[0].points if len(shown) else shown
+    for _, point in first.iterrows() if len(first) <= MOST_NAMED else ():
         axes.annotate(
             pairs([view.along], [point[view.along]]), (point["at"], point[view.y]), xytext=(5, 6),
             textcoords="offset points", fontsize=7.5, color=GREY,
+            bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.6},
         )  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     kept = fixed[[name for name in text if same[name].max() == 1]]
     worst: pd.DataFrame = groups[privacy].max().where(groups[privacy].count().eq(size, axis=0))
     parts: list[pd.DataFrame] = [out, kept, worst, _intervals(groups, means, size)]
-    return pd.concat(parts, axis="columns").copy().reset_index()  # the copy joins what many parts scattered
+    return pd.concat(parts, axis="columns").copy().reset_index()
 
 
 def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:

@@ -161,5 +161,7 @@ def _relative_nnls(design: Floats, mean: Floats) -> Floats:
 
 def constants_text(fit: Fit) -> str:
     """The fitted sum with its constants and their intervals, and how far off it is."""
-    parts: Sequence[str] = [str(c) if name == "fixed" else f"{c} {name}" for name, c in fit.constants.items()]
+    parts: Sequence[str] = [
+        f"{c} (terms held fixed)" if name == "fixed" else f"{c} {name}" for name, c in fit.constants.items()
+    ]
     return f"{' + '.join(parts)}; off by up to {fit.misfit:.0%}"
