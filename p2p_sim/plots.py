@@ -211,7 +211,10 @@ def _titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]
     """Heading, and what all points share."""
     shown = {SAME.get(last, last) for last in (key.rsplit(".", 1)[-1] for key in results.keys)}
     held = [name for name in _HELD if name in table and name not in shown and table[name].nunique() == 1]
-    return f"{results.name}: {text}", pairs(held, [table[name].iloc[0] for name in held]) if held else ""
+    note = [pairs(held, [round(float(table[name].iloc[0]), 12) for name in held])] if held else []
+    if results.adaptive:
+        note.append("replicates added until intervals seemed narrow enough, so they are somewhat too narrow")
+    return f"{results.name}: {text}", "; ".join(note)
 
 
 def _lines(request: Request, results: Results, table: pd.DataFrame, path: Path) -> None:

@@ -19,6 +19,7 @@ class Results:
     rows: one line a point and replicate, with a column for every swept key.
     axes: the swept keys, those that vary together in one tuple; none for a run of a single scenario.
     scenario: the base scenario in full; plots: figures that the sweep's author asked for.
+    adaptive: replicates were added until a mean seemed known well enough, which makes intervals too narrow.
     """
 
     directory: Path
@@ -28,6 +29,7 @@ class Results:
     axes: tuple[tuple[str, ...], ...]
     scenario: dict[str, Any]
     plots: tuple[dict[str, Any], ...]
+    adaptive: bool
 
     @property
     def keys(self) -> list[str]:
@@ -53,6 +55,7 @@ def read_results(directory: Path) -> Results:
             axes=tuple(tuple(str(key) for key in axis["keys"]) for axis in manifest.get("axes") or ()),
             scenario=dict(manifest["scenario"]),
             plots=tuple(dict(plot) for plot in manifest.get("plots") or ()),
+            adaptive=bool(manifest.get("until")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{directory / MANIFEST}: is not a manifest ({type(error).__name__}: {error})") from None

@@ -167,6 +167,8 @@ def test_what_does_not_vary_is_one_constant_and_terms_in_step_are_refused():
     fixed = THEOREM4.terms(np.full(3, 0.2), np.full(3, 0.1), n)
     found = fit_form(THEOREM4, fixed, (0.1 + 2.0 / np.sqrt(n))[:, None] * np.ones((1, 3)), rng)
     assert {name: c.value for name, c in found.constants.items()} == pytest.approx({"1/√(θn)": 2.0, "fixed": 0.1})
+    rounding = THEOREM4.terms(np.array([1e-17, 0.0, 7e-17]), np.full(3, 0.1), n)
+    assert set(fit_form(THEOREM4, rounding, 1.0 / n[:, None], rng).constants) == {"1/√(θn)", "fixed"}
     step = THEOREM4.terms(n, 2.0 * n, np.ones(3))
     with pytest.raises(ValueError, match="cannot tell the terms φ, α, fixed apart"):
         fit_form(THEOREM4, step, np.ones((3, 3)), rng)

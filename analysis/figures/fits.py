@@ -51,10 +51,10 @@ def plot_fit(
         table = table.assign(**{f"fit{index}": fit.fitted})
     shown, _ = drawable(table, view)
     with rc_context(RC):
-        figure = new_figure(7.2, 6.0)
+        lines = series(shown, view.group)
+        figure = new_figure(7.2, 5.4 + 0.19 * len(lines))
         axes = figure.add_subplot()
         draw_reference(axes, shown, view)
-        lines = series(shown, view.group)
         for line in lines:
             slope = slopes.get(line.label)
             text = "measured" if not line.label else line.label

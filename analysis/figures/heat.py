@@ -1,5 +1,6 @@
 """A heat map over two axes of a sweep, with its values in the cells."""
 
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -51,8 +52,8 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, title: str, note: 
         if grid.size <= MOST_PRINTED:
             _write(axes, grid, half, norm)
         names = [value(v) for v in columns]
-        axes.set_xticks(range(len(columns)), names, rotation=20 if max(map(len, names)) > 12 else 0)
-        axes.set_yticks(range(len(rows)), [value(v) for v in rows])
+        axes.set_xticks(range(len(columns)), [textwrap.fill(name, 12, break_long_words=False) for name in names])
+        axes.set_yticks(range(len(rows)), [textwrap.fill(value(v), 20, break_long_words=False) for v in rows])
         axes.set_xlabel(wrapped(long(x, table), width - 2))
         axes.set_ylabel(wrapped(long(y, table), height))
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)

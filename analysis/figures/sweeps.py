@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,7 +111,7 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel().tolist()
         for axes, (name, part) in zip(grid, panels, strict=False):
             draw_reference(axes, part, view)
-            for line in series(part, view.group, shown):
+            for line in _apart(series(part, view.group, shown), places):
                 draw_series(axes, line, view, places)
             if view.facet:
                 axes.set_title(f"{short(view.facet)} = {name}", loc="left", fontsize=10)
@@ -159,8 +159,20 @@ def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | No
         axes.fill_between(known["at"], known[view.y + LOW], known[view.y + HIGH], color=colour, alpha=0.2, linewidth=0)
     axes.plot(
         part["at"], part[view.y], color=colour, linestyle="none" if places is not None else style, marker=marker,
-        markersize=6, markeredgecolor="white", markeredgewidth=0.6, linewidth=1.4, label=line.label or None, zorder=3,
+        markersize=max(4.5, 7.5 - line.index), markeredgecolor="white", markeredgewidth=0.6, linewidth=1.4,
+        label=line.label or None, zorder=3,
     )  # fmt: skip
+
+
+def _apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
+    """Groups side by side over each text of a text axis."""
+    if places is None or not lines:
+        return lines
+    most = max(line.index for line in lines)
+    gap = 0.6 / (most + 1)
+    return [
+        replace(line, points=line.points.assign(at=line.points["at"] + gap * (line.index - most / 2))) for line in lines
+    ]
 
 
 def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
@@ -177,7 +189,7 @@ def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
         return
     lines = series(part, view.group)
     one = part.drop_duplicates(["at", column])
-    if len(one) == one["at"].nunique():
+    if view.along is None and len(one) == one["at"].nunique():
         lines = [Series("", 0, one.sort_values("at"))]
     for line in lines:
         points = line.points
@@ -194,8 +206,10 @@ def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
 def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | None) -> None:
     """Scales, limits and ticks."""
     if places is not None:
-        longest = max(map(len, places))
-        axes.set_xticks(range(len(places)), places, rotation=20 if longest > 12 else 0)
+        axes.set_xticks(
+            range(len(places)),
+            [textwrap.fill(name, max(8, 66 // len(places)), break_long_words=False) for name in places],
+        )
         axes.set_xlim(-0.5, len(places) - 0.5)
     elif wants_log(shown["at"], view.log_x):
         axes.set_xscale("log")

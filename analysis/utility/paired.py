@@ -17,6 +17,7 @@ class Difference:
 
     first, second: means, or for a privacy figure the worst replicates, whose difference is not stated.
     difference: with a 95% interval; its count is of pairs, or, unpaired, of the smaller sample.
+    counts: replicates behind `first` and `second`.
     """
 
     column: str
@@ -24,13 +25,14 @@ class Difference:
     first: float
     second: float
     difference: Mean | None
+    counts: tuple[int, int]
 
 
 def welch_interval(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> Mean:
     """Welch's t interval for the difference of two independent means, second minus first; NaN ends for single values.
 
     >>> str(welch_interval([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]))
-    '2.0000 [-1.8867, 5.8867]'
+    '2.0000 [-2.1554, 6.1554]'
     """
     from scipy.special import stdtrit
 
@@ -96,9 +98,9 @@ def _wide(rows: pd.DataFrame, axes: Sequence[str], column: str) -> pd.DataFrame:
 
 def _difference(column: str, values: dict[str, object] | None, a: pd.Series, b: pd.Series, paired: bool) -> Difference:
     if is_privacy(column):
-        return Difference(column, values, float(a.max()), float(b.max()), None)
+        return Difference(column, values, float(a.max()), float(b.max()), None, (a.size, b.size))
     between = mean_interval(b - a) if paired else welch_interval(a, b)
-    return Difference(column, values, float(a.mean()), float(b.mean()), between)
+    return Difference(column, values, float(a.mean()), float(b.mean()), between, (a.size, b.size))
 
 
 def _pooled(column: str, one: pd.DataFrame, two: pd.DataFrame, paired: bool) -> Difference:
@@ -109,5 +111,5 @@ def _pooled(column: str, one: pd.DataFrame, two: pd.DataFrame, paired: bool) -> 
         both = a.index.intersection(b.index)
         a, b = a[both], b[both]
     if a.empty or b.empty:
-        return Difference(column, None, float("nan"), float("nan"), None)
+        return Difference(column, None, float("nan"), float("nan"), None, (0, 0))
     return _difference(column, None, a, b, paired)

@@ -130,7 +130,7 @@ def fit_form(form: Form, terms: Floats, values: Floats, rng: np.random.Generator
     Raises:
         ValueError: there are fewer points than constants, terms vary in step, or a mean is not above 0.
     """
-    varying = terms.max(axis=0) > VARIES * np.maximum(terms.min(axis=0), 0.0)
+    varying = terms.max(axis=0) > np.maximum(VARIES * terms.min(axis=0), 1e-12)  # a φ of 1e-17 is rounding
     columns = [*terms.T[varying], *([] if varying.all() else [np.ones(len(terms))])]
     names = [symbol for symbol, free in zip(form.symbols, varying, strict=True) if free]
     names += [] if varying.all() else ["fixed"]

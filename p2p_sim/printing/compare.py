@@ -41,9 +41,22 @@ def _count(found: Comparison) -> str:
 def _line(difference: Difference, found: Comparison) -> tuple[str, ...]:
     between = difference.difference
     values = (number(difference.first), number(difference.second))
+    counts = " and ".join(map(str, difference.counts))
     if between is None:
-        return difference.column, _place(difference), *values, "worst replicates; no difference of means", ""
-    return difference.column, _place(difference), *values, _interval(between), str(between.replicates)
+        return (
+            difference.column,
+            _place(difference),
+            *values,
+            "worst replicates" if difference.counts[0] else "no common replicate",
+            counts,
+        )
+    return (
+        difference.column,
+        _place(difference),
+        *values,
+        _interval(between),
+        str(between.replicates) if found.paired else counts,
+    )
 
 
 def _place(difference: Difference) -> str:
@@ -101,5 +114,5 @@ def _record(difference: Difference) -> dict[str, Any]:
         "second": difference.second,
         "difference": None if between is None else between.value,
         "interval_95": [between.low, between.high] if known and between is not None else None,
-        "replicates": None if between is None else between.replicates,
+        "replicates": list(difference.counts),
     }
