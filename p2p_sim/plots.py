@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from analysis.figures.labels import SAME, pairs, short
 from analysis.figures.sweeps import MOST_FACETS, MOST_SERIES, View, is_number, plot_lines, series
@@ -269,5 +270,18 @@ def _fit(request: Request, results: Results, table: pd.DataFrame, path: Path) ->
         raise InputError(f"--fit: {error}") from None
     title, note = _titles(results, table, f"excess risk against {short(view.x)}, measured and fitted")
     if short(view.x) == "n":
-        note = "; ".join(filter(None, [note, "Theorem 4's bound falls with slope -1/2 towards its floor"]))
+        note = "; ".join(filter(None, [note, _towards_floor(table, view.x, risk.to_numpy(float))]))
     plot_fit(table, view, slopes, [fit for fit in fits if set(fit.constants) != {"fixed"}], title, note, path)
+
+
+def _towards_floor(table: pd.DataFrame, x: str, risk: NDArray[np.float64]) -> str:
+    """How the distance of the excess risk from its exact floor falls with n, beside what Theorem 4 says."""
+    from analysis.figures.fits import FLOOR
+    from analysis.utility.scaling import log_log_slope
+
+    theory = "Theorem 4's bound falls with slope -1/2 towards its floor"
+    if FLOOR not in table or table[FLOOR].isna().any() or table[x].nunique() < 3:
+        return theory
+    distance = np.abs(risk - table[FLOOR].to_numpy(float)[:, None])
+    slope = log_log_slope(table[x].to_numpy(float), distance)
+    return f"{theory}; the measured distance from the exact floor, with slope {slope}"

@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 
 from analysis.figures.labels import long
 from analysis.figures.style import COLOURS, MARKERS, RC, new_figure
@@ -23,6 +25,7 @@ from analysis.figures.sweeps import (
 )
 from analysis.utility.scaling import Estimate, Fit, constants_text
 
+FLOOR = "excess_risk_floor"
 LINES = ((0, (4, 2)), (0, (1, 1.5)))
 """Dashes of the first fitted form, dots of the second."""
 
@@ -55,6 +58,7 @@ def plot_fit(
         figure = new_figure(7.2, 5.4 + 0.19 * len(lines))
         axes = figure.add_subplot()
         draw_reference(axes, shown, view)
+        _draw_floor(axes, shown)
         for line in lines:
             slope = slopes.get(line.label)
             text = "measured" if not line.label else line.label
@@ -72,6 +76,18 @@ def plot_fit(
         axes.set_xlabel(wrapped(long(view.x, table) + (", log scale" * wants_log(shown["at"], view.log_x)), 7.2))
         axes.set_ylabel(wrapped(long(view.y, table) + (", log scale" * wants_log(shown[view.y], view.log_y)), 4.8))
         finish(figure, [axes], title, caption(table, shown, view, note), path)
+
+
+def _draw_floor(axes: Axes, shown: pd.DataFrame) -> None:
+    """What infinitely many exchanged labels would leave, where it is known at every point."""
+    if FLOOR not in shown or not np.isfinite(shown[FLOOR].astype(float)).all() or not (shown[FLOOR] > 0).all():
+        return
+    line = shown.drop_duplicates(["at", FLOOR]).sort_values("at")
+    if line["at"].is_unique:
+        axes.plot(
+            line["at"], line[FLOOR].astype(float), color=COLOURS[2], linestyle="-.", linewidth=1.6, zorder=2,
+            label="exact floor: infinitely many exchanged labels",
+        )  # fmt: skip
 
 
 def _colour(line: Series) -> str:

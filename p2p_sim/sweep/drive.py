@@ -28,7 +28,7 @@ class Progress:
     """Where a sweep stands.
 
     points, replicates: of the whole sweep; done: replicates on disk; failed: replicates that could not be run.
-    task_s: median seconds of a replicate, once some are done; workers: how many run at a time.
+    task_s: mean seconds of a replicate, once some are done; workers: how many run at a time.
     """
 
     points: int
@@ -106,7 +106,7 @@ class _Driver:
         while True:
             size = 1
             if self.times:
-                size = int(min(max(BATCH_S / max(statistics.median(self.times), 1e-4), 1), LARGEST_BATCH))
+                size = int(min(max(BATCH_S / max(statistics.fmean(self.times), 1e-4), 1), LARGEST_BATCH))
             batch = tuple(task for _, task in zip(range(size), tasks, strict=False))
             if not batch:
                 return
@@ -129,7 +129,7 @@ class _Driver:
                 self.learn(done.row)
         self.times.extend(done.wall_s for done in results)
         progress.done += len(rows)
-        progress.task_s = statistics.median(self.times)
+        progress.task_s = statistics.fmean(self.times)
         progress.replicates = sum(self.wanted.values())
         if self.report:
             self.report(progress)
