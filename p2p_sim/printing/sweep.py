@@ -23,9 +23,8 @@ def print_plan(plan: Plan, held: int, directory: str) -> None:
     """The sweep before it runs, on standard error."""
     total = plan.size * plan.replicates
     table = Table(title=f"{plan.name}: a sweep of {plan.size:,} points", title_justify="left", show_header=False)
-    for axis in plan.axes:
-        steps = [axis.labels[i] if axis.labels else str(step[0] if len(step) == 1 else step)
-                 for i, step in enumerate(axis.steps)]  # fmt: skip
+    for axis, values in zip(plan.axes, plan.steps, strict=True):
+        steps = [str(v[0] if len(v) == 1 else v) for v in values] if axis.labels is None else list(axis.labels)
         shown = (
             ", ".join(steps) if len(steps) <= 8 else f"{', '.join(steps[:4])}, ... {steps[-1]} ({len(steps)} values)"
         )

@@ -203,8 +203,8 @@ def run_sweep(
 def _described(plan: Plan) -> dict[str, Any]:
     """The sweep as its manifest says it."""
     axes = [
-        {"keys": list(axis.names), "values": [list(step) for step in axis.steps], "labels": axis.labels}
-        for axis in plan.axes
+        {"keys": list(axis.names), "values": [list(step) for step in steps], "labels": axis.labels}
+        for axis, steps in zip(plan.axes, plan.steps, strict=True)
     ]
     plots = [plot.model_dump() for plot in plan.plots]
     until = None if plan.until is None else plan.until.model_dump()

@@ -61,7 +61,7 @@ class Plan:
         return self.base.model_dump(mode="json")
 
     @cached_property
-    def _steps(self) -> list[list[tuple[Any, ...]]]:
+    def steps(self) -> list[list[tuple[Any, ...]]]:
         """Values along each axis, whole numbers where the base scenario has one."""
         return [
             [tuple(_like(value, _get(self._tree, name)) for name, value in zip(axis.names, step, strict=True))
@@ -71,13 +71,13 @@ class Plan:
 
     def points(self) -> Iterator[Point]:
         """All points, the last axis fastest."""
-        return map(self.point, itertools.product(*(range(len(steps)) for steps in self._steps)))
+        return map(self.point, itertools.product(*(range(len(steps)) for steps in self.steps)))
 
     def point(self, place: tuple[int, ...]) -> Point:
         """The point at a place along each axis."""
         settings: dict[str, Any] = {}
         columns: dict[str, Any] = {}
-        for axis, steps, index in zip(self.axes, self._steps, place, strict=True):
+        for axis, steps, index in zip(self.axes, self.steps, place, strict=True):
             for name, value in zip(axis.names, steps[index], strict=True):
                 settings[name] = value
                 columns[name] = axis.labels[index] if axis.labels else _shown(value)
