@@ -96,17 +96,19 @@ for command in (sweep, plot, compare, report):
 
 @app.command()
 def validate(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files.", show_default=False)],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Scenario or sweep files.", show_default=False)
+    ],
     overrides: Overrides = None,
 ) -> None:
-    """Check scenario files without running them.
+    """Check scenario and sweep files without running them.
 
     Example: p2p-sim validate scenarios/*.toml
     """
     failed = False
     for file in files:
         try:
-            print(f"{file}: ok, hash {_load(file, overrides, None).content_hash()[:8]}")
+            print(f"{file}: ok, {_checked(file, overrides)}")
         except InputError as error:
             failed = True
             print(error, file=sys.stderr)
@@ -289,6 +291,17 @@ def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scena
 
     chosen = [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())]
     return load_scenario(path, chosen)
+
+
+def _checked(file: Path, overrides: list[str] | None) -> str:
+    """What a valid scenario or sweep file is."""
+    from p2p_sim.scenario import read_toml
+    from p2p_sim.sweep.plan import load_sweep
+
+    if "axes" not in read_toml(file):
+        return f"hash {_load(file, overrides, None).content_hash()[:8]}"
+    plan = load_sweep(file, overrides or ())
+    return f"a sweep of {plan.size:,} points, hash {plan.sweep_identity[:8]}"
 
 
 def _check_data_dir(data_dir: Path | None) -> None:
