@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2p_sim.cli_options import DataDir, Overrides, check_data_dir, interrupted
 from p2p_sim.cli_results import compare, plot, report
 from p2p_sim.cli_sweep import sweep
 from p2p_sim.config import InputError
@@ -23,14 +24,6 @@ app = typer.Typer(
 )
 
 ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Scenario file.", show_default=False)]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a key, in TOML syntax: mechanism.flip_prob=0.2"),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", metavar="DIR", help="Where data files are [default: $P2P_SIM_DATA]."),
-]
 
 
 @app.callback()
@@ -66,7 +59,7 @@ def run(
     from p2p_sim.printing.run import print_json, print_summary, progress
     from p2p_sim.sweep.point import run_point
 
-    _check_data_dir(data_dir)
+    check_data_dir(data_dir)
     chosen = _load(scenario, overrides, engine)
     exports: list[tuple[Path, Callable[[Scenario, Path, Path | None], int]]] = []
     for option, path, write in (("--export", export, export_release), ("--transcript", transcript, export_transcript)):
@@ -81,8 +74,7 @@ def run(
         with progress(chosen.name) as report:
             finished = run_point(chosen, out, data_dir, report)
     except KeyboardInterrupt:
-        print("interrupted; finished replicates are kept: run the same command again to go on", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise interrupted() from None
     written = [(path, write(chosen, path, data_dir)) for path, write in exports]
     if json_:
         print_json(chosen, finished)
@@ -207,7 +199,7 @@ def audit(
     from p2p_sim.audit import audit as attack
     from p2p_sim.printing.audit import failure, print_audit, print_audit_json
 
-    _check_data_dir(data_dir)
+    check_data_dir(data_dir)
     done = attack(_load(scenario, overrides, None), observer, members, trials, cluster_size, epsilon, data_dir)
     if json_:
         print_audit_json(done)
@@ -240,7 +232,7 @@ def network(
     from p2p_sim.store import NETWORK
     from p2p_sim.sweep.point import default_directory
 
-    _check_data_dir(data_dir)
+    check_data_dir(data_dir)
     chosen = _load(scenario, overrides, None)
     directory = out or default_directory(chosen.name, identity(chosen, data_dir)) / NETWORK
     check(chosen, replicate, directory)
@@ -302,11 +294,6 @@ def _checked(file: Path, overrides: list[str] | None) -> str:
         return f"hash {_load(file, overrides, None).content_hash()[:8]}"
     plan = load_sweep(file, overrides or ())
     return f"a sweep of {plan.size:,} points, hash {plan.sweep_identity[:8]}"
-
-
-def _check_data_dir(data_dir: Path | None) -> None:
-    if data_dir is not None and not data_dir.is_dir():
-        raise InputError(f"--data-dir {data_dir}: there is no such directory")
 
 
 def main() -> None:

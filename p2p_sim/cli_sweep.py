@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2p_sim.cli_options import DataDir, check_data_dir, interrupted
 from p2p_sim.config import InputError
 
 if TYPE_CHECKING:
@@ -22,9 +23,7 @@ def sweep(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Results directory [default: results/NAME-HASH].")
     ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="DIR", help="Where data files are [default: $P2P_SIM_DATA].")
-    ] = None,
+    data_dir: DataDir = None,
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Local processes [default: one a core].", show_default=False)
     ] = None,
@@ -49,8 +48,7 @@ def sweep(
     from p2p_sim.sweep.point import default_directory
     from p2p_sim.sweep.work import RunFailed
 
-    if data_dir is not None and not data_dir.is_dir():
-        raise InputError(f"--data-dir {data_dir}: there is no such directory")
+    check_data_dir(data_dir)
     plan = load_sweep(file, overrides or (), data_dir)
     directory = out or default_directory(plan.name, plan.sweep_identity)
     executor = _executor(plan, workers, dask, split)
@@ -64,8 +62,7 @@ def sweep(
         with progress(plan.name) as report:
             result = run_sweep(plan, directory, executor, report)
     except KeyboardInterrupt:
-        print("interrupted; finished replicates are kept: run the same command again to go on", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise interrupted() from None
     except RunFailed as error:
         print(f"p2p-sim: {error}", file=sys.stderr)
         raise typer.Exit(1) from None

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from analysis.privacy.audit import ERROR, delta_lower, plan
 from analysis.privacy.label_exchange import LabelExchange
-from analysis.privacy.local import local_epsilon
+from analysis.privacy.local import local_delta, local_epsilon
 from analysis.privacy.views import LearnerViews
 from p2p_sim.config import InputError
 from p2p_sim.mechanisms.interface import LabelRelease
@@ -97,7 +97,7 @@ def audit_realised(
         for event, own, other in ((events[0], zero, one), (events[1], one, zero))
     )
     deltas = np.concatenate([certified, more])
-    local = max(0.0, 1.0 - alpha - alpha * math.exp(tested))
+    local = local_delta(alpha, tested).upper
     mean = float(deltas.mean())
     return RealisedAudit(
         scenario.name, cluster_size, alpha, theta, ones, tested, min(local, mean + _doubt(deltas, local, error)), mean,

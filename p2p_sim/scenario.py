@@ -25,6 +25,8 @@ from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 LearnerConfig = Annotated[LogisticRegressionConfig | TrimmedClustersConfig, Field(discriminator="kind")]
 MODEL_VERSION = 2
 """Raised whenever the same scenario would give other rows."""
+EITHER = {"mechanism.flip_prob": "mechanism.target_epsilon", "mechanism.target_epsilon": "mechanism.flip_prob"}
+"""Keys of which a scenario has one."""
 
 
 def default_clusters(population: Config | None) -> GivenClusters | KMeansClusters:
@@ -168,7 +170,10 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; a table whose `kind` changes loses its other keys' old defaults."""
+    """Set a dotted key; a table whose `kind` changes loses its other keys' old defaults, and of two keys of which a
+    scenario has one, the other is dropped."""
+    if key in EITHER:
+        drop_key(tree, EITHER[key])
     *parents, last = key.split(".")
     for parent in parents:
         tree = tree.setdefault(parent, {})
@@ -177,6 +182,16 @@ def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
     if last == "kind" and tree.get("kind") != value:
         tree.clear()
     tree[last] = value
+
+
+def drop_key(tree: dict[str, Any], key: str) -> None:
+    """Remove a dotted key, if it is there."""
+    *parents, last = key.split(".")
+    node: Any = tree
+    for parent in parents:
+        node = node.get(parent) if isinstance(node, dict) else None
+    if isinstance(node, dict):
+        node.pop(last, None)
 
 
 def _date(value: object) -> list[str]:

@@ -10,6 +10,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = (
     ("p2p_sim.cli",),
     ("p2p_sim.cli_results", "p2p_sim.cli_sweep"),
+    ("p2p_sim.cli_options",),
     ("p2p_sim.printing",),
     ("p2p_sim.audit",),
     ("p2p_sim.realised_audit",),

@@ -5,6 +5,8 @@ bounds and 1e-9 for the empirical Bernstein bound of the certified mean. The pla
 might make; the same attacks refute them.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from analysis.privacy import LabelExchange
 from p2p_sim import realised_audit
 from p2p_sim.audit import audit
 from p2p_sim.config import InputError
+from p2p_sim.protocol.roles import Roles
 from p2p_sim.realised_audit import RealisedAudit, audit_realised
 from p2p_sim.scenario import Scenario
 
@@ -80,8 +83,6 @@ def test_forgetting_that_own_labels_have_only_the_local_noise_is_caught(monkeypa
     honest = realised_audit.target_deltas
 
     def forgetful(shards, noise, epsilon):
-        from dataclasses import replace
-
         return honest([replace(s, own=np.zeros_like(s.own), fetched=s.fetched | s.own) for s in shards], noise, epsilon)
 
     monkeypatch.setattr(realised_audit, "target_deltas", forgetful)
@@ -93,24 +94,17 @@ def test_forgetting_who_does_not_answer_is_caught(monkeypatch):
     honest = realised_audit.target_deltas
 
     def forgetful(shards, noise, epsilon):
-        from dataclasses import replace
-
         return honest([replace(s, answers=np.ones_like(s.answers)) for s in shards], noise, epsilon)
 
     faulty = scenario(0.1, 1.0, {}, {"free_riders": {"share": 0.8}})
-    target_serves = _target_always_serves(monkeypatch)
-    assert target_serves
+    let_target_serve(monkeypatch)
     assert attacked(20, faulty, "").passed
     monkeypatch.setattr(realised_audit, "target_deltas", forgetful)
     assert not attacked(20, faulty, "").passed
 
 
-def _target_always_serves(monkeypatch) -> bool:
+def let_target_serve(monkeypatch) -> None:
     """Free riders are drawn among the others, so that the target's label is in play in every trial."""
-    from dataclasses import replace
-
-    from p2p_sim.protocol.roles import Roles
-
     draw = Roles.draw
 
     def without_target(config, shard, degrees, row, streams):
@@ -120,7 +114,6 @@ def _target_always_serves(monkeypatch) -> bool:
         return replace(roles, silent=silent)
 
     monkeypatch.setattr(Roles, "draw", staticmethod(without_target))
-    return True
 
 
 def test_the_audit_takes_networks_with_faults_and_refuses_coalitions_there():

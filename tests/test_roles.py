@@ -17,7 +17,7 @@ from p2p_sim.network.latency import Constant, Exponential
 from p2p_sim.network.overlay import GeometricOverlay, ScaleFreeOverlay
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
-from p2p_sim.protocol.roles import NOBODY, AdversariesConfig, Roles, Sybil
+from p2p_sim.protocol.roles import AdversariesConfig, Roles, Sybil
 from p2p_sim.protocol.transcript import REPLY, REQUEST
 from p2p_sim.streams import Streams
 from tests.networks import LEADING, Case
@@ -123,10 +123,6 @@ def test_impossible_adversaries_are_refused(tree):
 
 
 def test_nobody_is_nobody():
-    assert not NOBODY.any
-    assert not NOBODY.watch
-    assert adversaries(sybil={"share": 0.1}).watch
-    assert not adversaries(liars={"share": 0.1}).watch
     honest, drawn = Roles.honest(57), roles_of({})
     for name in ("member", "silent", "answer", "prober"):
         assert np.array_equal(getattr(honest, name), getattr(drawn, name))

@@ -194,3 +194,9 @@ def test_shipped_scenarios_are_valid(scenarios):
 def test_a_target_may_be_set_where_liars_still_give_noisy_labels():
     tree = {"mechanism": {"target_epsilon": 1.0}, "adversaries": {"liars": {"share": 0.1, "answer": "inverted"}}}
     assert scenario(**tree).mechanism.target_epsilon == 1.0
+
+
+def test_setting_one_of_two_noises_drops_the_other(scenarios):
+    chosen = load_scenario(scenarios / "quickstart.toml", ["mechanism.target_epsilon=0.5"])
+    assert (chosen.mechanism.flip_prob, chosen.mechanism.target_epsilon) == (None, 0.5)
+    assert chosen.replace(**{"mechanism.flip_prob": 0.2}).mechanism.target_epsilon is None

@@ -234,6 +234,15 @@ def test_a_replicate_split_by_shards_is_the_same(tmp_path, engine):
     assert (tmp_path / "whole" / ROWS).read_bytes() == (tmp_path / "split" / ROWS).read_bytes()
 
 
+def test_a_point_whose_clusters_share_a_link_is_not_split(tmp_path):
+    """The base can be split, its point cannot."""
+    axes = '[[axes]]\nkey = "network.learner_bandwidth_bps"\nvalues = [1e6]\n'
+    found = plan(tmp_path, axes, '[set]\nengine = "events"\n', ("replicates=1",))
+    with pytest.raises(InputError, match="no replicate could be run"):
+        run_sweep(found, tmp_path / "a", SplitShards(Serial()))
+    assert "all clusters share this link" in (tmp_path / "a" / FAILURES).read_text()
+
+
 def test_sweeps_from_python_use_the_same_store(tmp_path):
     base = Scenario.from_tree(
         {"name": "tiny", "engine": "vectorised", "population": {"kind": "synthetic", "users": 60, "num_clusters": 2},

@@ -32,14 +32,15 @@ def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     return math.log1p(excess) * (1.0 + 2.0**-50)
 
 
-def local_delta(flip_prob: float, epsilon: float) -> Bracket:
-    """δ(ε) of one noisy label seen with its owner: max(0, 1-α-αe^ε), exact to rounding.
+def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Bracket:
+    """δ(ε) of one noisy label seen with its owner: max(0, 1-α-e^ε α/(K-1)), exact to rounding.
 
     Args:
-        flip_prob: α in [0, 1/2]; epsilon: ε, at least 0.
+        flip_prob: α in [0, (K-1)/K]; epsilon: ε, at least 0; num_classes: K, at least 2.
     """
     if epsilon > 700.0:
         return Bracket(0.0, 0.0) if flip_prob > 0 else Bracket(1.0, 1.0)
-    gap, lost = 1.0 - 2.0 * flip_prob, flip_prob * math.expm1(epsilon)
+    other = flip_prob / (num_classes - 1)  # of each wrong class
+    gap, lost = 1.0 - (flip_prob + other), other * math.expm1(epsilon)
     doubt = 2.0**-51 * (gap + lost)
     return Bracket(max(0.0, gap - lost - doubt), max(0.0, min(1.0, gap - lost + doubt)) if gap + doubt > lost else 0.0)

@@ -109,6 +109,8 @@ class LabelExchangeMechanism:
     ) -> Outcome:
         """The same on a network that has been opened for this population; `part`: shards first to last - 1 alone."""
         check_given(self.adversaries, population.num_rows)
+        if part is not None:
+            opened.config.check_splittable()
         expected = int(self.sampling_rate * population.num_users + 4 * population.num_users**0.5)
         users, labels = Growing(np.dtype(np.int32), expected), Growing(np.dtype(np.uint8), expected)
         if self.engine == "vectorised":

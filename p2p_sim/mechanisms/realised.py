@@ -1,6 +1,6 @@
 """How private a run was, given the network as it turned out: cluster by cluster, never averaged over replicates."""
 
-import math
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.fetch import FetchDistribution
 from analysis.privacy.kary import KaryExchange, ShuffledLabels
-from analysis.privacy.local import LOCAL_CONDITIONS
+from analysis.privacy.local import LOCAL_CONDITIONS, local_delta
 from analysis.privacy.realised import REALISED_CONDITIONS, CappedFetch, UniformSources
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.protocol.fetches import Capped, Table, Uniform, Unknown
@@ -50,20 +50,13 @@ def cluster_privacy(
         noise: what each label went through.
         delta: δ of every figure.
     """
-    for shard in shards:
-        bounds = shard.shard.offsets
-        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            yield _cluster(_Cluster(shard, slice(first, last)), noise, delta)
+    for cluster in _clusters(shards):
+        yield _cluster(cluster, noise, delta)
 
 
 def user_epsilons(shards: Sequence[RealisedShard], noise: RandomizedResponse, delta: float) -> Floats:
     """Certified ε of every user (n,) against a learner who sees the set of submissions, at the given δ."""
-    found = []
-    for shard in shards:
-        bounds = shard.shard.offsets
-        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            found.append(_users(_Cluster(shard, slice(first, last)), noise, delta))
-    return np.concatenate(found)
+    return np.concatenate([_users(cluster, noise, delta) for cluster in _clusters(shards)])
 
 
 class Model(Protocol):
@@ -86,9 +79,8 @@ class NoiseAlone:
     reason: str
 
     def delta(self, epsilon: float) -> Bracket:
-        """max(0, 1-α-e^ε α/(K-1))."""
-        alpha, classes = self.noise.flip_prob, self.noise.num_classes
-        return Bracket(0.0, max(0.0, 1.0 - alpha - math.exp(min(epsilon, 700.0)) * alpha / (classes - 1)))
+        """At most that of the noisy label itself."""
+        return Bracket(0.0, local_delta(self.noise.flip_prob, epsilon, self.noise.num_classes).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε₀, whatever δ."""
@@ -126,14 +118,17 @@ class _Cluster:
             self.caps = self.law.caps[part]
 
 
+def _clusters(shards: Sequence[RealisedShard]) -> Iterator[_Cluster]:
+    """Every cluster of a run, in the population's order."""
+    for shard in shards:
+        bounds = shard.shard.offsets.tolist()
+        for first, last in itertools.pairwise(bounds):
+            yield _Cluster(shard, slice(first, last))
+
+
 def target_deltas(shards: Sequence[RealisedShard], noise: RandomizedResponse, epsilon: float) -> Floats:
     """Certified δ(ε), cluster by cluster (C,), of each cluster's first user; what an audit is held against."""
-    found = []
-    for shard in shards:
-        bounds = shard.shard.offsets
-        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            found.append(_target_delta(_Cluster(shard, slice(first, last)), noise, epsilon))
-    return np.array(found)
+    return np.array([_target_delta(cluster, noise, epsilon) for cluster in _clusters(shards)])
 
 
 def _cluster(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> ClusterPrivacy:
@@ -183,11 +178,11 @@ def _model(cluster: _Cluster, noise: RandomizedResponse, members: bool = False) 
             return law(sources - known, noise.flip_prob, 1.0, noise.num_classes)
         return NoiseAlone(noise, "no figure for this network with more than two classes")
     if isinstance(cluster.law, Uniform):
-        count, submissions = (
-            int(np.count_nonzero(cluster.member)) if members else 0,
-            int(np.count_nonzero(cluster.fetched)),
-        )
-        return UniformSources(sources, known, submissions, noise.flip_prob, count, cluster.draws if members else 1)
+        submissions = int(np.count_nonzero(cluster.fetched))
+        if not members:
+            return UniformSources(sources, known, submissions, noise.flip_prob)
+        count = int(np.count_nonzero(cluster.member))
+        return UniformSources(sources, known, submissions, noise.flip_prob, count, cluster.draws)
     if isinstance(cluster.law, Table):
         return _coalition_table(cluster, noise) if members else _learner_table(cluster, noise)
     if members:

@@ -77,16 +77,6 @@ class AdversariesConfig(Config):
     """One adversary behind many users."""
 
     @property
-    def any(self) -> bool:
-        """Whether there are any."""
-        return self != NOBODY
-
-    @property
-    def watch(self) -> bool:
-        """Whether some pool what they see."""
-        return self.coalition != Coalition() or self.sybil.share > 0
-
-    @property
     def hiding_nobody(self) -> tuple[str, ...]:
         """The roles that some play who give no noisy label, so that fewer users hide each other."""
         fixed = [role for role in ("liars", "sybil") if getattr(self, role).answer in ("zero", "one")]

@@ -14,11 +14,19 @@ from pydantic import ValidationError
 
 from p2p_sim.config import InputError
 from p2p_sim.experiment import data_checksums
-from p2p_sim.scenario import MODEL_VERSION, Scenario, explain, load_scenario, parse_override, read_toml, set_key
+from p2p_sim.scenario import (
+    EITHER,
+    MODEL_VERSION,
+    Scenario,
+    drop_key,
+    explain,
+    load_scenario,
+    parse_override,
+    read_toml,
+    set_key,
+)
 from p2p_sim.sweep.file import Axis, Plot, SweepFile, Until
 
-EITHER = {"mechanism.flip_prob": "mechanism.target_epsilon", "mechanism.target_epsilon": "mechanism.flip_prob"}
-"""Keys of which a scenario has one: setting one drops the other."""
 MOST_POINTS = 1_000_000
 
 
@@ -87,7 +95,7 @@ class Plan:
         """The scenario of a point; an InputError names the key and value that does not fit."""
         tree = json.loads(json.dumps(self._tree))
         for key, value in point.settings.items():
-            put(tree, key, value)
+            set_key(tree, key, value)
         return Scenario.from_tree(tree, self.base.folder)
 
     @cached_property
@@ -106,7 +114,7 @@ class Plan:
         tree = self.base.canonical()
         for key in self.keys:
             for name in {key, EITHER.get(key, key)}:
-                _drop(tree, name)
+                drop_key(tree, name)
         whole = {"base": tree, "keys": sorted(self.keys), "data": list(self.checksums), "model": MODEL_VERSION}
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
@@ -126,9 +134,9 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
     count = next((value for key, value in reversed(changes) if key == "replicates"), given.replicates)
     tree = load_scenario(path.parent / given.base).model_dump(mode="json")
     for key, value in (*given.set.items(), *changes):
-        put(tree, key, value)
+        set_key(tree, key, value)
     if count is not None:
-        put(tree, "replicates", count)
+        set_key(tree, "replicates", count)
     try:
         base = Scenario.from_tree(tree, (path.parent / given.base).parent)
     except InputError as error:
@@ -166,13 +174,6 @@ def make_plan(
     return plan
 
 
-def put(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key of a scenario's tree, dropping what goes with it no longer."""
-    if key in EITHER:
-        _drop(tree, EITHER[key])
-    set_key(tree, key, value)
-
-
 def _get(tree: Mapping[str, Any], key: str) -> Any:
     node: Any = tree
     for part in key.split("."):
@@ -180,15 +181,6 @@ def _get(tree: Mapping[str, Any], key: str) -> Any:
             return None
         node = node[part]
     return node
-
-
-def _drop(tree: dict[str, Any], key: str) -> None:
-    *parents, last = key.split(".")
-    node: Any = tree
-    for parent in parents:
-        node = node.get(parent) if isinstance(node, dict) else None
-    if isinstance(node, dict):
-        node.pop(last, None)
 
 
 def _like(value: Any, current: Any) -> Any:

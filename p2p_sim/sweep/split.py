@@ -16,7 +16,7 @@ from p2p_sim.experiment import Exchanged, Prepared, complete, prepare
 from p2p_sim.mechanisms.interface import Outcome
 from p2p_sim.population.shards import shards
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweep.work import Batch, Done, Executor, Perform, Task, fault_line
+from p2p_sim.sweep.work import Batch, Done, Executor, Perform, RunFailed, Task, fault_line
 
 PARTS_PER_WORKER = 2
 
@@ -95,7 +95,9 @@ class SplitShards:
                     found[done.task.index] = done.row
             row = _row(task, [found[index] for index in range(count)])
             return Done(task, row, None, time.perf_counter() - begin)
-        except (ValueError, MemoryError, AssertionError) as fault:
+        except RunFailed:
+            raise
+        except Exception as fault:  # of this replicate alone
             return Done(task, None, fault_line(fault), time.perf_counter() - begin)
 
 
