@@ -20,6 +20,7 @@ from analysis.privacy.views import LARGEST_COALITION, CoalitionViews, LearnerVie
 from p2p_sim.config import InputError
 from p2p_sim.experiment import data_directory
 from p2p_sim.mechanisms.interface import LabelRelease, Mechanism
+from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.build import build_population
 from p2p_sim.population.population import Population
@@ -93,7 +94,8 @@ def audit(
             raise InputError('--observer "coalition": known for networks without faults and adversaries only')
         return audit_realised(scenario, size, trials, epsilon)
     network, delta = scenario.network, scenario.privacy.delta
-    mechanism = scenario.mechanism.build(np.array([size], dtype=np.int64), 2, delta, "events")
+    sizes = np.array([size], dtype=np.int64)
+    mechanism = exchange_of(scenario.mechanism.build(sizes, 2, delta, "events"), "an audit")
     alpha, theta = mechanism.randomizer.flip_prob, mechanism.sampling_rate
     largest = min(local_epsilon(alpha), LARGEST_EPSILON)
     if epsilon is not None and not 0.0 <= epsilon < largest:
@@ -137,7 +139,7 @@ def count(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int,
             cells = coalition_cells(seen, views, population)
         else:
             assert isinstance(views, LearnerViews)
-            cells = learner_cells(outcome.release, views, clusters)
+            cells = learner_cells(outcome.labels, views, clusters)
         counts += np.bincount(cells, minlength=counts.size)
     return counts
 

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from analysis.privacy.bound import PrivacyBound
 from p2p_sim import row as rows
 from p2p_sim.learning.metrics import Risk, assess, exchange_floor
-from p2p_sim.mechanisms.interface import LabelRelease, Outcome
+from p2p_sim.mechanisms.interface import Mechanism, ModelRelease, Outcome, Release
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.realised import ClusterPrivacy, cluster_privacy
 from p2p_sim.network.network import Network
@@ -29,7 +29,7 @@ class Exchanged:
     """A replicate up to the release."""
 
     population: Population
-    mechanism: LabelExchangeMechanism
+    mechanism: Mechanism
     outcome: Outcome
 
 
@@ -37,12 +37,12 @@ class Exchanged:
 class Result:
     """A finished replicate.
 
-    release: the noisy data set; population: its users, stored cluster by cluster.
+    release: the noisy data set, or a model; population: its users, stored cluster by cluster.
     privacy: the learner's bound for each cluster, in the population's order.
     row: the flat result; transcript: what the observers saw, if it was recorded.
     """
 
-    release: LabelRelease
+    release: Release
     population: Population
     privacy: tuple[PrivacyBound, ...]
     row: Row
@@ -65,7 +65,7 @@ class Prepared:
     """A replicate before anything is exchanged."""
 
     population: Population
-    mechanism: LabelExchangeMechanism
+    mechanism: Mechanism
     network: Network
 
 
@@ -125,10 +125,9 @@ def complete(scenario: Scenario, replicate: int, done: Exchanged, data_dir: Path
         **rows.setting(scenario, population, mechanism),
         **rows.privacy(mechanism, sizes, bounds),
         **rows.realised_privacy(done.outcome, clusters),
-        "submissions": len(done.outcome.release),
-        "effective_sampling_rate": len(done.outcome.release) / population.num_users,
+        **rows.submissions(population, done.outcome),
         **asdict(risk),
-        "excess_risk_floor": exchange_floor(population, mechanism.randomizer.flip_prob) if honest is None else None,
+        "excess_risk_floor": _floor(population, mechanism) if honest is None else None,
         **rows.damage(risk, honest),
         **rows.network(population, done.outcome),
     }
@@ -138,16 +137,27 @@ def complete(scenario: Scenario, replicate: int, done: Exchanged, data_dir: Path
 
 def _realised(scenario: Scenario, done: Exchanged) -> list[ClusterPrivacy] | None:
     """Figures for the network as it turned out; None if nothing could go wrong and nobody looks on."""
-    if scenario.network.ideal and scenario.adversaries == NOBODY:
+    mechanism = done.mechanism
+    if not isinstance(mechanism, LabelExchangeMechanism) or (scenario.network.ideal and scenario.adversaries == NOBODY):
         return None
-    outcome, noise, delta = done.outcome, done.mechanism.randomizer, scenario.privacy.delta
+    outcome, noise, delta = done.outcome, mechanism.randomizer, scenario.privacy.delta
     assert outcome.realised is not None
     return list(cluster_privacy(outcome.realised, noise, delta))
 
 
-def _risk(scenario: Scenario, population: Population, release: LabelRelease) -> Risk:
+def _floor(population: Population, mechanism: Mechanism) -> float | None:
+    """What is left with infinitely many exchanged labels, where that is known."""
+    if not isinstance(mechanism, LabelExchangeMechanism):
+        return None
+    return exchange_floor(population, 0.0 if mechanism.debias else mechanism.randomizer.flip_prob)
+
+
+def _risk(scenario: Scenario, population: Population, release: Release) -> Risk:
     learner, offsets = scenario.learner, population.cluster_offsets
-    private = learner.fit_release(population.features, release, population.num_classes, offsets)
+    if isinstance(release, ModelRelease):
+        private = release.predictor
+    else:
+        private = learner.fit_release(population.features, release, population.num_classes, offsets)
     nonprivate = learner.fit(population.features, population.labels, population.num_classes, offsets)
     return assess(population, private, nonprivate)
 
@@ -156,6 +166,7 @@ def _honest_risk(scenario: Scenario, done: Exchanged, replicate: int, data_dir: 
     """The same replicate with everybody honest; None if that is what was run."""
     if scenario.adversaries == NOBODY:
         return None
+    assert isinstance(done.mechanism, LabelExchangeMechanism)
     honest = replace(done.mechanism, adversaries=NOBODY)
     places = scenario.places(data_directory(data_dir))
     outcome = honest.release(done.population, scenario.network, Streams(scenario.seed, replicate), places=places)

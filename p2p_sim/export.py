@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.config import InputError
 from p2p_sim.experiment import exchange
+from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.protocol.transcript import KIND_NAMES
 from p2p_sim.scenario import Scenario
 
@@ -32,6 +33,8 @@ def check_destination(option: str, path: Path) -> None:
 def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
     """Write what the learner receives: replicate, user, cluster, label and her public features; returns the lines.
 
+    A label of several numbers (signed weights, probabilities, bits) has a column for each, label_0, label_1, ...
+
     Users are numbered in the replicate's cluster order.
     """
     return _write(pd.concat(_releases(scenario, data_dir), ignore_index=True), path)
@@ -49,11 +52,11 @@ def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = No
 def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
     for replicate in range(scenario.replicates):
         done = exchange(scenario, replicate, data_dir)
-        release, population = done.outcome.release, done.population
+        release, population = done.outcome.labels, done.population
         cluster = np.searchsorted(population.cluster_offsets, release.user, side="right") - 1
-        frame = pd.DataFrame(
-            {"replicate": replicate, "user": release.user, "cluster": cluster, "label": release.payload}
-        )
+        labels = release.payload
+        names = {"label": labels} if labels.ndim == 1 else {f"label_{k}": labels[:, k] for k in range(labels.shape[1])}
+        frame = pd.DataFrame({"replicate": replicate, "user": release.user, "cluster": cluster, **names})
         features = population.features[release.user]
         columns = pd.DataFrame(features, columns=[f"x{i}" for i in range(features.shape[1])])
         yield pd.concat([frame, columns], axis=1)
@@ -61,7 +64,9 @@ def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFram
 
 def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
     for replicate in range(scenario.replicates):
-        transcript = exchange(scenario, replicate, data_dir, record=True).outcome.transcript
+        done = exchange(scenario, replicate, data_dir, record=True)
+        exchange_of(done.mechanism, "a transcript")
+        transcript = done.outcome.transcript
         assert transcript is not None
         m = transcript.messages
         kind = np.array(["", *KIND_NAMES.values()])[m.kind]

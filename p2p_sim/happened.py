@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from p2p_sim import row as rows
 from p2p_sim.config import InputError
 from p2p_sim.experiment import Exchanged, exchange
+from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.mechanisms.realised import user_epsilons
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.protocol.transcript import KIND_NAMES, LEARNER, REPLY, REQUEST, Messages
@@ -113,25 +114,26 @@ def happened(scenario: Scenario, replicate: int = 0, data_dir: Path | None = Non
 
 def look(scenario: Scenario, replicate: int, done: Exchanged) -> Happened:
     """What happened in an exchange that was recorded and studied."""
+    mechanism = exchange_of(done.mechanism, "what happened on the network")
     outcome, users = done.outcome, done.population.num_users
     assert outcome.transcript is not None
     assert outcome.realised is not None
     assert outcome.arrival_s is not None
-    m, facts, noise = outcome.transcript.messages, outcome.realised, done.mechanism.randomizer
+    m, facts, noise = outcome.transcript.messages, outcome.realised, mechanism.randomizer
     size = _bytes(m, scenario.network.header_bytes, -(-noise.payload_bits // 8))
     member = np.concatenate([shard.member for shard in facts])
     reply = m.kind == REPLY
     fetched = m.select(reply & ~m.late)
     answered, submitted = np.full(users, np.inf), np.full(users, np.inf)
     np.minimum.at(answered, fetched.receiver, fetched.time_s)
-    submitted[outcome.release.user] = outcome.arrival_s
+    submitted[outcome.labels.user] = outcome.arrival_s
     held = np.zeros(users, dtype=np.bool_)
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
     return Happened(
         name=scenario.name,
         replicate=replicate,
-        sampling_rate=done.mechanism.sampling_rate,
+        sampling_rate=mechanism.sampling_rate,
         deadline_s=scenario.network.deadline_s,
         delta=scenario.privacy.delta,
         counts=rows.network(done.population, outcome),

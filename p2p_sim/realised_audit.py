@@ -23,7 +23,7 @@ from analysis.privacy.local import local_delta, local_epsilon
 from analysis.privacy.views import LearnerViews
 from p2p_sim.config import InputError
 from p2p_sim.mechanisms.interface import LabelRelease
-from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
+from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.realised import target_deltas
 from p2p_sim.population.population import Population
 from p2p_sim.scenario import Scenario
@@ -78,7 +78,8 @@ def audit_realised(
         error: false-alarm probability.
     """
     sizes = np.array([cluster_size], dtype=np.int64)
-    mechanism = scenario.mechanism.build(sizes, 2, scenario.privacy.delta, "events", scenario.adversaries)
+    built = scenario.mechanism.build(sizes, 2, scenario.privacy.delta, "events", scenario.adversaries)
+    mechanism = exchange_of(built, "an audit of a network")
     alpha, theta = mechanism.randomizer.flip_prob, mechanism.sampling_rate
     if scenario.adversaries.coalition.users:
         raise InputError("adversaries.coalition.users: an audit draws its own users; take a share")
@@ -131,7 +132,7 @@ class _Attack:
             streams = Streams(self.scenario.seed + pilot, 2 * batch + label)
             places = self.scenario.places(None)
             outcome = self.mechanism.release(people, self.scenario.network, streams, study=not pilot, places=places)
-            found += np.bincount(views(outcome.release, n, clusters), minlength=found.size)
+            found += np.bincount(views(outcome.labels, n, clusters), minlength=found.size)
             if outcome.realised is not None:
                 deltas.append(target_deltas(outcome.realised, self.mechanism.randomizer, self.epsilon))
         return found, np.concatenate(deltas) if deltas else np.zeros(0)

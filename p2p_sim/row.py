@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.paper import lemma9_epsilon, theorem3
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
-from p2p_sim.mechanisms.interface import Outcome
-from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
+from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, LabelRelease, Mechanism, Outcome
 from p2p_sim.mechanisms.realised import ClusterPrivacy
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.traffic import Traffic
@@ -20,15 +18,16 @@ from p2p_sim.scenario import Scenario
 Row = dict[str, Any]
 
 
-def setting(scenario: Scenario, population: Population, mechanism: LabelExchangeMechanism) -> Row:
+def setting(scenario: Scenario, population: Population, mechanism: Mechanism) -> Row:
     """What was asked for and what the population turned out to be."""
     phi, basis = population_heterogeneity(population)
     return {
         "population": scenario.population.kind,
         "mechanism": scenario.mechanism.kind,
         "learner": scenario.learner.kind,
-        "flip_prob": mechanism.randomizer.flip_prob,
-        "sampling_rate": mechanism.sampling_rate,
+        "trust": mechanism.trust,
+        **dict.fromkeys(PARAMETERS),
+        **mechanism.parameters,
         "num_users": population.num_users,
         "num_clusters": len(population.cluster_sizes),
         "min_cluster_size": int(population.cluster_sizes.min()),
@@ -38,7 +37,7 @@ def setting(scenario: Scenario, population: Population, mechanism: LabelExchange
     }
 
 
-def privacy(mechanism: LabelExchangeMechanism, sizes: NDArray[np.int64], bounds: Sequence[PrivacyBound]) -> Row:
+def privacy(mechanism: Mechanism, sizes: NDArray[np.int64], bounds: Sequence[PrivacyBound]) -> Row:
     """The worst cluster's figures: a user is protected at least this well, whichever her cluster.
 
     Args:
@@ -47,11 +46,6 @@ def privacy(mechanism: LabelExchangeMechanism, sizes: NDArray[np.int64], bounds:
         bounds: the learner's, one a distinct size or one a cluster.
     """
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
-    noise, theta = mechanism.randomizer, mechanism.sampling_rate
-    alpha, binary = noise.flip_prob, noise.num_classes == 2
-    lemma9 = [lemma9_epsilon(int(n), alpha, theta, worst.delta) if binary else None for n in sizes]
-    printed = theorem3(int(sizes.min()), theta) if binary else None
-    covered = printed is not None and alpha >= printed.flip_prob and worst.delta >= printed.delta
     return {
         "observer": worst.observer,
         "adjacency": worst.adjacency,
@@ -60,10 +54,16 @@ def privacy(mechanism: LabelExchangeMechanism, sizes: NDArray[np.int64], bounds:
         "epsilon_upper": worst.epsilon_upper,
         "epsilon_best_cluster": min(bound.epsilon_upper for bound in bounds),
         "basis": worst.basis,
-        "epsilon_local": noise.local_epsilon,
-        "epsilon_paper_lemma9": None if None in lemma9 else max(e for e in lemma9 if e is not None),
-        "epsilon_paper_theorem3": printed.epsilon if covered and printed is not None else None,
+        **dict.fromkeys(STATEMENTS),
+        **mechanism.statements(sizes, worst.delta),
     }
+
+
+def submissions(population: Population, outcome: Outcome) -> Row:
+    """How many users' labels reached the learner; None where a model was released."""
+    arrived = len(outcome.release) if isinstance(outcome.release, LabelRelease) else None
+    share = None if arrived is None else arrived / population.num_users
+    return {"submissions": arrived, "effective_sampling_rate": share}
 
 
 def realised_privacy(outcome: Outcome, clusters: Sequence[ClusterPrivacy] | None) -> Row:

@@ -14,6 +14,7 @@ from p2p_sim.config import Config, InputError
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.trimmed import TrimmedClustersConfig
 from p2p_sim.mechanisms.label_exchange import EngineName, LabelExchangeConfig
+from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.build import PopulationConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
@@ -23,7 +24,8 @@ from p2p_sim.population.table import TableConfig
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 LearnerConfig = Annotated[LogisticRegressionConfig | TrimmedClustersConfig, Field(discriminator="kind")]
-MODEL_VERSION = 2
+MechanismConfig = Annotated[LabelExchangeConfig | RandomizedResponseConfig, Field(discriminator="kind")]
+MODEL_VERSION = 3
 """Raised whenever the same scenario would give other rows."""
 EITHER = {"mechanism.flip_prob": "mechanism.target_epsilon", "mechanism.target_epsilon": "mechanism.flip_prob"}
 """Keys of which a scenario has one."""
@@ -58,8 +60,8 @@ class Scenario(Config):
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
     """How users are grouped by their features; kind = "given", "kmeans" or "grid". Absent: given where the population
     comes with clusters, else k-means into 20 clusters of at least 36 users."""
-    mechanism: LabelExchangeConfig
-    """How labels are privatised; kind = "label_exchange"."""
+    mechanism: MechanismConfig
+    """How labels are privatised; kind = "label_exchange" (if absent) or "randomized_response"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
@@ -70,6 +72,33 @@ class Scenario(Config):
     """The statement that ε is part of."""
 
     _folder: Path = PrivateAttr(default=Path())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _exchange_unless_said(cls, tree: Any) -> Any:
+        mechanism = tree.get("mechanism") if isinstance(tree, dict) else None
+        if isinstance(mechanism, dict) and "kind" not in mechanism:
+            return {**tree, "mechanism": {"kind": "label_exchange", **mechanism}}
+        return tree
+
+    @model_validator(mode="after")
+    def _messages(self) -> Self:
+        if self.mechanism.kind != "label_exchange" and (not self.network.ideal or self.adversaries != NOBODY):
+            beyond = "adversaries" if self.network.ideal else f"network.{self.network.faults[0]}"
+            raise ValueError(
+                f"mechanism.kind = {self.mechanism.kind!r}: no messages of it are simulated; leave out {beyond}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _learnable(self) -> Self:
+        kind, accepted = self.mechanism.releases, self.learner.accepts
+        if kind != "model" and kind not in accepted:
+            raise ValueError(
+                f"learner.kind = {self.learner.kind!r}: takes {' or '.join(accepted)} labels, and mechanism.kind = "
+                f"{self.mechanism.kind!r} releases {kind} ones; 'soft_logistic_regression' takes all"
+            )
+        return self
 
     @model_validator(mode="after")
     def _clocks(self) -> Self:
@@ -205,7 +234,7 @@ def explain(error: ValidationError, model: type[Config]) -> str:
     first = faults[0]
     # locations in tagged unions hold the tag after the field's name: population.digits.task
     parts = [str(part) for part in first["loc"]]
-    if len(parts) > 1 and parts[0] in ("population", "clusters", "learner"):
+    if len(parts) > 1 and parts[0] in ("population", "clusters", "mechanism", "learner"):
         parts = [parts[0], *parts[2:]]
     if len(parts) > 2 and parts[0] == "network" and parts[1] in ("latency", "overlay", "peers", "availability"):
         parts = [*parts[:2], *parts[3:]]

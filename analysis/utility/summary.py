@@ -22,6 +22,14 @@ MEANS = (
     "honest_excess_risk",
     "damage_excess_risk",
 )
+PARAMETERS = (
+    "flip_prob",
+    "resampling_prob",
+    "noise_scale",
+    "threshold",
+    "bias_correction",
+    "noise_multiplier",
+)
 WORST = (
     "epsilon_lower",
     "epsilon_upper",
@@ -31,6 +39,7 @@ WORST = (
     "epsilon_unmet_upper",
     "coalition_meets",
     "epsilon_local",
+    "epsilon_paper",
     "epsilon_paper_lemma9",
     "epsilon_paper_theorem3",
 )
@@ -55,12 +64,13 @@ def summarise(rows: pd.DataFrame) -> dict[str, Any]:
     """A flat record of a point, ready for JSON."""
     first = rows.iloc[0]
     record: dict[str, Any] = {"replicates": len(rows)}
-    record |= {name: first[name] for name in ("engine", "population", "mechanism", "observer", "adjacency", "basis")}
-    record |= {name: float(first[name]) for name in ("delta", "sampling_rate")}
     record |= {
-        "flip_prob_min": float(rows["flip_prob"].min()),
-        "flip_prob_max": float(rows["flip_prob"].max()),
+        name: first[name] for name in ("engine", "population", "mechanism", "trust", "observer", "adjacency", "basis")
     }
+    record |= {name: float(first[name]) for name in ("delta", "sampling_rate") if rows[name].notna().all()}
+    for name in PARAMETERS:
+        if rows[name].notna().all():
+            record |= {f"{name}_min": float(rows[name].min()), f"{name}_max": float(rows[name].max())}
     record |= worst_epsilons(rows)
     for name, mean in {**means(rows), "excess_error_rate": excess_error(rows)}.items():
         interval = [mean.low, mean.high] if mean.replicates > 1 else None

@@ -1,30 +1,24 @@
 """Logistic regression on a release of hard labels."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.config import Config, InputError
-from p2p_sim.mechanisms.interface import LabelRelease
+from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
-
-
-class Predictor(Protocol):
-    """What has been learned."""
-
-    def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Predicted class probabilities (n, K) of the features (n, d)."""
-        ...
 
 
 class PenalisedLogisticConfig(Config):
     """What learners share that fit scikit-learn's logistic regression with an L2 penalty."""
 
     kind: str
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard",)
+    """Releases it can learn from."""
     l2: float = Field(default=1.0, gt=0)
     """Weight of the penalty |w|²/2 against the sum of the log losses (1/C in scikit-learn), above 0."""
     max_iterations: int = Field(default=1000, ge=1)

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.bound import PrivacyBound
+from p2p_sim.config import InputError
 from p2p_sim.network.config import NetworkConfig
+from p2p_sim.network.network import Network
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.realised import RealisedShard
@@ -18,6 +20,30 @@ from p2p_sim.protocol.transcript import Transcript
 from p2p_sim.streams import Streams
 
 PayloadKind = Literal["hard", "bits", "soft", "signed"]
+ReleaseKind = Literal["hard", "bits", "soft", "signed", "model"]
+"""What a release is made of: labels with such payloads, or a model."""
+Trust = Literal["nobody", "shuffler", "curator"]
+"""Who besides herself a user must trust for the learner's figure to protect her."""
+PARAMETERS = (
+    "flip_prob",
+    "sampling_rate",
+    "resampling_prob",
+    "noise_scale",
+    "threshold",
+    "bias_correction",
+    "noise_multiplier",
+)
+"""Every parameter of a mechanism that a row may hold."""
+STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon_paper_theorem3")
+"""Every ε that may be stated beside the learner's: of a user's own message alone, and what the papers print."""
+
+
+class Predictor(Protocol):
+    """What has been learned."""
+
+    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Predicted class probabilities (n, K) of the features (n, d)."""
+        ...
 
 
 class Randomizer(Protocol):
@@ -55,6 +81,16 @@ class LabelRelease:
 
 
 @dataclass(frozen=True)
+class ModelRelease:
+    """What a mechanism that learns by itself gives away: a predictor, and no labels."""
+
+    predictor: Predictor
+
+
+Release = LabelRelease | ModelRelease
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What one run of a mechanism leaves behind; all but the release exists where messages were simulated.
 
@@ -63,20 +99,31 @@ class Outcome:
     besides labels, if they were asked for. overlay: None where everybody may ask anybody.
     """
 
-    release: LabelRelease
+    release: Release
     traffic: Traffic | None = None
     transcript: Transcript | None = None
     arrival_s: NDArray[np.float64] | None = None
     realised: tuple[RealisedShard, ...] | None = None
     overlay: Overlay | None = None
 
+    @property
+    def labels(self) -> LabelRelease:
+        """The release, where it is one of labels.
+
+        Raises:
+            InputError: the mechanism releases a model.
+        """
+        if isinstance(self.release, ModelRelease):
+            raise InputError("mechanism: releases a model and no labels")
+        return self.release
+
     @staticmethod
     def join(parts: "Sequence[Outcome]", overlay: Overlay | None = None) -> "Outcome":
         """The outcome of a run from those of its parts, in the order of the shards; transcripts are left out."""
         release = LabelRelease(
-            np.concatenate([part.release.user for part in parts]),
-            np.concatenate([part.release.payload for part in parts]),
-            parts[0].release.kind,
+            np.concatenate([part.labels.user for part in parts]),
+            np.concatenate([part.labels.payload for part in parts]),
+            parts[0].labels.kind,
         )
         counts = [part.traffic for part in parts if part.traffic is not None]
         times = [part.arrival_s for part in parts if part.arrival_s is not None]
@@ -92,7 +139,17 @@ class Outcome:
 
 
 class Mechanism(Protocol):
-    """A way to privatise labels."""
+    """A way to privatise labels, its parameters fixed."""
+
+    @property
+    def trust(self) -> Trust:
+        """Who must be trusted."""
+        ...
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Values by name, each one of `PARAMETERS`."""
+        ...
 
     def release(
         self,
@@ -115,6 +172,21 @@ class Mechanism(Protocol):
         """
         ...
 
+    def release_on(
+        self,
+        opened: Network,
+        population: Population,
+        record: bool = False,
+        study: bool = False,
+        part: tuple[int, int] | None = None,
+    ) -> Outcome:
+        """The same on a network that has been opened for this population; `part`: shards first to last - 1 alone."""
+        ...
+
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """What the learner can tell about a label, for each cluster size, at the given δ."""
+        ...
+
+    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
+        """Other figures by name, each one of `STATEMENTS`, the worst over the cluster sizes; None where none holds."""
         ...

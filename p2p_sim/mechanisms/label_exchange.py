@@ -14,10 +14,11 @@ from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.calibration import calibrate_flip_prob
 from analysis.privacy.kary import KaryExchange
 from analysis.privacy.label_exchange import LabelExchange
-from p2p_sim.config import Config
+from analysis.privacy.paper import lemma9_epsilon, theorem3
+from p2p_sim.config import Config, InputError
 from p2p_sim.mechanisms.growing import Growing
-from p2p_sim.mechanisms.interface import LabelRelease, Outcome
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.mechanisms.interface import LabelRelease, Outcome, ReleaseKind, Trust
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.network.shared_link import departures
@@ -39,13 +40,21 @@ class LabelExchangeConfig(Config):
     """Flip the label, fetch a random peer's noisy label, submit it with some probability."""
 
     kind: Literal["label_exchange"] = "label_exchange"
-    flip_prob: float | None = Field(default=None, ge=0, le=0.5)
-    """α: probability that a noisy label differs from the true one, 0 to 1/2. Give this or `target_epsilon`."""
+    flip_prob: float | None = Field(default=None, ge=0, le=1)
+    """α: probability that a noisy label differs from the true one, 0 to (K-1)/K for K classes. Give this or
+    `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
     """ε: choose the smallest α that keeps every cluster's certified ε at the scenario's δ at or below this.
     Above 0, at most 100."""
     sampling_rate: float = Field(default=1.0, ge=1e-9, le=1)
     """θ: probability that a user passes the label she fetched on to the learner, 1e-9 to 1."""
+    debias: bool = False
+    """Undo on average what α, which is public, does to the labels: they become K signed weights each."""
+
+    @property
+    def releases(self) -> ReleaseKind:
+        """What a learner gets."""
+        return "signed" if self.debias else "hard"
 
     @model_validator(mode="after")
     def _one_noise(self) -> "LabelExchangeConfig":
@@ -66,9 +75,10 @@ class LabelExchangeConfig(Config):
         if flip_prob is None:
             assert self.target_epsilon is not None
             flip_prob = calibrate_flip_prob(sizes, num_classes, self.sampling_rate, self.target_epsilon, delta)
-        return LabelExchangeMechanism(
-            RandomizedResponse(flip_prob, num_classes), self.sampling_rate, engine, adversaries
-        )
+        noise = RandomizedResponse(check_flip_prob(flip_prob, num_classes), num_classes)
+        if self.debias:
+            noise.debiased(np.zeros(0, dtype=np.uint8))  # refuses an α at which nothing is left
+        return LabelExchangeMechanism(noise, self.sampling_rate, engine, adversaries, self.debias)
 
 
 @dataclass(frozen=True)
@@ -80,12 +90,24 @@ class LabelExchangeMechanism:
         sampling_rate: θ.
         engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
         adversaries: who does not follow the protocol.
+        debias: release signed weights that undo α on average, instead of labels.
     """
 
     randomizer: RandomizedResponse
     sampling_rate: float
     engine: EngineName = "events"
     adversaries: AdversariesConfig = NOBODY
+    debias: bool = False
+
+    @property
+    def trust(self) -> Trust:
+        """Nobody."""
+        return "nobody"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """α and θ."""
+        return {"flip_prob": self.randomizer.flip_prob, "sampling_rate": self.sampling_rate}
 
     def release(
         self,
@@ -117,7 +139,7 @@ class LabelExchangeMechanism:
             for submitter, fetched in self._draw(population, opened, part):
                 users.append(submitter)
                 labels.append(fetched)
-            return Outcome(LabelRelease(users.values(), labels.values(), "hard"), overlay=opened.overlay)
+            return Outcome(self._released(users, labels), overlay=opened.overlay)
         traffic, log, facts, times = Traffic(), [], [], []
         for exchange, counts in self._exchanges(population, opened, record, part):
             submitter, fetched = exchange.submissions()
@@ -130,13 +152,18 @@ class LabelExchangeMechanism:
                 times.append(exchange.arrival[exchange.in_time])
                 facts.append(realised(exchange))
         return Outcome(
-            LabelRelease(users.values(), labels.values(), "hard"),
+            self._released(users, labels),
             traffic,
             Transcript(Messages.join(log)) if record else None,
             np.concatenate(times) if study else None,
             tuple(facts) if study else None,
             opened.overlay,
         )
+
+    def _released(self, users: Growing, labels: Growing) -> LabelRelease:
+        if self.debias:
+            return LabelRelease(users.values(), self.randomizer.debiased(labels.values()), "signed")
+        return LabelRelease(users.values(), labels.values(), "hard")
 
     def _answers(
         self, population: Population, network: Network, part: tuple[int, int] | None
@@ -198,6 +225,30 @@ class LabelExchangeMechanism:
         if classes > 2:
             return [KaryExchange(int(n), alpha, theta, classes).epsilon(delta) for n in sizes]
         return [LabelExchange(int(n), alpha, theta).epsilon(delta) for n in sizes]
+
+    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
+        """ε₀ of the noisy label alone, and what Lemma 9 and Theorem 3 give where their conditions hold."""
+        noise, theta = self.randomizer, self.sampling_rate
+        alpha, binary = noise.flip_prob, noise.num_classes == 2
+        lemma9 = [lemma9_epsilon(int(n), alpha, theta, delta) if binary else None for n in sizes]
+        printed = theorem3(int(sizes.min()), theta) if binary else None
+        covered = printed is not None and alpha >= printed.flip_prob and delta >= printed.delta
+        return {
+            "epsilon_local": noise.local_epsilon,
+            "epsilon_paper_lemma9": None if None in lemma9 else max(e for e in lemma9 if e is not None),
+            "epsilon_paper_theorem3": printed.epsilon if covered and printed is not None else None,
+        }
+
+
+def exchange_of(mechanism: object, purpose: str) -> LabelExchangeMechanism:
+    """The mechanism, if it exchanges labels.
+
+    Raises:
+        InputError: it does not, and `purpose` needs messages.
+    """
+    if not isinstance(mechanism, LabelExchangeMechanism):
+        raise InputError(f"mechanism.kind: {purpose} needs messages, which kind = 'label_exchange' alone has")
+    return mechanism
 
 
 def _served(queue: list[tuple[ShardExchange, Traffic]]) -> Iterator[tuple[ShardExchange, Traffic]]:

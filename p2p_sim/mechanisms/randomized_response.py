@@ -1,12 +1,23 @@
-"""K-ary randomised response: the local randomiser of the label exchange."""
+"""K-ary randomised response: the local randomiser of the label exchange, and a mechanism on its own."""
 
+import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
-from analysis.privacy.local import local_epsilon
-from p2p_sim.streams import bernoulli
+from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.local import LOCAL_CONDITIONS, local_epsilon
+from p2p_sim.config import Config, InputError
+from p2p_sim.mechanisms.debias import check_labels, signed_weights
+from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Trust
+from p2p_sim.mechanisms.without_messages import WithoutMessages
+from p2p_sim.population.population import Population
+from p2p_sim.population.shards import Shard
+from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
+from p2p_sim.streams import Streams, bernoulli
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,7 @@ class RandomizedResponse:
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
         """Noisy labels (n,) of the labels (n,) in 0..K-1."""
+        check_labels(labels, self.num_classes)
         flips = bernoulli(rng, self.flip_prob, labels.size)
         if self.num_classes == 2:
             noisy = flips.view(np.uint8)
@@ -42,3 +54,122 @@ class RandomizedResponse:
         shift = rng.integers(1, self.num_classes, size=users.size)
         noisy[users] = (labels[users] + shift) % self.num_classes
         return noisy
+
+    def debiased(self, noisy: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Signed weights (m, K) of noisy labels (m,), whose mean is the true label's indicator.
+
+        Raises:
+            InputError: α = (K-1)/K, at which nothing of the label is left.
+        """
+        k = self.num_classes
+        replaced = self.flip_prob * k / (k - 1)
+        if replaced >= 1.0 - 2.0**-40:
+            raise InputError(f"flip_prob = {self.flip_prob:g}: debiasing needs less than {(k - 1) / k:g}")
+        return signed_weights(noisy, np.full(k, 1.0 / k), replaced)
+
+
+def flip_prob_of(epsilon: float, num_classes: int) -> float:
+    """The smallest α at which randomised response is ε-private: (K-1)/(K-1+e^ε), rounded up.
+
+    >>> round(flip_prob_of(math.log(9.0), 2), 12)
+    0.1
+    """
+    largest = (num_classes - 1) / num_classes
+    alpha = (num_classes - 1) / (num_classes - 1 + math.exp(min(epsilon, 700.0)))
+    while local_epsilon(alpha, num_classes) > epsilon:
+        alpha = min(alpha * (1.0 + 2.0**-50), largest)
+    return alpha
+
+
+def check_flip_prob(flip_prob: float, num_classes: int) -> float:
+    """α, if it lies in [0, (K-1)/K]."""
+    largest = (num_classes - 1) / num_classes
+    if flip_prob > largest:
+        raise InputError(
+            f"mechanism.flip_prob = {flip_prob:g}: must be less than or equal to {largest:.4g} for {num_classes} classes"
+        )
+    return flip_prob
+
+
+class RandomizedResponseConfig(Config):
+    """Every user flips her own label and sends it to the learner under her name; nobody is trusted, nothing amplified.
+
+    The clustering paper's uniform randomised response (Corollary 1).
+    """
+
+    kind: Literal["randomized_response"] = "randomized_response"
+    flip_prob: float | None = Field(default=None, ge=0, le=1)
+    """α: probability that a noisy label differs from the true one, 0 to (K-1)/K. Give this or `target_epsilon`."""
+    target_epsilon: float | None = Field(default=None, gt=0, le=100)
+    """ε, above 0 and at most 100: α = (K-1)/(K-1+e^ε)."""
+    debias: bool = False
+    """Release K signed weights a label that undo α on average, as Corollary 1 does (β = λ); else the noisy labels."""
+
+    @property
+    def releases(self) -> ReleaseKind:
+        """What a learner gets."""
+        return "signed" if self.debias else "hard"
+
+    @model_validator(mode="after")
+    def _one_noise(self) -> "RandomizedResponseConfig":
+        if (self.flip_prob is None) == (self.target_epsilon is None):
+            raise ValueError("give either flip_prob or target_epsilon")
+        return self
+
+    def build(
+        self,
+        sizes: NDArray[np.int64],
+        num_classes: int,
+        delta: float,
+        engine: str = "vectorised",
+        adversaries: AdversariesConfig = NOBODY,
+    ) -> "LocalRandomizedResponse":
+        """The mechanism for K classes."""
+        alpha = self.flip_prob
+        if alpha is None:
+            assert self.target_epsilon is not None
+            alpha = flip_prob_of(self.target_epsilon, num_classes)
+        noise = RandomizedResponse(check_flip_prob(alpha, num_classes), num_classes)
+        if self.debias:
+            noise.debiased(np.zeros(0, dtype=np.uint8))  # refuses an α at which nothing is left
+        return LocalRandomizedResponse(noise, self.debias)
+
+
+@dataclass(frozen=True)
+class LocalRandomizedResponse(WithoutMessages):
+    """Randomised response by every user on her own."""
+
+    randomizer: RandomizedResponse
+    debias: bool = False
+
+    @property
+    def trust(self) -> Trust:
+        """Nobody."""
+        return "nobody"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """α."""
+        return {"flip_prob": self.randomizer.flip_prob}
+
+    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
+        """Every user's noisy label under her own name."""
+        truth = population.labels[shard.start : shard.stop]
+        noisy = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
+        user = np.arange(shard.start, shard.stop, dtype=np.int32)
+        if self.debias:
+            return LabelRelease(user, self.randomizer.debiased(noisy), "signed")
+        return LabelRelease(user, noisy, "hard")
+
+    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
+        """ε₀, whatever δ and the cluster."""
+        alpha, others = self.randomizer.flip_prob, self.randomizer.num_classes - 1
+        kept = (1.0 - alpha - delta) * others
+        lower = math.inf if alpha == 0 else max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12))
+        upper = self.randomizer.local_epsilon
+        bound = PrivacyBound(lower, upper, delta, "learner", "label", "pure: the noisy label", LOCAL_CONDITIONS)
+        return [bound] * len(sizes)
+
+    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
+        """ε₀ again."""
+        return {"epsilon_local": self.randomizer.local_epsilon}

@@ -20,6 +20,21 @@ from p2p_sim.store import MANIFEST, ROWS, TABLE
 from p2p_sim.sweep.point import FIGURE, Finished, Progress
 
 PLAIN_EVERY_S = 10.0
+PARAMETER_TEXTS = {
+    "flip_prob": "flip probability α",
+    "sampling_rate": "sampling rate θ",
+    "resampling_prob": "resampling probability λ",
+    "noise_scale": "noise scale σ",
+    "threshold": "threshold τ",
+    "bias_correction": "bias correction β",
+    "noise_multiplier": "noise multiplier",
+}
+TRUSTED = {
+    "nobody": "",
+    "shuffler": "The shuffler, who sees each noisy label with its owner, must be trusted. ",
+    "curator": "The curator, who holds all true labels, must be trusted. ",
+}
+"""What the learner's figure takes for granted, by whom a mechanism trusts."""
 
 
 @contextmanager
@@ -63,12 +78,7 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
     console.print(table)
     for warning in _warnings(rows):
         print(f"p2p-sim: warning: {warning}", file=sys.stderr)
-    print(
-        f"Whoever learns from the submissions cannot tell any one user's label better than (ε, δ) = "
-        f"({worst_epsilons(rows)['epsilon_upper']:.3g}, {first['delta']:g}) allows, as long as she sees the set of "
-        "submissions alone:\nno arrival times, no traffic. Peers and eavesdroppers see single noisy labels: "
-        f"ε = {number(float(rows['epsilon_local'].max()))}. The noise is simulated; it protects nobody's real data."
-    )
+    print(_statement(rows))
     if rows["epsilon_others_upper"].notna().all():
         print(
             "These figures are conditional on each replicate's realised network (who was online, what was lost, who "
@@ -80,14 +90,30 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
         print(f"{path} ({lines} lines)")
 
 
+def _statement(rows: Any) -> str:
+    """What the learner's figure means, and whom else one must think of."""
+    first = rows.iloc[0]
+    says = (
+        f"Whoever learns from the {{}} cannot tell any one user's label better than (ε, δ) = "
+        f"({worst_epsilons(rows)['epsilon_upper']:.3g}, {first['delta']:g}) allows"
+    )
+    simulated = "The noise is simulated; it protects nobody's real data."
+    if first["mechanism"] != "label_exchange":
+        return f"{says.format('release')}.\n{TRUSTED[first['trust']]}{simulated}"
+    return (
+        f"{says.format('submissions')}, as long as she sees the set of submissions alone:\n"
+        "no arrival times, no traffic. Peers and eavesdroppers see single noisy labels: "
+        f"ε = {number(float(rows['epsilon_local'].max()))}. {simulated}"
+    )
+
+
 def _setting(rows: Any) -> list[tuple[str, str]]:
     first, phi = rows.iloc[0], means(rows)["heterogeneity"]
     return [
         ("users, clusters", f"{_range(rows['num_users'])} users in {_range(rows['num_clusters'])} clusters"),
         ("smallest cluster s", _range(rows["min_cluster_size"])),
         ("heterogeneity φ", f"{phi.value:.4g} ({first['heterogeneity_basis']})"),
-        ("flip probability α", _range(rows["flip_prob"])),
-        ("sampling rate θ", f"{first['sampling_rate']:g}"),
+        *[(text, _range(rows[name])) for name, text in PARAMETER_TEXTS.items() if rows[name].notna().all()],
     ]
 
 
@@ -100,10 +126,20 @@ def _privacy(rows: Any) -> list[tuple[str, str]]:
         (f"ε, learner, at δ = {first['delta']:g}", f"{number(upper)}  (worst cluster; {basis})"),
         *_observers(rows, worst),
         ("  no smaller ε holds than", number(lower)),
-        ("  the paper's Lemma 9", number(worst["epsilon_paper_lemma9"])),
-        ("  the paper's Theorem 3", number(worst["epsilon_paper_theorem3"])),
-        ("  noisy label alone, ε₀", number(worst["epsilon_local"])),
+        *_printed(first["mechanism"], worst),
     ]
+
+
+def _printed(mechanism: str, worst: dict[str, float | None]) -> list[tuple[str, str]]:
+    """What the papers print for a mechanism, and what the noise on a label alone is worth."""
+    if mechanism == "label_exchange":
+        return [
+            ("  the paper's Lemma 9", number(worst["epsilon_paper_lemma9"])),
+            ("  the paper's Theorem 3", number(worst["epsilon_paper_theorem3"])),
+            ("  noisy label alone, ε₀", number(worst["epsilon_local"])),
+        ]
+    texts = (("epsilon_paper", "  as the paper prints it"), ("epsilon_local", "  noisy label alone, ε₀"))
+    return [(text, number(worst[name])) for name, text in texts if worst[name] is not None]
 
 
 def _observers(rows: Any, worst: dict[str, float | None]) -> list[tuple[str, str]]:

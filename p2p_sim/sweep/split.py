@@ -53,10 +53,9 @@ def perform_parts(batch: Batch) -> list[Done]:
 
 def _outcome(part: Part) -> Outcome:
     ready = _prepared(part.scenario, part.folder, part.replicate, part.data_dir)
-    events = ready.mechanism.engine == "events"
     first, last = _range(sum(1 for _ in shards(ready.population.cluster_offsets)), part.index, part.count)
     with threadpool_limits(1):
-        outcome = ready.mechanism.release_on(ready.network, ready.population, study=events, part=(first, last))
+        outcome = ready.mechanism.release_on(ready.network, ready.population, study=True, part=(first, last))
     return replace(outcome, overlay=None)  # the driver has its own
 
 
