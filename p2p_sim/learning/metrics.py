@@ -14,7 +14,7 @@ from analysis.utility.risk import (
     log_risk,
     logistic_risk_after,
 )
-from p2p_sim.learning.logistic_regression import Predictor
+from p2p_sim.mechanisms.interface import Predictor
 from p2p_sim.population.population import Population
 
 

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.config import InputError
-from p2p_sim.learning.logistic_regression import Floats, PenalisedLogisticConfig, Predictor
-from p2p_sim.mechanisms.interface import LabelRelease
+from p2p_sim.learning.logistic_regression import Floats, PenalisedLogisticConfig
+from p2p_sim.mechanisms.interface import LabelRelease, Predictor
 
 
 def trimmed_shares(counts: NDArray[np.integer], trim: float) -> Floats:

@@ -86,7 +86,8 @@ def check_flip_prob(flip_prob: float, num_classes: int) -> float:
     largest = (num_classes - 1) / num_classes
     if flip_prob > largest:
         raise InputError(
-            f"mechanism.flip_prob = {flip_prob:g}: must be less than or equal to {largest:.4g} for {num_classes} classes"
+            f"mechanism.flip_prob = {flip_prob:g}: must be less than or equal to {largest:.4g} for {num_classes} "
+            "classes"
         )
     return flip_prob
 

@@ -71,7 +71,6 @@ def _plain_lines(name: str) -> Progress:
 def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Path, int]]) -> None:
     """A table of what was found, then the paths of everything that was written."""
     rows, console = finished.rows, Console(soft_wrap=True)
-    first = rows.iloc[0]
     table = Table(title=f"{scenario.name}: {len(rows)} replicates", title_justify="left", show_header=False)
     for text, value in _setting(rows) + _privacy(rows) + _utility(rows) + _network(rows):
         table.add_row(text, value)
