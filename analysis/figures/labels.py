@@ -27,6 +27,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "damage_error_rate": ("damage", "error rate that adversaries add"),
     "bayes_error_rate": ("Bayes error rate", "smallest possible error rate"),
     "accuracy": ("accuracy", "accuracy"),
+    "relative_accuracy": ("relative accuracy", "accuracy relative to no privacy"),
     "nonprivate_accuracy": ("accuracy without privacy", "accuracy without privacy"),
     "completion_time_s": ("completion", "time until everything was over (seconds)"),
     "arrival_p50_s": ("50% in by", "time until half of the submissions were in (seconds)"),
