@@ -65,7 +65,8 @@ class Scenario(Config):
     engine: EngineName = "events"
     """"events": messages over the simulated network; "vectorised": one draw from the same law."""
     population: PopulationConfig = DigitsConfig()
-    """Where the users come from; kind = "synthetic", "digits", "mnist", "fashion-mnist", "adult" or "table"."""
+    """Where the users come from; kind = "synthetic", "digits", "mnist", "fashion-mnist", "cifar-10",
+    "adult" or "table"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
     """How users are grouped by their features; kind = "given", "kmeans" or "grid". Absent: given where the population
     comes with clusters, else k-means into 20 clusters of at least 36 users."""

@@ -15,8 +15,9 @@ from p2p_sim.config import InputError
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import GivenClusters, GridClusters, KMeansClusters, merge_small
-from p2p_sim.population.datasets import AdultConfig, DigitsConfig, FashionMnistConfig, MnistConfig
+from p2p_sim.population.datasets import AdultConfig, DigitsConfig
 from p2p_sim.population.files import read_idx
+from p2p_sim.population.images import FashionMnistConfig, MnistConfig
 from p2p_sim.population.population import Examples
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
