@@ -20,8 +20,8 @@ REHEARSED = 8_000
 """Clusters of a rehearsal, times K."""
 SURE = 3.0
 """Standard errors by which a choice must beat uniform randomised response, which does not depend on a guess."""
-SPARED = 1.0 - 1e-13
-"""Share of ε that is spent, so that rounding stays below it."""
+SPARED = 1.0 - 1e-9
+"""Share of ε that is spent, so that rounding of λ near 1 stays below it."""
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Shares of ε that may go to the distributions; the rest goes to the labels."""
 

@@ -61,14 +61,13 @@ class SoftLogisticRegressionConfig(Config):
         classes = weights.shape[1]
         targets = weights if classes > 2 else weights[:, 1:]  # two classes: one score, that of the first is 0
         width, scores = design.shape[1], targets.shape[1]
-        pull = design.T @ targets
+        pull = (design.T @ targets.astype(design.dtype)).astype(np.float64)
         penalised = np.full((width, 1), self.l2)
         penalised[-1] = 0.0
 
         def objective(flat: Floats) -> tuple[float, Floats]:
             w = flat.reshape(width, scores)
-            s = design @ w
-            total, p = _log_sum(s)
+            total, p = _log_sum(design @ w.astype(design.dtype))
             value = total - float(np.vdot(pull, w)) + 0.5 * float(np.vdot(penalised * w, w))
             return value, np.ravel(design.T @ p - pull + penalised * w)
 
@@ -79,15 +78,15 @@ class SoftLogisticRegressionConfig(Config):
         return _Softmax(found.x.reshape(width, scores))
 
 
-def _log_sum(scores: Floats) -> tuple[float, Floats]:
+def _log_sum(scores: NDArray[np.floating]) -> tuple[float, NDArray[np.floating]]:
     """Σ ln Σ e^s over the rows, and the probabilities; a single column is a score against one of 0."""
     if scores.shape[1] == 1:
-        return float(np.logaddexp(0.0, scores).sum()), np.asarray(0.5 * (1.0 + np.tanh(0.5 * scores)))
+        return float(np.logaddexp(0.0, scores).sum(dtype=np.float64)), np.asarray(0.5 * (1.0 + np.tanh(0.5 * scores)))
     top = scores.max(axis=1, keepdims=True)
     p = np.exp(scores - top)
     total = p.sum(axis=1, keepdims=True)
     p /= total
-    return float((top + np.log(total)).sum()), p
+    return float((top + np.log(total)).sum(dtype=np.float64)), p
 
 
 @dataclass(frozen=True)
@@ -97,5 +96,6 @@ class _Softmax:
     coefficients: Floats
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
+        """Predicted class probabilities (n, K)."""
         p = _log_sum(features @ self.coefficients[:-1] + self.coefficients[-1])[1]
-        return np.hstack([1.0 - p, p]) if p.shape[1] == 1 else p
+        return np.asarray(np.hstack([1.0 - p, p]) if p.shape[1] == 1 else p, dtype=np.float64)
