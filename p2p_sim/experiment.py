@@ -152,7 +152,6 @@ def complete(scenario: Scenario, replicate: int, done: Exchanged, data_dir: Path
         **rows.realised_privacy(done.outcome, clusters),
         **rows.submissions(population, done.outcome),
         **asdict(risk),
-        "relative_accuracy": (1.0 - risk.error_rate) / (1.0 - risk.nonprivate_error_rate),
         "excess_risk_floor": _floor(scenario, population, mechanism) if honest is None else None,
         **rows.damage(risk, honest),
         **rows.network(population, done.outcome),
