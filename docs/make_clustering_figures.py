@@ -7,6 +7,7 @@ import numpy as np
 
 from analysis.figures.association import product_panel, tradeoff_panel
 from analysis.figures.curves import Panel, plot_panels
+from analysis.figures.terms import plot_terms
 from analysis.privacy.claims.centralised_utility import precision_times_recall
 from analysis.utility.label_association import (
     Association,
@@ -18,6 +19,7 @@ from analysis.utility.label_association import (
     measure,
     printed_product,
 )
+from analysis.utility.theory_terms import Study, all_terms
 
 OUT = Path(__file__).parent / "figures"
 SIZE = 10
@@ -82,9 +84,22 @@ def association(path: Path, small: bool) -> Path:
     return path
 
 
+def theory_terms(path: Path, small: bool) -> Path:
+    """The utility theorems, term by term."""
+    rng = np.random.default_rng(6)
+    study = Study(replicates=5 if small else 60, clusters=10 if small else 60, rng=rng)
+    terms = all_terms(study, 3 if small else 8)
+    note = (
+        f"{study.replicates} replicates, {study.clusters} clusters; bars and ±: 95% intervals; dashed: the bound's term "
+        "with its constant fitted; d: points of all clusters"
+    )
+    plot_terms(terms, note, rng, path)
+    return path
+
+
 def main(out: Path = OUT, small: bool = False) -> list[Path]:
     """Draw all figures; `small` computes a few points only, for the tests."""
-    return [association(out / "label-association.png", small)]
+    return [association(out / "label-association.png", small), theory_terms(out / "theory-terms.png", small)]
 
 
 if __name__ == "__main__":
