@@ -90,8 +90,8 @@ def theory_terms(path: Path, small: bool) -> Path:
     study = Study(replicates=5 if small else 60, clusters=10 if small else 60, rng=rng)
     terms = all_terms(study, 3 if small else 8)
     note = (
-        f"{study.replicates} replicates, {study.clusters} clusters; bars and ±: 95% intervals; dashed: the bound's term "
-        "with its constant fitted; d: points of all clusters"
+        f"{study.replicates} replicates, {study.clusters} clusters; bars and ±: 95% intervals; dashed: the bound's "
+        "term with its constant fitted; d: points of all clusters"
     )
     plot_terms(terms, note, rng, path)
     return path

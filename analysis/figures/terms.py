@@ -9,6 +9,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 
 from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, plain_log_ticks, save
+from analysis.utility.bounds import ShapeFit
 from analysis.utility.theory_terms import Series, Term
 
 COLUMNS = 3
@@ -43,13 +44,11 @@ def _draw(axes: Axes, term: Term, rng: np.random.Generator) -> None:
         fit = series.fit(rng)
         axes.errorbar(
             x, y, yerr=ends, color=COLOURS[index], marker=MARKERS[index], markersize=4.5, capsize=2,
-            linestyle="-" if fit is None else "none", linewidth=0.8, label=_label(series),
+            linestyle="-" if fit is None else "none", linewidth=0.8, label=_label(series, fit),
         )  # fmt: skip
         if fit is not None and series.shape is not None:
-            axes.plot(
-                series.x, fit.constant.value * series.shape, color=COLOURS[index], linestyle="--", linewidth=1.2,
-                label=f"   {fit.constant} {series.symbol}, off by up to {fit.misfit:.0%}",
-            )  # fmt: skip
+            fitted = fit.constant.value * series.shape
+            axes.plot(series.x, fitted, color=COLOURS[index], linestyle="--", linewidth=1.2)
     axes.set_xscale("log")
     axes.set_yscale("log")
     plain_log_ticks(axes.xaxis, *(float(f(term.series[0].x)) for f in (np.min, np.max)))
@@ -59,8 +58,10 @@ def _draw(axes: Axes, term: Term, rng: np.random.Generator) -> None:
     axes.legend(loc="upper left", bbox_to_anchor=(-0.1, -0.16), fontsize=7.5)
 
 
-def _label(series: Series) -> str:
-    slope = series.slope()
+def _label(series: Series, fit: ShapeFit | None) -> str:
     lost = int((series.values.mean(axis=1) <= 0.0).sum())
+    if lost:
+        return f"{series.label}; 0 at {lost} values"
+    slope = series.slope()
     text = f"{series.label}: slope {slope.value:.2f} ± {max(slope.high - slope.value, 0.005):.2f}"
-    return text if not lost else f"{series.label}; 0 at {lost} values"
+    return text if fit is None else f"{text}\n{fit.constant} {series.symbol}, off by up to {fit.misfit:.0%}"

@@ -1,8 +1,8 @@
 """Theorems 2 and 4 of the clustering paper term by term: laws on which one term of the bound is all there is.
 
 A bound on excess risk is about the worst law, so the law may move with the parameter: margins just small enough to be
-lost. The shape of a term is its value in the bound with constant 1; for the squared error, whose excess is quadratic near
-its minimum, the square of that.
+lost. The shape of a term is its value in the bound with constant 1; for the squared error, whose excess is quadratic
+near its minimum, the square of that.
 """
 
 from collections.abc import Sequence
