@@ -217,3 +217,5 @@ def test_bad_sizes_are_refused():
         overlaps(4, 4, np.array([1]), 1.0)
     with pytest.raises(ValueError, match="subset_size = 0 to 5"):
         overlaps(4, 2, np.array([0, 5]), 1.0)
+    with pytest.raises(ValueError, match="epsilon = 0"):
+        NoisyHistogram(0.0, 1.0)

@@ -224,5 +224,11 @@ def test_k_shows_where_a_loss_adds_labels_up_and_not_where_it_takes_one():
     assert abs(clean) < 0.1
 
 
+@pytest.mark.parametrize(("values", "message"), [((1.1, 0.0), "resampling_prob"), ((0.5, 1.0), "bias_correction")])
+def test_parameters_out_of_range_are_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        Algorithm1(*values)
+
+
 def test_a_vanished_risk_has_no_slope():
     assert math.isnan(Series("gone", np.array([1.0, 2.0]), np.zeros((2, 4))).slope().value)

@@ -49,6 +49,12 @@ class Algorithm1:
     noise_scale: float = 0.0
     threshold: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.resampling_prob <= 1.0:
+            raise ValueError(f"resampling_prob = {self.resampling_prob:g}: must lie in [0, 1]")
+        if not 0.0 <= self.bias_correction < 1.0:
+            raise ValueError(f"bias_correction = {self.bias_correction:g}: must be at least 0 and below 1")
+
     @property
     def pull(self) -> float:
         """κ = (λ-β)/(1-β): the modified loss sees, on average, p + κ(q̃ - p) in place of p(y|x)."""
@@ -88,8 +94,8 @@ def limiting_excess(heterogeneity: float, classes: int, cluster_size: float, par
 
     For any hypotheses and any loss in [0, 1]. The best model for p + κ(q̃ - p) has excess risk at most
     -κ E Σ_y (q̃ - p)(y) Δ(y), where Δ is the difference of two losses and lies in [-1, 1]; since q̃ - p sums to zero over
-    y, that is at most |κ| E Σ_y |q̃ - p|, and Lemma 5 bounds the part of it that is not φ. Theorem 2 has 8K/(1-β) for
-    |κ|.
+    y, that is at most |κ| E Σ_y |q̃ - p|, and Lemma 5 bounds the part of it that is not φ. The paper's Lemmas 4 and 6
+    give 2√2 K |κ| in place of |κ|.
 
     Args:
         heterogeneity: φ, the full L1 distance; classes: K; cluster_size: s; parameters: of Algorithm 1.
@@ -112,7 +118,7 @@ def fit_constant(shape: Floats, values: Floats, rng: np.random.Generator) -> Sha
     Args:
         shape: (P,) above 0, the bound's term with constant 1.
         values: (P, R), R >= 3 independent replicates at each point, means above 0.
-        rng: for a bootstrap of the replicates of each point (95% percentiles).
+        rng: for a bootstrap of the replicates of each point (95% percentiles, of the samples with means above 0).
 
     Raises:
         ValueError: a mean or a shape is not above 0, or there are fewer than 3 replicates.
@@ -131,7 +137,8 @@ def fit_constant(shape: Floats, values: Floats, rng: np.random.Generator) -> Sha
 
     drawn = rng.integers(replicates, size=(RESAMPLES, points, replicates))
     means = np.take_along_axis(values[None], drawn, axis=2).mean(axis=2)
-    low, high = np.quantile(constant(np.maximum(means, 1e-300)), [0.025, 0.975])
+    again = constant(means[means.min(axis=1) > 0.0])
+    low, high = np.quantile(again, [0.025, 0.975]) if again.size else (np.nan, np.nan)
     mean = values.mean(axis=1)
     value = float(constant(mean))
     misfit = float(np.max(np.abs(value * shape / mean - 1.0)))

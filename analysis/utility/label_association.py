@@ -4,12 +4,13 @@ Clustering paper, Definition 2: every cluster holds s examples with distinct lab
 set of pairs (cluster, label). Precision is E(true pairs reported) over E(pairs reported), recall E(true pairs reported)
 over all true pairs. Theorem 5: a mechanism that guarantees both has precision x recall <= e^ε s/(K-s).
 
-The exact maximum is `largest_product`. Averaged over permutations of labels, examples and clusters a mechanism keeps
-its ε and its two guarantees, and then the probability of reporting the set S for a cluster with labels Y depends only
-on ω = |S| and j = |S ∩ Y|. Changing one label of Y moves j by at most one, so these probabilities grow by at most e^ε
-a step in j; the law proportional to e^(εj), which is ε-private, stochastically dominates all such laws of j at the
-same ω. So E j is at most the mean m(ω) of Fisher's noncentral hypergeometric law with odds e^ε. Precision x recall is
-(E j)²/(s E ω), convex in the mixture of the sizes ω, hence largest at a single one.
+The exact maximum is `largest_product`. Averaged over permutations of labels (in each cluster), examples and clusters
+a mechanism keeps its ε and its two guarantees, and then the probability of reporting the set S for a cluster with
+labels Y depends only on ω = |S| and j = |S ∩ Y|. Changing one label of Y moves j by at most one, so these
+probabilities grow by at most e^ε a step in j; the law proportional to e^(εj), which is ε-private, stochastically
+dominates all such laws of j at the same ω. So E j is at most the mean m(ω) of Fisher's noncentral hypergeometric law
+with odds e^ε. Precision x recall is (E j)²/(s E ω), convex in the mixture of the sizes ω, hence largest at a single
+one.
 """
 
 from collections.abc import Iterable
@@ -121,6 +122,10 @@ class NoisyHistogram:
 
     epsilon: float
     threshold: float
+
+    def __post_init__(self) -> None:
+        if not self.epsilon > 0.0:
+            raise ValueError(f"epsilon = {self.epsilon:g}: must be above 0")
 
     def report(self, labels: Labels, classes: int, rng: np.random.Generator) -> Bools:
         """See `Association.report`."""
