@@ -15,7 +15,7 @@ convex, X and Y are jointly Gaussian, Var X = |g|²/σ² ≤ 1/σ², Var Y = |g-
    are those of g = 1 and g' = -1 on a line.
 
 For γ < 1 exchange the roles of g and g'; the pair is its own mirror image. ∎ A pair that dominates every step whatever
-came before composes adaptively (Zhu, Dong and Wang 2022, Theorem 10). dp-accounting's REPLACE_ONE relation is this pair.
+came before composes adaptively (Zhu, Dong and Wang 2022, Theorem 10). It is the pair of dp-accounting's REPLACE_ONE.
 
 No smaller bound than |g - g'| ≤ 2C holds for clipped gradients (p - e_y)⊗x of logistic regression: with two classes
 they point in opposite directions, and both may exceed C.
@@ -36,7 +36,7 @@ DP_SGD_CONDITIONS = (
     "features are public, and no hyperparameter was chosen by looking at labels",
 )
 _ROUNDING = 1e-15
-"""Of δ for each step composed, from the convolutions: twenty times the largest seen against the closed form at q = 1."""
+"""Of δ for each step composed: more than ten times the largest rounding seen, against the closed form at q = 1."""
 LARGEST_STEPS = 1_000_000
 SMALLEST_NOISE, LARGEST_NOISE = 0.05, 1e6
 _POINTS = 1_000_000
@@ -67,7 +67,7 @@ class DpSgd:
         _check_schedule(self.sampling_rate, self.steps)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) for ε of at least 0: pessimistic, above the truth by less than 1% where it is above 1e-13 a step."""
+        """δ(ε) for ε of at least 0, pessimistic; the rounding of 1e-15 a step, which is added, keeps it from 0."""
         check_epsilon(epsilon)
         upper = float(_composed(self).get_delta_for_epsilon(epsilon)) + _ROUNDING * self.steps
         return Bracket(0.0, min(1.0, upper))
