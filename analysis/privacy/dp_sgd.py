@@ -39,7 +39,8 @@ _ROUNDING = 1e-15
 """Of δ for each step composed: more than ten times the largest rounding seen, against the closed form at q = 1."""
 LARGEST_STEPS = 1_000_000
 SMALLEST_NOISE, LARGEST_NOISE = 0.05, 1e6
-_POINTS = 1_000_000
+_POINTS_OF_ONE, _POINTS_OF_ALL = 30_000, 1_000_000
+"""Most bins for the privacy loss of one step, and for that of all."""
 
 
 @dataclass(frozen=True)
@@ -148,5 +149,6 @@ def _interval(steps: DpSgd) -> float:
     """Width of the bins of the privacy loss: a thirtieth of one step's standard deviation, unless that is too many."""
     sigma, rate = steps.noise_multiplier, steps.sampling_rate
     spread = 2.0 * rate * math.sqrt(math.sinh(min(sigma**-2, 600.0)))
-    span = 2.0 * (10.0 * sigma + 1.0 + rate * steps.steps) / sigma**2
-    return max(min(spread / 30.0, 1e-3), span / _POINTS)
+    largest = 2.0 * (10.0 * sigma + 1.0) / sigma**2
+    mean = 2.0 * rate * steps.steps / sigma**2
+    return max(min(spread / 30.0, 1e-3), largest / _POINTS_OF_ONE, (largest + mean) / _POINTS_OF_ALL)

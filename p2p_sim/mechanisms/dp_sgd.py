@@ -40,7 +40,7 @@ class DpSgdConfig(Config):
     """ε at the scenario's δ, above 0 and at most 100: the smallest noise multiplier (3 digits) certified for it."""
     sampling_rate: float = Field(default=0.05, gt=0, le=1)
     """q: probability that a user is in a step's batch, above 0 and at most 1."""
-    epochs: float = Field(default=10.0, gt=0, le=1e4)
+    epochs: float = Field(default=20.0, gt=0, le=1e4)
     """Passes over the users, above 0: epochs / sampling_rate steps, rounded, at least one."""
     clip: float = Field(default=1.0, gt=0)
     """C: L2 norm to which each user's gradient is shortened, above 0."""
