@@ -17,6 +17,7 @@ from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConf
 from p2p_sim.learning.table import TableConfig as TableLearnerConfig
 from p2p_sim.learning.trimmed import TrimmedClustersConfig
 from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
+from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
 from p2p_sim.mechanisms.label_exchange import EngineName, LabelExchangeConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.network.config import NetworkConfig
@@ -32,11 +33,11 @@ LearnerConfig = Annotated[
     Field(discriminator="kind"),
 ]
 MechanismConfig = Annotated[
-    LabelExchangeConfig | RandomizedResponseConfig | ClusterRRConfig, Field(discriminator="kind")
+    LabelExchangeConfig | RandomizedResponseConfig | ClusterRRConfig | DpSgdConfig, Field(discriminator="kind")
 ]
 MODEL_VERSION = 3
 """Raised whenever the same scenario would give other rows."""
-EITHER = {"mechanism.flip_prob": "mechanism.target_epsilon", "mechanism.target_epsilon": "mechanism.flip_prob"}
+EITHER = ("mechanism.target_epsilon", "mechanism.flip_prob", "mechanism.noise_multiplier")
 """Keys of which a scenario has one."""
 
 
@@ -71,7 +72,8 @@ class Scenario(Config):
     """How users are grouped by their features; kind = "given", "kmeans" or "grid". Absent: given where the population
     comes with clusters, else k-means into 20 clusters of at least 36 users."""
     mechanism: MechanismConfig
-    """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response" or "cluster_rr"."""
+    """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "cluster_rr" or
+    "dp_sgd"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
@@ -205,10 +207,10 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; a table whose `kind` changes loses its other keys' old defaults, and of two keys of which a
-    scenario has one, the other is dropped."""
-    if key in EITHER:
-        drop_key(tree, EITHER[key])
+    """Set a dotted key; a table whose `kind` changes loses its other keys' old defaults, and of several keys of which
+    a scenario has one, the others are dropped."""
+    for other in EITHER if key in EITHER else ():
+        drop_key(tree, other)
     *parents, last = key.split(".")
     for parent in parents:
         tree = tree.setdefault(parent, {})

@@ -40,7 +40,7 @@ def calibrate_flip_prob(
             return LabelExchange(n, alpha, sampling_rate).satisfies(epsilon, delta)
 
         if not certified(flip_prob):
-            flip_prob = _smallest(certified, flip_prob, local)
+            flip_prob = smallest_of_three_digits(certified, flip_prob, local)
     return flip_prob
 
 
@@ -86,7 +86,7 @@ def best_sampling_rate(
     return min(tried, key=lambda point: point.utility_bound)
 
 
-def _smallest(certified: Callable[[float], bool], low: float, high: float) -> float:
+def smallest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
     """Bisect (low, high] on a logarithmic scale over numbers of three significant digits; `high` is known to hold."""
     low = max(low, 1e-6)
     while True:
