@@ -20,6 +20,7 @@ from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
 from p2p_sim.mechanisms.label_exchange import EngineName, LabelExchangeConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
+from p2p_sim.mechanisms.shuffled_response import ShuffledResponseConfig
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.build import PopulationConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
@@ -33,7 +34,8 @@ LearnerConfig = Annotated[
     Field(discriminator="kind"),
 ]
 MechanismConfig = Annotated[
-    LabelExchangeConfig | RandomizedResponseConfig | ClusterRRConfig | DpSgdConfig, Field(discriminator="kind")
+    LabelExchangeConfig | RandomizedResponseConfig | ShuffledResponseConfig | ClusterRRConfig | DpSgdConfig,
+    Field(discriminator="kind"),
 ]
 MODEL_VERSION = 3
 """Raised whenever the same scenario would give other rows."""
@@ -72,8 +74,8 @@ class Scenario(Config):
     """How users are grouped by their features; kind = "given", "kmeans" or "grid". Absent: given where the population
     comes with clusters, else k-means into 20 clusters of at least 36 users."""
     mechanism: MechanismConfig
-    """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "cluster_rr" or
-    "dp_sgd"."""
+    """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response",
+    "shuffled_response", "cluster_rr" or "dp_sgd"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
@@ -93,6 +95,17 @@ class Scenario(Config):
             raise ValueError(
                 f"mechanism.kind = {self.mechanism.kind!r}: no messages of it are simulated; leave out {beyond}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _classes(self) -> Self:
+        classes = self.population.known_classes
+        if classes is None:
+            return self
+        try:
+            self.mechanism.check(classes)
+        except InputError as error:
+            raise ValueError(str(error)) from None
         return self
 
     @model_validator(mode="after")

@@ -68,6 +68,9 @@ class DpSgdConfig(Config):
             raise ValueError("give either noise_multiplier or target_epsilon")
         return self
 
+    def check(self, num_classes: int) -> None:
+        """Any number of classes will do."""
+
     def build(
         self,
         sizes: NDArray[np.int64],
