@@ -27,9 +27,10 @@ def people(count, seed=1):
 
 
 def opacus_optimizer(inputs, sigma, clip, batch, rate=1.0):
-    """A linear model without intercept (the inputs carry the constant) under Opacus' optimiser, at zero weights."""
-    model = opacus.GradSampleModule(torch.nn.Linear(inputs, CLASSES, bias=False))
-    torch.nn.init.zeros_(model.weight)
+    """A linear model from zero weights, without intercept (the inputs carry the constant), and Opacus' optimiser."""
+    layer = torch.nn.Linear(inputs, CLASSES, bias=False)
+    torch.nn.init.zeros_(layer.weight)
+    model = opacus.GradSampleModule(layer)
     plain = torch.optim.SGD(model.parameters(), lr=rate)
     private = opacus.optimizers.DPOptimizer(
         plain,
@@ -38,7 +39,7 @@ def opacus_optimizer(inputs, sigma, clip, batch, rate=1.0):
         expected_batch_size=batch,
         generator=torch.Generator().manual_seed(7),
     )
-    return model, private
+    return model, layer.weight, private
 
 
 def step(model, optimizer, inputs, labels):
@@ -52,13 +53,13 @@ def step(model, optimizer, inputs, labels):
 def test_clipped_sums_are_those_of_opacus_along_a_run(clip):
     inputs, labels = people(300)
     inputs = inputs.astype(np.float32)
-    model, optimizer = opacus_optimizer(INPUTS, 0.0, clip, 60)
+    model, weight, optimizer = opacus_optimizer(INPUTS, 0.0, clip, 60)
     for batch in np.split(np.random.default_rng(2).permutation(300), 5):
-        weights = model.weight.detach().numpy().copy()
+        weights = weight.detach().numpy().copy()
         norms = np.linalg.norm(inputs[batch], axis=1)
         ours = clipped_gradient_sum(weights, inputs[batch], norms, labels[batch], clip)
         step(model, optimizer, inputs[batch], labels[batch])
-        theirs = model.weight.summed_grad.numpy()
+        theirs = weight.summed_grad.numpy()
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
         if clip < 1:  # control: sums that are not clipped
             whole = clipped_gradient_sum(weights, inputs[batch], norms, labels[batch], 1e9)
@@ -72,10 +73,10 @@ def test_whole_runs_with_full_batches_and_next_to_no_noise_agree():
     built = DpSgdConfig(**settings, feature_norm=3.0).build(np.array([200]), CLASSES, 1e-5)
     ours = built.train(population, Streams(1, 0).generator("dp-sgd"))
     inputs = ours.scaling.apply(features)
-    model, optimizer = opacus_optimizer(INPUTS + 1, 0.0, 1e-3, 200, rate=1000.0)
+    model, weight, optimizer = opacus_optimizer(INPUTS + 1, 0.0, 1e-3, 200, rate=1000.0)
     for _ in range(20):
         step(model, optimizer, inputs, labels)
-    theirs = model.weight.detach().numpy()
+    theirs = weight.detach().numpy()
     noise = 1000.0 * 0.05 * 1e-3 / 200 * math.sqrt(20)
     # gradients of norm C turn with the weights, which lets the noise grow a little
     assert np.abs(ours.weights - theirs).max() < 10 * noise < 0.1 * np.abs(theirs).max()
@@ -93,9 +94,9 @@ def test_the_same_multiplier_is_the_same_noise():
     settings = {"noise_multiplier": sigma, "clip": clip, "sampling_rate": 0.5, "epochs": 0.5, "learning_rate": 1.0}
     built = DpSgdConfig(**settings).build(np.array([100]), CLASSES, 1e-5)
     ours = built.train(population, Streams(1, 0).generator("dp-sgd")).weights[:, :-1]
-    model, optimizer = opacus_optimizer(dimensions, sigma, clip, expected)
+    model, weight, optimizer = opacus_optimizer(dimensions, sigma, clip, expected)
     step(model, optimizer, np.zeros((10, dimensions), dtype=np.float32), labels[:10])
-    theirs = model.weight.detach().numpy()
+    theirs = weight.detach().numpy()
     for weights in (ours, theirs):
         assert within(weights, sigma * clip / expected)
         assert not within(weights, sigma / expected)  # control: noise that forgets the clipping norm
