@@ -36,9 +36,13 @@ def one_step(sigma, rate, epsilon):
 
 
 def two_steps(sigma, rate, epsilon):
-    x, width = np.linspace(-1 - 9 * sigma, 1 + 9 * sigma, 1501, retstep=True)
+    """The same of two steps: over the first one's outcome, what the second must still exceed, in closed form."""
+    x, width = np.linspace(-1 - 12 * sigma, 1 + 12 * sigma, 20_001, retstep=True)
     up, low = mixture(x, sigma, rate, 1), mixture(x, sigma, rate, -1)
-    return float(np.maximum(np.outer(up, up) - math.exp(epsilon) * np.outer(low, low), 0).sum() * width**2)
+    loss = np.log(up / low)  # increases with x
+    cut = np.interp(epsilon - loss, loss, x)
+    tails = [(1 - rate) * norm.sf(cut / sigma) + rate * norm.sf((cut - mean) / sigma) for mean in (1, -1)]
+    return float((up * (tails[0] - np.exp(epsilon - loss) * tails[1])).sum() * width)
 
 
 def add_or_remove(sigma, rate, steps):

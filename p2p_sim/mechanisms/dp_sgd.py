@@ -28,9 +28,9 @@ Singles = NDArray[np.float32]
 class DpSgdConfig(Config):
     """A curator who holds all labels takes noisy gradient steps on the log loss and releases the model.
 
-    The defaults were chosen once, on the public benchmark sets MNIST and digits, for a low error rate at ε from 0.1 to
-    4: there every gradient is clipped, and probabilities are not calibrated. `feature_norm = 1` with `clip = 2` clips
-    hardly any, which is better where the log loss counts.
+    The defaults were chosen once, on the benchmark sets MNIST, Fashion-MNIST and digits, for a low error rate at ε from
+    0.1 to 4 (a choice that ε does not account for on these sets themselves): nearly every gradient is clipped, and
+    probabilities are not calibrated. `feature_norm = 1` with `clip = 2` clips hardly any, better where log loss counts.
     """
 
     kind: Literal["dp_sgd"] = "dp_sgd"
