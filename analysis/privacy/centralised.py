@@ -8,8 +8,8 @@ whatever the noise, and the first part is not spent.
 Events that attain it where q̃ is released. Let the target hold a in one world and b in the other. Both events below say
 that the noises of a and b lie in their exponential tails, on the side where one changed label costs 1/σ each:
 
-- corner: q̃ is τ everywhere but at a. It means "the noisy share of a is at least 1-(K-1)τ, every other at most τ", and has
-  ratio e^(2/σ) if the share of a is at most 1-(K-1)τ and every other at least τ;
+- corner: q̃ is τ everywhere but at a. It means "the noisy share of a is at least 1-(K-1)τ, every other at most τ", and
+  has ratio e^(2/σ) if the share of a is at most 1-(K-1)τ and every other at least τ;
 - edge (K >= 3): q̃(b) = τ and τ < q̃(a) <= τ + x. It implies that b was clipped to τ and that the noisy share of a is
   above τ, and has ratio e^(2/σ) if the share of a is at most τ and that of b at least τ. It happens, for one, where the
   noisy share of b is at most τ, that of a in (τ, τ + x], that of a third class at least 1-(K-1)τ.
