@@ -9,7 +9,8 @@ from threadpoolctl import threadpool_limits
 
 from analysis.privacy.bound import PrivacyBound
 from p2p_sim import row as rows
-from p2p_sim.learning.metrics import Risk, assess, exchange_floor
+from p2p_sim.learning.metrics import Risk, assess, exchange_floor, population_heterogeneity
+from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.interface import Mechanism, ModelRelease, Outcome, Release
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.realised import ClusterPrivacy, cluster_privacy
@@ -75,7 +76,10 @@ def prepare(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
     places = scenario.places(data_directory(data_dir))
     with threadpool_limits(1):
         population = build_population(scenario.population, scenario.clusters, places, streams)
-        mechanism = scenario.mechanism.build(
+        config = scenario.mechanism
+        if isinstance(config, ClusterRRConfig) and config.oracle:
+            config = config.informed(population_heterogeneity(population)[0])
+        mechanism = config.build(
             population.cluster_sizes,
             population.num_classes,
             scenario.privacy.delta,
@@ -127,7 +131,7 @@ def complete(scenario: Scenario, replicate: int, done: Exchanged, data_dir: Path
         **rows.realised_privacy(done.outcome, clusters),
         **rows.submissions(population, done.outcome),
         **asdict(risk),
-        "excess_risk_floor": _floor(population, mechanism) if honest is None else None,
+        "excess_risk_floor": _floor(scenario, population, mechanism) if honest is None else None,
         **rows.damage(risk, honest),
         **rows.network(population, done.outcome),
     }
@@ -145,11 +149,12 @@ def _realised(scenario: Scenario, done: Exchanged) -> list[ClusterPrivacy] | Non
     return list(cluster_privacy(outcome.realised, noise, delta))
 
 
-def _floor(population: Population, mechanism: Mechanism) -> float | None:
+def _floor(scenario: Scenario, population: Population, mechanism: Mechanism) -> float | None:
     """What is left with infinitely many exchanged labels, where that is known."""
     if not isinstance(mechanism, LabelExchangeMechanism):
         return None
-    return exchange_floor(population, 0.0 if mechanism.debias else mechanism.randomizer.flip_prob)
+    flip_prob = 0.0 if mechanism.debias else mechanism.randomizer.flip_prob
+    return exchange_floor(population, flip_prob, scenario.learner.loss)
 
 
 def _risk(scenario: Scenario, population: Population, release: Release) -> Risk:
@@ -159,7 +164,7 @@ def _risk(scenario: Scenario, population: Population, release: Release) -> Risk:
     else:
         private = learner.fit_release(population.features, release, population.num_classes, offsets)
     nonprivate = learner.fit(population.features, population.labels, population.num_classes, offsets)
-    return assess(population, private, nonprivate)
+    return assess(population, private, nonprivate, learner.loss)
 
 
 def _honest_risk(scenario: Scenario, done: Exchanged, replicate: int, data_dir: Path | None) -> Risk | None:

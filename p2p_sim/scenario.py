@@ -1,5 +1,6 @@
 """What a scenario is: one frozen value that says everything an experiment depends on."""
 
+import copy
 import difflib
 import hashlib
 import json
@@ -12,7 +13,10 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from p2p_sim.config import Config, InputError
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
+from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
+from p2p_sim.learning.table import TableConfig as TableLearnerConfig
 from p2p_sim.learning.trimmed import TrimmedClustersConfig
+from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.label_exchange import EngineName, LabelExchangeConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.network.config import NetworkConfig
@@ -23,8 +27,13 @@ from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
-LearnerConfig = Annotated[LogisticRegressionConfig | TrimmedClustersConfig, Field(discriminator="kind")]
-MechanismConfig = Annotated[LabelExchangeConfig | RandomizedResponseConfig, Field(discriminator="kind")]
+LearnerConfig = Annotated[
+    LogisticRegressionConfig | SoftLogisticRegressionConfig | TableLearnerConfig | TrimmedClustersConfig,
+    Field(discriminator="kind"),
+]
+MechanismConfig = Annotated[
+    LabelExchangeConfig | RandomizedResponseConfig | ClusterRRConfig, Field(discriminator="kind")
+]
 MODEL_VERSION = 3
 """Raised whenever the same scenario would give other rows."""
 EITHER = {"mechanism.flip_prob": "mechanism.target_epsilon", "mechanism.target_epsilon": "mechanism.flip_prob"}
@@ -61,25 +70,18 @@ class Scenario(Config):
     """How users are grouped by their features; kind = "given", "kmeans" or "grid". Absent: given where the population
     comes with clusters, else k-means into 20 clusters of at least 36 users."""
     mechanism: MechanismConfig
-    """How labels are privatised; kind = "label_exchange" (if absent) or "randomized_response"."""
+    """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response" or "cluster_rr"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
     """Who does not follow the protocol, or tells others what she sees (event engine)."""
     learner: LearnerConfig = LogisticRegressionConfig()
-    """What is learned from the release; kind = "logistic_regression" or "trimmed_clusters"."""
+    """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights), "table"
+    (the majority of each distinct row of features) or "trimmed_clusters"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The statement that ε is part of."""
 
     _folder: Path = PrivateAttr(default=Path())
-
-    @model_validator(mode="before")
-    @classmethod
-    def _exchange_unless_said(cls, tree: Any) -> Any:
-        mechanism = tree.get("mechanism") if isinstance(tree, dict) else None
-        if isinstance(mechanism, dict) and "kind" not in mechanism:
-            return {**tree, "mechanism": {"kind": "label_exchange", **mechanism}}
-        return tree
 
     @model_validator(mode="after")
     def _messages(self) -> Self:
@@ -135,6 +137,9 @@ class Scenario(Config):
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any], folder: Path = Path()) -> Self:
         """Validate a nested mapping, as read from TOML; one InputError names the first fault."""
+        mechanism = tree.get("mechanism")
+        if isinstance(mechanism, dict) and "kind" not in mechanism:
+            tree = {**tree, "mechanism": {"kind": "label_exchange", **mechanism}}
         try:  # through JSON, whose strict mode takes lists for tuples and 1 for 1.0
             scenario = cls.model_validate_json(json.dumps(tree, default=_date))
         except ValidationError as error:
@@ -210,7 +215,7 @@ def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
             raise InputError(f"{key}: {parent} is not a table")
     if last == "kind" and tree.get("kind") != value:
         tree.clear()
-    tree[last] = value
+    tree[last] = copy.deepcopy(value)  # a later key may change it
 
 
 def drop_key(tree: dict[str, Any], key: str) -> None:

@@ -29,7 +29,7 @@ STREAMS = Streams(1, 0)
 @pytest.mark.parametrize("points", [2, 4, 6])
 def test_synthetic_heterogeneity_is_set_exactly(phi, points):
     config = SyntheticConfig(heterogeneity=phi, points_per_cluster=points, users=1000)
-    law = config.law()
+    law = config.law(Streams(1, 0))
     assert heterogeneity(law.mass, law.label_distribution, law.cluster) == pytest.approx(phi, abs=1e-14)
     population = build_population(config, GivenClusters(), (), STREAMS)
     assert population_heterogeneity(population) == (pytest.approx(phi, abs=1e-14), "exact")
@@ -111,7 +111,7 @@ def test_estimate_of_heterogeneity_lies_above_the_truth_and_is_unbiased():
     from analysis.utility.heterogeneity import heterogeneity_upper_estimate
 
     config = SyntheticConfig(users=2000, heterogeneity=0.2)
-    law = config.law()
+    law = config.law(Streams(1, 0))
     p = np.linspace(0.2, 0.8, 20)
     expected = float(np.mean(4 * p * (1 - p)))
     populations = [build_population(config, GivenClusters(), (), Streams(1, r)) for r in range(30)]
