@@ -2,23 +2,28 @@
 
 Many copies of one small cluster are as many independent trials, in two worlds: the target, the first user of each
 cluster, holds label a = 0 in one and b = 1 in the other. The attack counts how often her noisy label is a while the
-cluster's distribution q̃ is one of those that `ClusterResampling` shows to be e^(2/σ) times as likely in the first world:
-q̃ is τ everywhere but at a; or, for K >= 3, q̃(b) = τ and q̃(a) is little above τ. Which of them, and how little, is fixed
-before any trial, from draws of q̃ by the slow reference of `analysis`. So the two frequencies have Clopper-Pearson
-bounds, whose log-ratio is a lower bound of ε at the stated error, whatever the mechanism really does.
+cluster's distribution q̃ is one of those that `analysis.privacy.centralised` shows to be e^(2/σ) times as likely in the
+first world: q̃ is τ everywhere but at a; or, for K >= 3, q̃(b) = τ and q̃(a) is little above τ. Which of them, and how
+little, is fixed before any trial, from draws of q̃ by the slow reference of `analysis`. So the two frequencies have
+Clopper-Pearson bounds, whose log-ratio is a lower bound of ε at the stated error, whatever the mechanism really does.
 """
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from analysis.privacy.audit import ERROR, epsilon_lower
 from analysis.privacy.centralised import ClusterResampling
 from analysis.privacy.claims.algorithm1 import released_distribution
 from p2p_sim.config import InputError
+from p2p_sim.experiment import prepare
+from p2p_sim.mechanisms.cluster_rr import ClusterRR
+from p2p_sim.scenario import Scenario
 from p2p_sim.streams import BLOCK, Streams
 
 Floats = NDArray[np.float64]
@@ -58,9 +63,9 @@ class CuratorAudit:
     """A finished audit of a curator.
 
     scenario: its name; cluster_size, num_classes, resampling_prob, noise_scale, threshold: n, K, λ, σ, τ of what was
-    attacked. epsilon_true: pure ε, an upper bound; epsilon_paper: as Theorem 1 prints it. epsilon_lower_confidence: what
-    the attack proves; expected: what it proves if all is right, about. hits, misses: how often the event occurred in
-    the two worlds of `trials` clusters each; error: probability that the test fails a sound mechanism.
+    attacked. epsilon_true: pure ε, an upper bound; epsilon_paper: as Theorem 1 prints it. epsilon_lower_confidence:
+    what the attack proves; expected: what it proves if all is right, about. hits, misses: how often the event occurred
+    in the two worlds of `trials` clusters each; error: probability that the test fails a sound mechanism.
     """
 
     scenario: str
@@ -87,6 +92,50 @@ class CuratorAudit:
     def paper_refuted(self) -> bool:
         """Whether the attack proves more than the printed ε."""
         return self.epsilon_lower_confidence > self.epsilon_paper
+
+
+def audit_scenario(
+    scenario: Scenario, trials: int, cluster_size: int | None = None, data_dir: Path | None = None
+) -> CuratorAudit:
+    """Attack a scenario's curator, as its first replicate builds it.
+
+    Args:
+        scenario: mechanism (kind "cluster_rr", with the distributions released), population for K, and seed.
+        trials: clusters in each of the two worlds.
+        cluster_size: n of the attacked cluster, 2 to 200; None: where the attack has most power.
+        data_dir: where data files are.
+
+    Raises:
+        InputError: there is nothing to attack.
+    """
+    if cluster_size is not None and not 2 <= cluster_size <= LARGEST_CLUSTER:
+        raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_CLUSTER}")
+    mechanism = prepare(scenario, 0, data_dir).mechanism
+    if not isinstance(mechanism, ClusterRR):
+        raise InputError(f"mechanism.kind = {scenario.mechanism.kind!r}: an audit of a curator needs 'cluster_rr'")
+    response = mechanism.response
+    if response.bias_correction == 0.0:
+        raise InputError(
+            "mechanism.bias_correction = 0: the noisy distributions, which the audit attacks, are not released; give "
+            "--set mechanism.bias_correction=0.5"
+        )
+    if response.resampling_prob == 0.0 or math.isinf(response.noise_scale):
+        raise InputError(
+            f"mechanism: nothing to attack at resampling_prob = {response.resampling_prob:g}, noise_scale = "
+            f"{response.noise_scale:g}; the first must be above 0, the second finite"
+        )
+    claimed = ClusterResampling(
+        cluster_size or 2,
+        response.num_classes,
+        response.resampling_prob,
+        response.noise_scale,
+        response.threshold,
+        released=True,
+    )
+    if cluster_size is None:
+        claimed = replace(claimed, cluster_size=best_cluster_size(claimed, trials))
+    with threadpool_limits(1):
+        return audit_curator(response.draw, claimed, trials, scenario.seed, scenario.name)
 
 
 def audit_curator(
@@ -183,18 +232,17 @@ def count_event(draw: Draw, event: Event, threshold: float, trials: int, seed: i
     return hits
 
 
-def best_cluster_size(privacy: ClusterResampling) -> int:
-    """The cluster size, from K + 1 to 200, in which explicit events come closest to the pure ε at δ = 1e-3."""
-    sizes = range(privacy.num_classes + 1, LARGEST_CLUSTER + 1)
+def best_cluster_size(privacy: ClusterResampling, trials: int) -> int:
+    """The cluster size, of a few up to 200, in which the attack is expected to show most.
 
-    def reached(size: int) -> float:
-        return ClusterResampling(
-            size,
-            privacy.num_classes,
-            privacy.resampling_prob,
-            privacy.noise_scale,
-            privacy.threshold,
-            released=True,
-        ).epsilon(1e-3).epsilon_lower  # fmt: skip
-
-    return max(sizes, key=lambda size: (reached(size), -size))
+    The fewer users share a count of nτ, the sooner q̃ is clipped; the more, the finer x can be chosen.
+    """
+    n, tau = privacy.num_classes + 1, privacy.threshold
+    sizes = {n} | {min(math.ceil(users / tau), LARGEST_CLUSTER) for users in (1, 2, 4, 8, 16, 32) if tau > 0.0}
+    shown = {}
+    for size in sorted(sizes):
+        try:
+            shown[size] = plan_event(replace(privacy, cluster_size=size), trials)[1]
+        except InputError:
+            continue
+    return max(shown, key=lambda size: shown[size], default=n)

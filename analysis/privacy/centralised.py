@@ -42,7 +42,7 @@ class ClusterResampling:
         cluster_size: n, at least 1.
         num_classes: K, at least 2.
         resampling_prob: λ in [0, 1], the probability that a label is replaced by a draw from the noisy distribution.
-        noise_scale: σ in (0, ∞]; the Laplace noise on each share has scale σ/n.
+        noise_scale: σ in [0, ∞]; the Laplace noise on each share has scale σ/n.
         threshold: τ in [0, 1/K], the least noisy share.
         released: whether the learner gets the noisy cluster distributions (with bias correction β > 0 she does).
     """
@@ -63,8 +63,8 @@ class ClusterResampling:
             raise ValueError(f"num_classes = {self.num_classes}: must be a whole number, at least 2")
         if not 0.0 <= self.resampling_prob <= 1.0:
             raise ValueError(f"resampling_prob = {self.resampling_prob}: must lie in [0, 1]")
-        if not self.noise_scale > 0.0:
-            raise ValueError(f"noise_scale = {self.noise_scale}: must be above 0")
+        if not self.noise_scale >= 0.0:
+            raise ValueError(f"noise_scale = {self.noise_scale}: must be at least 0")
         if not 0.0 <= self.threshold <= 1.0 / self.num_classes:
             raise ValueError(f"threshold = {self.threshold}: must lie in [0, {1.0 / self.num_classes:g}]")
 
@@ -80,7 +80,7 @@ class ClusterResampling:
     @property
     def epsilon_paper(self) -> float:
         """ε as Theorem 1 prints it, too small by 1/σ: 1/σ + ln(1 + (1-λ)/(λτ))."""
-        return 1.0 / self.noise_scale + self._label_epsilon
+        return (1.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf) + self._label_epsilon
 
     @property
     def _uniform(self) -> bool:
@@ -90,7 +90,14 @@ class ClusterResampling:
     @property
     def _noise_epsilon(self) -> float:
         """ε of the noisy distribution."""
-        return 0.0 if self._uniform else 2.0 / self.noise_scale
+        if self._uniform:
+            return 0.0
+        return 2.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf
+
+    @property
+    def _laid_open(self) -> bool:
+        """Whether some user's label is seen for certain: none is ever resampled, or shares are released as they are."""
+        return self.resampling_prob == 0.0 or (self.released and self.noise_scale == 0.0 and not self._uniform)
 
     @property
     def _label_epsilon(self) -> float:
@@ -107,7 +114,7 @@ class ClusterResampling:
             epsilon: ε, at least 0.
         """
         check_epsilon(epsilon)
-        if self.resampling_prob == 0.0:
+        if self._laid_open:
             return Bracket(1.0, 1.0)
         pure = self.pure_epsilon
         if epsilon >= pure:
@@ -124,7 +131,7 @@ class ClusterResampling:
         """
         check_delta(delta)
         pure = self.pure_epsilon
-        lower = math.inf if self.resampling_prob == 0.0 else self._attained_epsilon(delta)
+        lower = math.inf if self._laid_open else self._attained_epsilon(delta)
         return PrivacyBound(min(lower, pure), pure, delta, "learner", "label", PURE, CURATOR_CONDITIONS)
 
     def _attained_delta(self, epsilon: float) -> float:
