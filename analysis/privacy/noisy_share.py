@@ -8,12 +8,15 @@ piece by piece. All terms are positive, so that small probabilities keep their r
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from analysis.privacy.windows import Floats
 
 _STEEP = 1e300
+_TABLE = 2**16
+"""Entries computed together, which stay in the cache."""
 
 
 def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floats:
@@ -22,12 +25,19 @@ def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floa
     Args:
         share: a in [0, 1]. at: s in [τ, 1-τ). scale: b = σ/n, above 0 and finite. threshold: τ in [0, 1/2).
     """
+    rows = max(1, _TABLE // at.size)
+    parts = [_cdf(share[i : i + rows], at, scale, threshold) for i in range(0, share.size, rows)]
+    return np.concatenate(parts)
+
+
+def _cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floats:
+    """The same, all at once."""
     line = _Line(share[:, None], at[None, :], scale, threshold)
     bottom, top = np.full_like(line.s, threshold), np.ones_like(line.s)
     total = _laplace_cdf(threshold - 1.0 + line.a, scale) * line.below(bottom)  # q₀ clipped to τ
     total = total + _laplace_cdf(-line.a, scale) * line.below(top)  # and to 1
     cuts = line.cuts()
-    for left, right in zip(cuts[:-1], cuts[1:], strict=True):
+    for left, right in pairwise(cuts):
         total = total + line.piece(left, right)
     return np.asarray(np.minimum(total, 1.0))
 

@@ -1,16 +1,18 @@
 """Certified δ(ε) of the noisy labels alone, for two classes: how many of the draws from a noisy share are ones.
 
-Let Q = q̃₁ be the noisy share when J users of n hold label 1, and V_J(k) = E Bin(k; n, Q). Where every label is resampled
-(λ = 1), the learner sees n draws from Q and V_J is all there is to know: m others with label 1 make J = m or m + 1.
+Let Q = q̃₁ be the noisy share when J users of n hold label 1, and V_J(k) = E Bin(k; n, Q). Where every label is
+resampled (λ = 1), the learner sees n draws from Q and V_J is all there is to know: m others with label 1 make J = m or
+m + 1.
 
-For λ < 1 tell her who of the others was resampled, which does not depend on labels, and let all of them be: dropping draws
-is post-processing. What is left is the target's noisy label (a draw from Q with probability λ) and n-1 draws, whose law
-is a positive combination of V_J(k) and V_J(k + 1). This bounds δ from above. From below: where all others hold label 0, each
-noisy label of theirs is a one with probability λQ, so that their number and the target's noisy label are all there is to know.
+For λ < 1 tell her who of the others was resampled, which does not depend on labels, and let all of them be: dropping
+draws is post-processing. What is left is the target's noisy label (a draw from Q with probability λ) and n-1 draws,
+whose law is a positive combination of V_J(k) and V_J(k + 1). This bounds δ from above. From below: where all others
+hold label 0, each of their noisy labels is a one with probability λQ; their number and the target's are all there is.
 
-V_J is an integral over the law of Q, whose distribution function F is known in closed form (`noisy_share`). On each bin
-between two nodes Bin(k; n, ·) is replaced by its chord, with a bound on the difference; so V_J is a sum over nodes, with
-weights made of the means of F over the bins. As F increases, these means are bracketed by sums over finer points.
+V_J is an integral over the law of Q, whose distribution function F is known in closed form (`noisy_share`). On each
+bin between two nodes Bin(k; n, ·) is replaced by its chord, with a bound on the difference; so V_J is a sum over nodes,
+with weights made of the means of F over the bins. As F increases, these are bracketed by sums over finer points. Data
+sets that are far from the worst are bracketed with few of these, the others with many.
 """
 
 import math
@@ -28,15 +30,16 @@ from analysis.privacy.windows import Floats, bernstein_window
 LARGEST_CLUSTER = 2048
 LARGEST_WORK = 1_500_000
 """Most users times counts of users that the noise can reach."""
-_FINE = 8
-"""Points a bin at which F is evaluated."""
-_BINS = 4
+_POINTS = 32
+"""Points a bin at which F is evaluated for σ up to 2; fewer for more noise, which makes F smoother."""
+_BINS = 8
 """Bins for each count of users."""
 _FEWEST_BINS = 192
 _REACH = 34.0
 """Scales of the noise beyond which it is charged as lost."""
 _LOG_TAIL = -36.0
 _TOGETHER = 16
+"""Data sets evaluated together for σ up to 1; more for more noise, since they share the nodes."""
 
 
 @dataclass(frozen=True)
@@ -79,42 +82,53 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
         n: users, at least 2. resampling_prob: λ in (0, 1]. scale: σ. threshold: τ in [0, 1/2).
         epsilon: ε, at least 0.
     """
-    lower = upper = 0.0
-    for block in _blocks(n, resampling_prob, scale, threshold):
-        below, above = _divergences(block, epsilon)
-        upper = max(upper, above)
-        if resampling_prob == 1.0:
-            lower = max(lower, below)
+    args = (n, resampling_prob, scale, threshold)
+    few, many = 2, max(4, _POINTS // max(1, round(scale / 2.0)))
+    rough = [(_divergences(_block(*args, first, few), epsilon), first) for first in _firsts(n, scale)]
+    rough.sort(key=lambda one: -one[0].upper)
+    lower, upper = max(found.lower for found, _ in rough), 0.0
+    for found, first in rough:
+        if found.upper <= upper:
+            break
+        finer = _divergences(_block(*args, first, many), epsilon)
+        lower, upper = max(lower, finer.lower), max(upper, finer.upper)
     if resampling_prob < 1.0:
-        lower, _ = _divergences(_others_zero(n, resampling_prob, scale, threshold), epsilon)
+        lower = _divergences(_others_zero(*args), epsilon).lower
     return Bracket(max(0.0, min(lower, 1.0)), min(upper, 1.0))
 
 
-def _divergences(seen: Outcomes, epsilon: float) -> tuple[float, float]:
-    """Lower and upper bound of the largest divergence over data sets and directions."""
+def _firsts(n: int, scale: float) -> range:
+    """Where blocks of data sets start; m up to (n-1)/2 is enough, since swapping the labels mirrors the rest."""
+    return range(0, (n - 1) // 2 + 1, _together(scale))
+
+
+def _together(scale: float) -> int:
+    return max(_TOGETHER, int(_TOGETHER * scale))
+
+
+def _divergences(seen: Outcomes, epsilon: float) -> Bracket:
+    """The largest divergence over data sets and directions."""
     grow, lower, upper = math.exp(epsilon), 0.0, 0.0
     for own, other in ((0, 1), (1, 0)):
         gain = np.maximum(seen.lower[own] - grow * seen.upper[other], 0.0).sum(axis=1)
         lower = max(lower, float((gain - grow * seen.missing[other]).max()))
         gain = np.maximum(seen.upper[own] - grow * seen.lower[other], 0.0).sum(axis=1)
         upper = max(upper, float((gain + seen.missing[own]).max()))
-    return lower * (1.0 - 1e-12), upper * (1.0 + 1e-12)
+    return Bracket(lower * (1.0 - 1e-12), upper * (1.0 + 1e-12))
 
 
-@lru_cache(maxsize=4)
-def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> tuple[Outcomes, ...]:
-    """What is seen for every m up to (n-1)/2: swapping the labels mirrors the rest."""
-    half, found = (n - 1) // 2, []
-    for first in range(0, half + 1, _TOGETHER):
-        draws = draw_law(n, first, min(first + _TOGETHER, half + 1), scale, threshold)
-        found.append(outcomes(draws, n, resampling_prob, 1.0))
-    return tuple(found)
+@lru_cache(maxsize=256)
+def _block(n: int, resampling_prob: float, scale: float, threshold: float, first: int, points: int) -> Outcomes:
+    """What bounds the learner's view from above for some values of m, from `first` on; exact at λ = 1."""
+    last = min(first + _together(scale), (n - 1) // 2 + 1)
+    return outcomes(draw_law(n, first, last, scale, threshold, 1.0, points), n, resampling_prob, 1.0)
 
 
 @lru_cache(maxsize=16)
 def _others_zero(n: int, resampling_prob: float, scale: float, threshold: float) -> Outcomes:
     """What is seen where all others hold label 0."""
-    return outcomes(draw_law(n, 0, 1, scale, threshold, resampling_prob), n, resampling_prob, resampling_prob)
+    draws = draw_law(n, 0, 1, scale, threshold, resampling_prob, _POINTS)
+    return outcomes(draws, n, resampling_prob, resampling_prob)
 
 
 def outcomes(draws: Draws, n: int, resampling_prob: float, rate: float) -> Outcomes:
@@ -151,20 +165,21 @@ def _outcome(draws: Draws, n: int, lam: float, rate: float, label: int) -> tuple
     return bounds[0], bounds[1]
 
 
-def draw_law(n: int, first: int, last: int, scale: float, threshold: float, rate: float = 1.0) -> Draws:
+def draw_law(n: int, first: int, last: int, scale: float, threshold: float, rate: float, points: int) -> Draws:
     """Bounds of E Bin(k; n, rate·Q) for J = first..last users with label 1.
 
     Args:
         n: draws, and users. first, last: J, with last at most n/2 + 1. scale: σ. threshold: τ. rate: in (0, 1].
+        points: at which F is evaluated in each bin.
     """
     nodes = _nodes(n, first, last, scale, threshold)
-    weights = _Weights.of(n, np.arange(first, last + 1), nodes, scale, threshold)
+    weights = _Weights.of(n, np.arange(first, last + 1), nodes, scale, threshold, points)
     p = rate * nodes
     low = bernstein_window(n * p[0], n * p[0] * (1.0 - p[0]), n, _LOG_TAIL)[0]
     high = bernstein_window(n * p[-1], n * p[-1] * (1.0 - p[-1]), n, _LOG_TAIL)[1]
     k = np.arange(low, high + 1, dtype=np.float64)
     kernel = _binomials(n, k, p)
-    misplaced = np.abs(np.diff(kernel, axis=0)) / (2.0 * _FINE) + _chord_error(n, k, p, kernel)
+    misplaced = np.abs(np.diff(kernel, axis=0)) / (2.0 * points) + _chord_error(n, k, p, kernel)
     middle, error = weights.mean @ kernel, weights.rise @ misplaced + weights.doubt @ kernel
     doubt = 1.2e-14 * n + 1e-13  # of the kernel
     return Draws(
@@ -191,8 +206,8 @@ def _binomials(n: int, k: Floats, p: Floats) -> Floats:
 def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
     """Bound of the distance between Bin(k; n, ·) and its chord on each bin: (P - 1, K).
 
-    It is at most the range of values, and at most width²/8 times the second derivative, f·((k/p - (n-k)/(1-p))² - k/p² -
-    (n-k)/(1-p)²), whose bracket is a difference of two numbers that are largest at the ends.
+    It is at most the range of values, and at most width²/8 times the second derivative, which is f times the difference
+    of (k/p - (n-k)/(1-p))² and k/p² + (n-k)/(1-p)²; of either the largest value is known from the ends.
     """
     highest = np.maximum(kernel[:-1], kernel[1:])
     mode = np.searchsorted(p, k / n) - 1
@@ -224,8 +239,8 @@ def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Flo
 class _Weights:
     """The law of Q on nodes, for R values of J.
 
-    mean: (R, P) weights of the nodes; rise: (R, P - 1) mass of each bin; doubt: (R, P) rounding of the weights; missing:
-    (R,) mass outside.
+    mean: (R, P) weights of the nodes; rise: (R, P - 1) mass of each bin; doubt: (R, P) rounding of the weights;
+    missing: (R,) mass outside.
     """
 
     mean: Floats
@@ -234,29 +249,29 @@ class _Weights:
     missing: Floats
 
     @staticmethod
-    def of(n: int, ones: NDArray[np.int64], nodes: Floats, scale: float, threshold: float) -> "_Weights":
+    def of(n: int, ones: NDArray[np.int64], nodes: Floats, scale: float, threshold: float, points: int) -> "_Weights":
         """From F below the share of ones and 1 - F above, so that both tails keep their relative accuracy."""
         share, bins = ones / n, nodes.size - 1
         split = int(np.searchsorted(nodes, min(float(share.mean()), 0.5)))
         split = min(max(split, 1), bins - 1)
-        steps = np.arange(_FINE) / _FINE
-        points = np.append((nodes[:-1, None] + np.diff(nodes)[:, None] * steps).ravel(), nodes[-1])
-        lower, upper = points[: split * _FINE + 1], points[split * _FINE :]
+        steps = np.arange(points) / points
+        at = np.append((nodes[:-1, None] + np.diff(nodes)[:, None] * steps).ravel(), nodes[-1])
+        lower, upper = at[: split * points + 1], at[split * points :]
         below = share_cdf(share, lower, scale / n, threshold)
         above = share_cdf(1.0 - share, np.maximum(1.0 - upper, threshold), scale / n, threshold)
         start = below[:, :1] * (nodes[0] > threshold)
         end = above[:, -1:] * (nodes[-1] < 1.0 - threshold)
-        up = np.concatenate([start, _bin_means(below)], axis=1)
-        down = np.concatenate([_bin_means(above), end], axis=1)
+        up = np.concatenate([start, _bin_means(below, points)], axis=1)
+        down = np.concatenate([_bin_means(above, points), end], axis=1)
         centre = 1.0 - up[:, -1:] - down[:, :1]
         mean = np.concatenate([np.diff(up, axis=1), centre, -np.diff(down, axis=1)], axis=1)
         sizes = [up[:, 1:] + up[:, :-1], np.ones_like(centre), down[:, 1:] + down[:, :-1]]
-        rise = [np.diff(below[:, ::_FINE], axis=1), -np.diff(above[:, ::_FINE], axis=1)]
+        rise = [np.diff(below[:, ::points], axis=1), -np.diff(above[:, ::points], axis=1)]
         doubt = (4e-13 + 8e-15 * n / scale) * np.concatenate(sizes, axis=1)
         return _Weights(mean, np.concatenate(rise, axis=1), doubt, (start + end)[:, 0] * (1.0 + 1e-9))
 
 
-def _bin_means(values: Floats) -> Floats:
-    """Means over the bins of a monotone function known at `_FINE` points a bin: off by at most its rise / (2 _FINE)."""
+def _bin_means(values: Floats, points: int) -> Floats:
+    """Means over the bins of a monotone function known at `points` a bin: off by at most its rise / (2 points)."""
     pieces = 0.5 * (values[:, 1:] + values[:, :-1])
-    return np.asarray(pieces.reshape(len(values), -1, _FINE).mean(axis=2))
+    return np.asarray(pieces.reshape(len(values), -1, points).mean(axis=2))
