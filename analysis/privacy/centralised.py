@@ -15,14 +15,19 @@ that the noises of a and b lie in their exponential tails, on the side where one
   noisy share of b is at most τ, that of a in (τ, τ + x], that of a third class at least 1-(K-1)τ.
 
 With "her noisy label is a" the log-ratio is 2/σ + ln(1 + (1-λ)/(λ q̃(a))).
+
+Where q̃ is not released (β = 0) the learner sees noisy labels alone, whose own randomness hides more: for two classes
+`resampled_counts` has a certified δ(ε).
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.label_exchange import LARGEST_CLUSTER, check_delta, check_epsilon
+from analysis.privacy.resampled_counts import affordable, counts_delta
 from analysis.privacy.setting import LARGEST_EPSILON
 
 CURATOR_CONDITIONS = (
@@ -31,6 +36,9 @@ CURATOR_CONDITIONS = (
     "the noise is exact: floating-point Laplace noise is not",
 )
 PURE = "pure: Theorem 1 with the sensitivity of two shares"
+COUNTED = "noisy labels alone: certified over all data sets"
+TOO_LARGE = "what the noise of the labels adds is not computed at this size"
+_PRECISION = 1e-4
 _WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
@@ -120,19 +128,35 @@ class ClusterResampling:
         if epsilon >= pure:
             return Bracket(0.0, 0.0)
         epsilon = min(epsilon, LARGEST_EPSILON)
-        upper = -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure))  # the most that any ε-private mechanism has
-        return Bracket(self._attained_delta(epsilon), min(1.0, upper * (1.0 + 1e-12)))
+        upper = -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-12)  # of any ε-private mechanism
+        if self._countable:
+            counted = counts_delta(self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold, epsilon)
+            return Bracket(counted.lower, min(upper, counted.upper))
+        return Bracket(self._attained_delta(epsilon), min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), bracketed.
+        """ε(δ), bracketed: the pure ε, or what is certified for the noisy labels of two classes alone.
 
         Args:
             delta: δ in (0, 1).
         """
         check_delta(delta)
         pure = self.pure_epsilon
-        lower = math.inf if self._laid_open else self._attained_epsilon(delta)
-        return PrivacyBound(min(lower, pure), pure, delta, "learner", "label", PURE, CURATOR_CONDITIONS)
+        if self._laid_open:
+            found, basis = Bracket(pure, pure), PURE
+        elif self._countable:
+            found, basis = _counted_epsilon(self, delta), COUNTED
+        else:
+            found = Bracket(min(self._attained_epsilon(delta), pure), pure)
+            basis = PURE if self.released or self.num_classes > 2 or self._uniform else f"{PURE}; {TOO_LARGE}"
+        return PrivacyBound(found.lower, found.upper, delta, "learner", "label", basis, CURATOR_CONDITIONS)
+
+    @property
+    def _countable(self) -> bool:
+        """Whether more than the pure ε is computed."""
+        if self.released or self.num_classes > 2 or self._laid_open or self._uniform:
+            return False
+        return affordable(self.cluster_size, self.noise_scale, self.threshold)
 
     def _attained_delta(self, epsilon: float) -> float:
         """δ(ε) of the best explicit event; 0 where q̃ is not released."""
@@ -171,6 +195,24 @@ class ClusterResampling:
             probability = 0.5 * math.exp(-(many - n * tau) / sigma) * between * _tail(n * top - third, sigma)
             if probability > 0.0:
                 yield probability, tau, tau + x
+
+
+@lru_cache(maxsize=65_536)
+def _counted_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
+    """ε(δ) by bisection of either end of δ(ε); the pure ε where nothing smaller is certified."""
+
+    def cross(end: str) -> tuple[float, float]:
+        low, high = 0.0, min(resampling.pure_epsilon, LARGEST_EPSILON)
+        if getattr(resampling.delta(low), end) <= delta:
+            return 0.0, 0.0
+        if getattr(resampling.delta(high), end) > delta:
+            return high, math.inf
+        while high - low > _PRECISION * high:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if getattr(resampling.delta(middle), end) > delta else (low, middle)
+        return low, high
+
+    return Bracket(cross("lower")[0], min(cross("upper")[1], resampling.pure_epsilon))
 
 
 def _tail(distance: float, scale: float) -> float:

@@ -28,12 +28,10 @@ from analysis.privacy.noisy_share import share_cdf
 from analysis.privacy.windows import Floats, bernstein_window
 
 LARGEST_CLUSTER = 2048
-LARGEST_WORK = 1_500_000
+LARGEST_WORK = 600_000
 """Most users times counts of users that the noise can reach."""
-_POINTS = 32
-"""Points a bin at which F is evaluated for σ up to 2; fewer for more noise, which makes F smoother."""
-_BINS = 8
-"""Bins for each count of users."""
+_ROUGH, _FINE = 16, 256
+"""Points at which F is evaluated, for each count of users: at first, and where that does not settle it."""
 _FEWEST_BINS = 192
 _REACH = 34.0
 """Scales of the noise beyond which it is charged as lost."""
@@ -83,14 +81,14 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
         epsilon: ε, at least 0.
     """
     args = (n, resampling_prob, scale, threshold)
-    few, many = 2, max(4, _POINTS // max(1, round(scale / 2.0)))
-    rough = [(_divergences(_block(*args, first, few), epsilon), first) for first in _firsts(n, scale)]
+    fine = max(_ROUGH, round(_FINE / max(1.0, 0.5 * scale)))  # more noise makes F smoother
+    rough = [(_divergences(_block(*args, first, _ROUGH), epsilon), first) for first in _firsts(n, scale)]
     rough.sort(key=lambda one: -one[0].upper)
     lower, upper = max(found.lower for found, _ in rough), 0.0
     for found, first in rough:
         if found.upper <= upper:
             break
-        finer = _divergences(_block(*args, first, many), epsilon)
+        finer = _divergences(_block(*args, first, fine), epsilon)
         lower, upper = max(lower, finer.lower), max(upper, finer.upper)
     if resampling_prob < 1.0:
         lower = _divergences(_others_zero(*args), epsilon).lower
@@ -118,16 +116,16 @@ def _divergences(seen: Outcomes, epsilon: float) -> Bracket:
 
 
 @lru_cache(maxsize=256)
-def _block(n: int, resampling_prob: float, scale: float, threshold: float, first: int, points: int) -> Outcomes:
+def _block(n: int, resampling_prob: float, scale: float, threshold: float, first: int, density: int) -> Outcomes:
     """What bounds the learner's view from above for some values of m, from `first` on; exact at λ = 1."""
     last = min(first + _together(scale), (n - 1) // 2 + 1)
-    return outcomes(draw_law(n, first, last, scale, threshold, 1.0, points), n, resampling_prob, 1.0)
+    return outcomes(draw_law(n, first, last, scale, threshold, 1.0, density), n, resampling_prob, 1.0)
 
 
 @lru_cache(maxsize=16)
 def _others_zero(n: int, resampling_prob: float, scale: float, threshold: float) -> Outcomes:
     """What is seen where all others hold label 0."""
-    draws = draw_law(n, 0, 1, scale, threshold, resampling_prob, _POINTS)
+    draws = draw_law(n, 0, 1, scale, threshold, resampling_prob, _FINE)
     return outcomes(draws, n, resampling_prob, resampling_prob)
 
 
@@ -165,14 +163,15 @@ def _outcome(draws: Draws, n: int, lam: float, rate: float, label: int) -> tuple
     return bounds[0], bounds[1]
 
 
-def draw_law(n: int, first: int, last: int, scale: float, threshold: float, rate: float, points: int) -> Draws:
+def draw_law(n: int, first: int, last: int, scale: float, threshold: float, rate: float, density: int) -> Draws:
     """Bounds of E Bin(k; n, rate·Q) for J = first..last users with label 1.
 
     Args:
         n: draws, and users. first, last: J, with last at most n/2 + 1. scale: σ. threshold: τ. rate: in (0, 1].
-        points: at which F is evaluated in each bin.
+        density: points at which F is evaluated, for each count of users.
     """
     nodes = _nodes(n, first, last, scale, threshold)
+    points = max(2, math.ceil(density * n * float(nodes[-1] - nodes[0]) / (nodes.size - 1)))
     weights = _Weights.of(n, np.arange(first, last + 1), nodes, scale, threshold, points)
     p = rate * nodes
     low = bernstein_window(n * p[0], n * p[0] * (1.0 - p[0]), n, _LOG_TAIL)[0]
@@ -227,7 +226,8 @@ def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Flo
     reach = _REACH * scale
     start, end = max(threshold, (first - reach) / n), min(1.0 - threshold, (last + reach) / n)
     end = min(max(end, threshold + 0.5 / n), 1.0 - threshold)
-    bins = max(_FEWEST_BINS, math.ceil(_BINS * n * (end - start)))
+    spread = math.sqrt(n * min(start * (1.0 - start), end * (1.0 - end)))  # of the draws, which the bins must resolve
+    bins = max(_FEWEST_BINS, math.ceil(n * (end - start) / min(max(0.125, 0.03 * spread), 0.5)))
     if start < 0.5 < end:
         left = min(max(1, round(bins * (0.5 - start) / (end - start))), bins - 1)
         halves = np.linspace(start, 0.5, left + 1), np.linspace(0.5, end, bins - left + 1)[1:]
