@@ -62,7 +62,7 @@ class ClusterRRConfig(Config):
         given = [name for name in _GIVEN if getattr(self, name) is not None]
         if self.approximate and (self.releases == "signed" or self.split == "as-printed"):
             raise ValueError(
-                "approximate: nothing is hidden where the noisy distributions are released or ε is nominal"
+                "approximate: nothing is hidden where the distributions are released or ε is nominal"
             )
         if self.target_epsilon is None:
             missing = [name for name in ("resampling_prob", "threshold") if name not in given]
@@ -126,7 +126,7 @@ class ClusterRRConfig(Config):
         return _choose(self.split, epsilon, self.heterogeneity or 0.0, num_classes, size, self.decisions)
 
     def _stretched(self, epsilon: float, delta: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
-        """The choice for the largest pure ε, up to twice the given one, that is certified for (ε, δ) in every cluster."""
+        """The choice for the largest pure ε, up to twice the given one, that is certified for (ε, δ) everywhere."""
         for factor in (2.0, 1.7, 1.4, 1.25, 1.15, 1.1, 1.05):
             choice = self._choice(factor * epsilon, sizes, num_classes)
             parameters = (num_classes, choice.resampling_prob, choice.noise_scale, choice.threshold, False)
