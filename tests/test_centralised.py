@@ -43,8 +43,8 @@ def test_the_pure_epsilon_and_the_printed_one(lam, sigma, tau, pure, printed):
 def test_events_have_at_least_their_stated_divergence(size, classes, tau):
     """δ of the released (q̃, the target's noisy label) in simulated noise, against that of the explicit event.
 
-    The estimate of the divergence over cells of q̃ has a standard error below 2e-3 (200,000 draws a world); at ten of them
-    the false-alarm rate is below 1e-9. The control, the same event at the printed ε, must be seen above it.
+    The estimate of the divergence over cells of q̃ has a standard error below 2e-3 (200,000 draws a world); at ten of
+    them the false-alarm rate is below 1e-9. The control, the same event at the printed ε, must be seen above it.
     """
     lam, sigma, draws = 0.9, 1.0, 200_000
     privacy = ClusterResampling(size, classes, lam, sigma, tau, released=True)

@@ -61,9 +61,7 @@ class ClusterRRConfig(Config):
     def _complete(self) -> Self:
         given = [name for name in _GIVEN if getattr(self, name) is not None]
         if self.approximate and (self.releases == "signed" or self.split == "as-printed"):
-            raise ValueError(
-                "approximate: nothing is hidden where the distributions are released or ε is nominal"
-            )
+            raise ValueError("approximate: nothing is hidden where the distributions are released or ε is nominal")
         if self.target_epsilon is None:
             missing = [name for name in ("resampling_prob", "threshold") if name not in given]
             if missing:
