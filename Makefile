@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check validate bench figures clean
+.PHONY: run test check validate bench figures published clean
 .DEFAULT_GOAL := run
 
 run: .venv/.run  ## run the quickstart scenario
@@ -32,6 +32,10 @@ figures: .venv/.dev  ## the figures of the docs
 	$(BIN)/python -m docs.make_network_figures
 	$(BIN)/python -m docs.make_clustering_figures
 	$(BIN)/p2p-sim check-bounds --figure docs/figures/bounds.png
+
+published: .venv/.dev  ## the studies in results/published; half an hour, needs P2P_SIM_DATA
+	$(BIN)/python -m docs.published.clustering_synthetic
+	$(BIN)/python -m docs.published.clustering_figure1
 
 clean:  ## remove the virtual environment and caches, keep results
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from docs.published import clustering_figure1
+from docs.published import clustering_figure1, clustering_synthetic
 
 
 def test_figure_1_of_the_clustering_paper_on_digits(tmp_path, monkeypatch):
@@ -18,3 +18,12 @@ def test_figure_1_of_the_clustering_paper_on_digits(tmp_path, monkeypatch):
     printed = points[points["mechanism"].str.contains("printed")]
     assert printed["epsilon_upper"].to_numpy() == pytest.approx(3.0 * printed["mechanism.target_epsilon"].to_numpy())
     assert (tmp_path / "out" / "mnist" / "manifest.json").is_file()
+
+
+def test_the_mechanisms_on_a_known_law(tmp_path):
+    figure, table = clustering_synthetic.main(tmp_path / "out", tmp_path / "work", workers=1, small=True)
+    assert figure.stat().st_size > 20_000
+    points = pd.read_csv(table)
+    assert (points["epsilon_upper"] <= points["mechanism.target_epsilon"] * (1 + 1e-9)).all()
+    floor = points[points["mechanism"].str.contains("exchange")]["excess_risk_floor"]
+    assert floor.notna().all()

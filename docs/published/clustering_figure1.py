@@ -3,8 +3,6 @@
 Run as `python -m docs.published.clustering_figure1 --data-dir DIR`; interrupted, it goes on where it stopped.
 """
 
-import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pandas as pd
 
 from analysis.figures.curves import Panel
 from analysis.figures.study import plot_study
-from docs.published.study import PUBLISHED, ROOT, SWEEPS, curves, keep, run_panel, write_table
+from docs.published.study import SWEEPS, arguments, curves, keep, run_panel, write_table
 
 NAME = "clustering-figure1"
 PANELS = {
@@ -78,11 +76,6 @@ def _reduced(name: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Figure 1 of the clustering paper at honest privacy.")
-    parser.add_argument("--data-dir", type=Path, default=os.environ.get("P2P_SIM_DATA"))
-    parser.add_argument("--work", type=Path, default=ROOT / "results" / NAME, help="where the sweeps run and resume")
-    parser.add_argument("--out", type=Path, default=PUBLISHED / NAME)
-    parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
+    given = arguments(NAME)
     for path in main(given.out, given.work, given.data_dir, given.workers):
         print(path)

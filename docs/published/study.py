@@ -1,5 +1,7 @@
 """What the published studies share: run sweeps, collect their points, write a table."""
 
+import argparse
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +23,16 @@ from p2p_sim.sweep.work import RunFailed, Serial
 ROOT = Path(__file__).parent.parent.parent
 SWEEPS = ROOT / "scenarios" / "sweeps"
 PUBLISHED = ROOT / "results" / "published"
+
+
+def arguments(name: str) -> argparse.Namespace:
+    """What the commands take: where data is, where to work and where the study goes."""
+    parser = argparse.ArgumentParser(description=f"Runs the published study {name}, or what is missing of it.")
+    parser.add_argument("--data-dir", type=Path, default=os.environ.get("P2P_SIM_DATA"), help="the data files")
+    parser.add_argument("--work", type=Path, default=ROOT / "results" / name, help="where sweeps run and resume")
+    parser.add_argument("--out", type=Path, default=PUBLISHED / name, help="where figure, table and rows go")
+    parser.add_argument("--workers", type=int, default=2, help="local processes")
+    return parser.parse_args()
 
 
 def run_panel(
