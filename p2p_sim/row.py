@@ -24,6 +24,7 @@ def setting(scenario: Scenario, population: Population, mechanism: Mechanism) ->
     return {
         "population": scenario.population.kind,
         "mechanism": scenario.mechanism.kind,
+        "mechanism_kind": scenario.mechanism.kind,  # a sweep over mechanisms names them as it likes
         "learner": scenario.learner.kind,
         "trust": mechanism.trust,
         "oracle": getattr(scenario.mechanism, "oracle", False),

@@ -81,7 +81,7 @@ def test_every_point_is_there_once_with_the_numbers_of_the_rows():
     for line, (_, part) in zip(lines, rows.groupby("scenario", sort=False), strict=True):
         assert float(line["ε, learner"]) == part["epsilon_upper"].max()
         assert float(line["ε₀, noise alone"]) == part["epsilon_local"].max()
-        assert float(line["excess risk, nats"]) == pytest.approx(part["excess_risk"].mean(), rel=1e-14)
+        assert float(line["excess risk"]) == pytest.approx(part["excess_risk"].mean(), rel=1e-14)
         assert line["replicates"] == "3"
     assert len(columns) <= 12
 
@@ -244,7 +244,7 @@ def test_privacy_is_stated_with_observer_conditions_and_caution(tmp_path):
     capped = report_page(faulty.assign(basis="largest fetch probabilities"), manifest(AXES, 3))
     assert "exceeds her cap" in capped
     assert "fetched uniformly and independently from the same sources" not in capped
-    unknown = report_page(rows.assign(mechanism="something_new"), manifest(AXES, 3))
+    unknown = report_page(rows.assign(mechanism_kind="something_new"), manifest(AXES, 3))
     assert "every user draws one noisy label" not in unknown
 
 

@@ -49,6 +49,7 @@ EPSILONS = {
     "epsilon_times_upper": "learner who sees times (upper bound, worst replicate and cluster)",
     "epsilon_coalition_upper": "learner with a coalition (upper bound, worst replicate and cluster)",
     "epsilon_unmet_upper": "coalition that fetched no such label (upper bound, worst replicate and cluster)",
+    "epsilon_paper": "learner, by the paper's Theorem 1 (worst replicate and cluster)",
     "epsilon_paper_lemma9": "learner, by the paper's Lemma 9 (worst replicate and cluster)",
 }
 """Figures that hold at the rows' δ."""

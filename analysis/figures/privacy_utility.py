@@ -12,9 +12,10 @@ from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure
 from analysis.utility.intervals import Mean, mean_interval
 
 STATEMENTS = (
-    ("epsilon_upper", "label exchange, worst cluster ({basis})"),
-    ("epsilon_paper_lemma9", "label exchange: the paper's Lemma 9"),
-    ("epsilon_local", "label exchange: counting only the noise on each label, ε₀"),
+    ("epsilon_upper", "{name}, worst cluster ({basis})"),
+    ("epsilon_paper", "{name}: the paper's Theorem 1"),
+    ("epsilon_paper_lemma9", "{name}: the paper's Lemma 9"),
+    ("epsilon_local", "{name}: counting only the noise on each label, ε₀"),
 )
 
 
@@ -72,7 +73,8 @@ def _statements(rows: pd.DataFrame) -> list[tuple[float, str]]:
         values = rows[column].astype(float)
         worst = float(values.max())
         if values.notna().all() and math.isfinite(worst) and worst > 0:
-            found.append((worst, text.format(basis=rows["basis"].iloc[0])))
+            name = str(rows["mechanism"].iloc[0]).replace("_", " ")
+            found.append((worst, text.format(name=name, basis=rows["basis"].iloc[0])))
     return found
 
 

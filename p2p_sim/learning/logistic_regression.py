@@ -1,5 +1,6 @@
 """Logistic regression on a release of hard labels."""
 
+import warnings
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
@@ -25,7 +26,7 @@ class PenalisedLogisticConfig(Config):
     l2: float = Field(default=1.0, gt=0)
     """Weight of the penalty |w|²/2 against the sum of the log losses (1/C in scikit-learn), above 0."""
     max_iterations: int = Field(default=1000, ge=1)
-    """Most L-BFGS iterations, at least 1."""
+    """L-BFGS iterations after which what was found so far is taken, at least 1."""
 
     def fit(
         self,
@@ -45,6 +46,7 @@ class PenalisedLogisticConfig(Config):
         weights: Floats | None = None,
     ) -> Predictor:
         """Fit rows that count `weights` (m,) times each; with fewer than two classes among them, predict these."""
+        from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
         present = np.unique(labels)
@@ -52,7 +54,9 @@ class PenalisedLogisticConfig(Config):
             constant = np.full(num_classes, 1.0 / num_classes) if present.size == 0 else np.eye(num_classes)[present[0]]
             return _Constant(constant)
         model = LogisticRegression(C=1.0 / self.l2, max_iter=self.max_iterations)
-        model.fit(features, labels, weights)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(features, labels, weights)
         return _Fitted(model, num_classes)
 
     def _hard_labels(self, release: LabelRelease) -> NDArray[np.uint8]:

@@ -97,7 +97,7 @@ def _statement(rows: Any) -> str:
         f"({worst_epsilons(rows)['epsilon_upper']:.3g}, {first['delta']:g}) allows"
     )
     simulated = "The noise is simulated; it protects nobody's real data."
-    if first["mechanism"] != "label_exchange":
+    if first["mechanism_kind"] != "label_exchange":
         return f"{says.format('release')}.\n{TRUSTED[first['trust']]}{simulated}"
     return (
         f"{says.format('submissions')}, as long as she sees the set of submissions alone:\n"
@@ -125,7 +125,7 @@ def _privacy(rows: Any) -> list[tuple[str, str]]:
         (f"ε, learner, at δ = {first['delta']:g}", f"{number(upper)}  (worst cluster; {basis})"),
         *_observers(rows, worst),
         ("  no smaller ε holds than", number(lower)),
-        *_printed(first["mechanism"], worst),
+        *_printed(first["mechanism_kind"], worst),
     ]
 
 

@@ -7,14 +7,16 @@ import pandas as pd
 
 from analysis.figures.report.points import worst_bases
 from analysis.figures.report.text import count, number, plain, span
+from analysis.privacy.centralised import CURATOR_CONDITIONS
 from analysis.privacy.dp_sgd import DP_SGD_CONDITIONS
 from analysis.privacy.fetch import CONDITIONS as FETCH_CONDITIONS
 from analysis.privacy.label_exchange import LEARNER_CONDITIONS
 from analysis.privacy.local import LOCAL_CONDITIONS
 from analysis.privacy.realised import CAPPED_CONDITION, REALISED_CONDITIONS, UNIFORM_CONDITION
+from analysis.privacy.shuffled import SHUFFLER_CONDITIONS
 
 OBSERVERS = (
-    ("epsilon_upper", "the learner, who sees the set of submissions"),
+    ("epsilon_upper", "the learner, who sees the set of submissions, or what else is released"),
     ("epsilon_others_upper", "the learner, about users who did not pass on their own label"),
     ("epsilon_times_upper", "a learner who also sees when each submission came"),
     ("epsilon_coalition_upper", "the learner together with the coalition of the scenario"),
@@ -23,9 +25,17 @@ OBSERVERS = (
 )
 COMPARED = (
     ("epsilon_lower", "no smaller ε holds for the learner than"),
+    ("epsilon_paper", "the paper's Theorem 1 would state"),
     ("epsilon_paper_lemma9", "the paper's Lemma 9 would state"),
     ("epsilon_paper_theorem3", "the paper's Theorem 3 would state, at its own δ"),
 )
+OTHERS = {
+    "randomized_response": ("For randomised response alone", LOCAL_CONDITIONS),
+    "shuffled_response": ("For randomised response through a shuffler", SHUFFLER_CONDITIONS),
+    "cluster_rr": ("For a curator who resamples labels", CURATOR_CONDITIONS),
+    "dp_sgd": ("For DP-SGD", DP_SGD_CONDITIONS),
+}
+"""Headings and conditions of mechanisms other than the exchange."""
 PASSIVE = "members ask whom they are told to, once each, and follow the protocol; else the noise alone is counted"
 
 
@@ -90,7 +100,7 @@ def _who(rows: pd.DataFrame) -> str:
     kinds = dict.fromkeys(map(str, rows["adjacency"]))
     seen = " or ".join(plain(kind) for kind in dict.fromkeys(map(str, rows["observer"])))
     text = " ".join(protected.get(kind, f"Adjacency: {plain(kind)}.") for kind in kinds)
-    return f"One user's label, whoever she is, is protected from the {seen}, who sees what is submitted. {text}"
+    return f"One user's label, whoever she is, is protected from the {seen}, who sees what is released. {text}"
 
 
 def _figure(done: pd.DataFrame) -> str:
@@ -111,7 +121,7 @@ def _figure(done: pd.DataFrame) -> str:
 
 
 def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
-    text = "Each ε is about one release of one exchange"
+    text = "Each ε is about one release"
     if len(done) > 1 or len(rows) > 1:
         text += "; releasing several replicates or points about the same users would add up"
     conditional = realised(rows)
@@ -126,8 +136,8 @@ def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
 
 def _conditions(rows: pd.DataFrame) -> list[tuple[str, tuple[str, ...]]]:
     """Conditions by group; a mechanism whose conditions are not known here is said to have its own."""
-    known, conditional = rows["mechanism"] == "label_exchange", realised(rows)
-    central, basis = rows["mechanism"] == "dp_sgd", rows["basis"].astype(str)
+    kind, basis = rows["mechanism_kind"], rows["basis"].astype(str)
+    known, conditional = kind == "label_exchange", realised(rows)
     alone, uniform = basis.str.startswith("noise alone"), basis.str.startswith("realised network")
     uneven, capped = basis.str.startswith("any fetch distribution"), basis.str.startswith("largest fetch")
     faults = known & conditional & ~alone
@@ -139,8 +149,8 @@ def _conditions(rows: pd.DataFrame) -> list[tuple[str, tuple[str, ...]]]:
         (faults & uneven, "Where peers were drawn unevenly", (REALISED_CONDITIONS[0], *FETCH_CONDITIONS)),
         (known & alone, "Where only the noise on each label is certain", LOCAL_CONDITIONS),
         (known & rows["epsilon_coalition_upper"].notna(), "For the coalition", (PASSIVE,)),
-        (central, "For DP-SGD", DP_SGD_CONDITIONS),
-        (~known & ~central, "Other mechanisms", ("those of the accountant named below",)),
+        *((kind == name, heading, conditions) for name, (heading, conditions) in OTHERS.items()),
+        (~known & ~kind.isin(OTHERS), "Other mechanisms", ("those of the accountant named below",)),
     )
     return [(heading, conditions) for chosen, heading, conditions in groups if chosen.any()]
 

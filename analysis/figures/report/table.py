@@ -17,7 +17,7 @@ FIGURES = (
     ("epsilon_local", "ε₀, noise alone", True),
     ("accuracy", "accuracy", False),
     ("nonprivate_accuracy", "accuracy without privacy", False),
-    ("excess_risk", "excess risk, nats", False),
+    ("excess_risk", "excess risk", False),
     ("nonprivate_excess_risk", "excess risk without privacy", False),
     ("effective_sampling_rate", "labels that arrive, share", False),
 )
@@ -25,6 +25,7 @@ FIGURES = (
 MORE = (
     ("epsilon_coalition_upper", "ε, coalition", True),
     ("epsilon_times_upper", "ε, arrival times", True),
+    ("epsilon_paper", "ε, Theorem 1", True),
     ("epsilon_paper_lemma9", "ε, Lemma 9", True),
 )
 """Shown where they are known and there is room."""

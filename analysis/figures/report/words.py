@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.figures.labels import loss_text
 from analysis.figures.report.text import count, number, plain, span
 
 ENGINES = {
@@ -18,6 +19,13 @@ POPULATIONS = {
     "fashion-mnist": "Fashion-MNIST",
     "adult": "UCI Adult",
     "table": "a table of the user's own",
+}
+MECHANISMS = {
+    "label_exchange": "label exchange",
+    "randomized_response": "randomised response alone",
+    "shuffled_response": "randomised response through a trusted shuffler",
+    "cluster_rr": "a trusted curator who resamples them within clusters",
+    "dp_sgd": "a trusted curator who learns by DP-SGD",
 }
 
 
@@ -61,8 +69,8 @@ def _users(rows: pd.DataFrame) -> str:
 
 
 def _mechanism(rows: pd.DataFrame) -> str:
-    if set(rows["mechanism"]) != {"label_exchange"}:
-        return f"Labels are privatised by {_kinds(rows, 'mechanism', {'label_exchange': 'label exchange'})}."
+    if set(rows["mechanism_kind"]) != {"label_exchange"}:
+        return f"Labels are privatised by {_kinds(rows, 'mechanism_kind', MECHANISMS)}."
     return (
         f"Each flips her label once, with probability α = {span(rows['flip_prob'])}, fetches the noisy label of a "
         f"random peer of her cluster, and passes it on to a learner with probability θ = {span(rows['sampling_rate'])}."
@@ -71,6 +79,8 @@ def _mechanism(rows: pd.DataFrame) -> str:
 
 def _engine(rows: pd.DataFrame) -> str:
     kinds = list(dict.fromkeys(map(str, rows["engine"])))
+    if "label_exchange" not in set(rows["mechanism_kind"]):
+        return "No messages were simulated."
     return f"The exchange was {' or '.join(ENGINES.get(kind, plain(kind)) for kind in kinds)}."
 
 
@@ -83,7 +93,7 @@ def _measure(rows: pd.DataFrame) -> str:
     exact = rows["excess_risk"].notna()
     if exact.all():
         return (
-            "Its accuracy and its excess risk (expected log loss above the best model of its class, in nats) "
+            f"Its accuracy and its excess risk (expected {loss_text(rows)}, above the best model of its class) "
             "follow from the known law; they are not estimated on a test set."
         )
     held_out = "Its accuracy is that on users who were held out"
