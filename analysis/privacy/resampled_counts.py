@@ -4,10 +4,10 @@ Let Q = q̃₁ be the noisy share when J users of n hold label 1, and V_J(k) = E
 resampled (λ = 1), the learner sees n draws from Q and V_J is all there is to know: m others with label 1 make J = m or
 m + 1.
 
-For λ < 1 tell her who of the others was resampled, which does not depend on labels, and let all of them be: dropping
-draws is post-processing. What is left is the target's noisy label (a draw from Q with probability λ) and n-1 draws,
-whose law is a positive combination of V_J(k) and V_J(k + 1). This bounds δ from above. From below: let her look at the
-target and at the others who hold label 0, each of whose noisy labels is a one with probability λQ.
+For λ < 1 tell her who of the others was resampled, which does not depend on labels, and let there be as many as there
+hardly ever are more of: dropping draws is post-processing. What is left is the target's noisy label (a draw from Q with
+probability λ) and these draws, whose law is a positive combination of V_J(k) and V_J(k + 1). This bounds δ from above.
+From below: let her look at the target and the others with label 0 alone, whose noisy labels are ones with probability λQ.
 
 V_J is an integral over the law of Q, whose distribution function F is known in closed form (`noisy_share`). On each
 bin between two nodes Bin(k; n, ·) is replaced by its chord, with a bound on the difference; so V_J is a sum over nodes,
@@ -82,7 +82,7 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
         epsilon: ε, at least 0.
     """
     args = (n, resampling_prob, scale, threshold)
-    fine = max(_ROUGH, round(_FINE / max(1.0, scale)))  # more noise makes F smoother
+    fine = _FINE if n <= 256 else max(_ROUGH, round(_FINE / max(1.0, scale)))  # more noise makes F smoother
     block = _kept_blocks(*args)
     rough = [(_divergences(block(first, _ROUGH), epsilon), first) for first in _firsts(n, scale)]
     rough.sort(key=lambda one: -one[0].upper)
@@ -126,7 +126,9 @@ def _kept_blocks(n: int, resampling_prob: float, scale: float, threshold: float)
 def _block(n: int, resampling_prob: float, scale: float, threshold: float, first: int, density: int) -> Outcomes:
     """What bounds the learner's view from above for some values of m, from `first` on; exact at λ = 1."""
     last = min(first + _together(scale), (n - 1) // 2 + 1)
-    return outcomes(draw_law(n, first, last, scale, threshold, density), n, resampling_prob, 1.0)
+    mean = (n - 1) * resampling_prob
+    draws = 1 + bernstein_window(mean, mean * (1.0 - resampling_prob), n - 1, _LOG_TAIL)[1]
+    return outcomes(draw_law(n, first, last, scale, threshold, density, draws), draws, resampling_prob, 1.0)
 
 
 def _promising(n: int, scale: float, threshold: float) -> list[int]:
@@ -208,7 +210,7 @@ def draw_law(
         low,
         np.maximum(middle - error, 0.0) * (1.0 - doubt),
         (middle + error) * (1.0 + doubt),
-        weights.missing + 4.0 * math.exp(_LOG_TAIL),
+        weights.missing + 4.0 * math.exp(_LOG_TAIL),  # two for k, and one for more draws than `_block` has
     )
 
 
