@@ -7,7 +7,7 @@ m + 1.
 For λ < 1 tell her who of the others was resampled, which does not depend on labels, and let there be as many as there
 hardly ever are more of: dropping draws is post-processing. What is left is the target's noisy label (a draw from Q with
 probability λ) and these draws, whose law is a positive combination of V_J(k) and V_J(k + 1). This bounds δ from above.
-From below: let her look at the target and the others with label 0 alone, whose noisy labels are ones with probability λQ.
+From below: let her look at the target and the others with label 0 alone, who have noisy ones with probability λQ.
 
 V_J is an integral over the law of Q, whose distribution function F is known in closed form (`noisy_share`). On each
 bin between two nodes Bin(k; n, ·) is replaced by its chord, with a bound on the difference; so V_J is a sum over nodes,
@@ -82,12 +82,13 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
         epsilon: ε, at least 0.
     """
     args = (n, resampling_prob, scale, threshold)
-    fine = _FINE if n <= 256 else max(_ROUGH, round(_FINE / max(1.0, scale)))  # more noise makes F smoother
+    rough = max(4, round(_ROUGH / max(1.0, 0.5 * scale)))  # more noise makes F smoother
+    fine = _FINE if n <= 256 else max(_ROUGH, round(_FINE / max(1.0, scale)))
     block = _kept_blocks(*args)
-    rough = [(_divergences(block(first, _ROUGH), epsilon), first) for first in _firsts(n, scale)]
-    rough.sort(key=lambda one: -one[0].upper)
-    lower, upper = max(found.lower for found, _ in rough), 0.0
-    for found, first in rough:
+    coarse = [(_divergences(block(first, rough), epsilon), first) for first in _firsts(n, scale)]
+    coarse.sort(key=lambda one: -one[0].upper)
+    lower, upper = max(found.lower for found, _ in coarse), 0.0
+    for found, first in coarse:
         if found.upper <= upper:
             break
         finer = _divergences(block(first, fine), epsilon)
