@@ -83,7 +83,7 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
     """
     args = (n, resampling_prob, scale, threshold)
     rough = max(4, round(_ROUGH / max(1.0, 0.5 * scale)))  # more noise makes F smoother
-    fine = _FINE if n <= 256 else max(_ROUGH, round(_FINE / max(1.0, scale)))
+    fine = _FINE if n <= 64 else max(_ROUGH, round(_FINE / max(1.0, scale)))
     block = _kept_blocks(*args)
     coarse = [(_divergences(block(first, rough), epsilon), first) for first in _firsts(n, scale)]
     coarse.sort(key=lambda one: -one[0].upper)
