@@ -167,6 +167,13 @@ def test_epsilon_is_bracketed_far_below_the_pure_one(n, lam, sigma, tau):
     assert privacy.delta(bound.epsilon_upper).upper <= 1e-5 < privacy.delta(bound.epsilon_lower).upper
 
 
+@pytest.mark.parametrize("sigma", [1e-4, 1e-3, 1e9])
+def test_extreme_noise(sigma):
+    """Hardly any noise leaves the draws' own; a lot is bounded by the pure ε."""
+    bound = ClusterResampling(40, 2, 1.0, sigma, 0.2, released=False).epsilon(1e-4)
+    assert 0.0 <= bound.epsilon_lower <= bound.epsilon_upper <= min(2.1 / sigma, 1.5)
+
+
 def test_two_thousand_users_are_affordable():
     started = time.process_time()
     bound = ClusterResampling(2000, 2, 1.0, 1.0, 0.1, released=False).epsilon(1e-6)

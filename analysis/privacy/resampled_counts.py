@@ -22,7 +22,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import gammaln, xlog1py, xlogy
 
 from analysis.privacy.bound import Bracket
 from analysis.privacy.noisy_share import share_cdf
@@ -221,11 +221,16 @@ def _binomials(n: int, k: Floats, p: Floats) -> Floats:
     out = np.zeros((p.size, k.size))
     exponent = np.multiply.outer(np.log(p[inner]) - np.log1p(-p[inner]), k)
     exponent += n * np.log1p(-p[inner])[:, None]
-    exponent += gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    exponent += _log_ways(n, k)
     out[inner] = np.exp(exponent, out=exponent)
     out[np.ix_(p <= 0.0, k == 0.0)] = 1.0
     out[np.ix_(p >= 1.0, k == n)] = 1.0
     return out
+
+
+def _log_ways(n: int, k: Floats) -> Floats:
+    """Logarithm of the number of ways to choose k of n."""
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
 def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
@@ -237,7 +242,8 @@ def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
     highest = np.maximum(kernel[:-1], kernel[1:])
     mode = np.searchsorted(p, k / n) - 1
     inside = (mode >= 0) & (mode < p.size - 1)
-    peak = np.diagonal(_binomials(n, k[inside], k[inside] / n))
+    at = k[inside]
+    peak = np.exp(_log_ways(n, at) + xlogy(at, at / n) + xlog1py(n - at, -at / n))
     highest[mode[inside], inside] = np.maximum(highest[mode[inside], inside], peak)
     span = highest - np.minimum(kernel[:-1], kernel[1:])
     left, right = np.maximum(p[:-1], 1e-100), np.maximum(1.0 - p[1:], 1e-100)
