@@ -63,9 +63,10 @@ class CuratorAudit:
     """A finished audit of a curator.
 
     scenario: its name; cluster_size, num_classes, resampling_prob, noise_scale, threshold: n, K, λ, σ, τ of what was
-    attacked. epsilon_true: pure ε, an upper bound; epsilon_paper: as Theorem 1 prints it. epsilon_lower_confidence:
-    what the attack proves; expected: what it proves if all is right, about. hits, misses: how often the event occurred
-    in the two worlds of `trials` clusters each; error: probability that the test fails a sound mechanism.
+    attacked. epsilon_attained, epsilon_true: the pure ε from below (at δ = 1e-12) and from above. epsilon_paper: as
+    Theorem 1 prints it. epsilon_lower_confidence: what the attack proves; expected: what it proves if all is right,
+    about. hits, misses: how often the event occurred in the two worlds of `trials` clusters each. error: probability
+    that the test fails a sound mechanism.
     """
 
     scenario: str
@@ -74,6 +75,7 @@ class CuratorAudit:
     resampling_prob: float
     noise_scale: float
     threshold: float
+    epsilon_attained: float
     epsilon_true: float
     epsilon_paper: float
     epsilon_lower_confidence: float
@@ -119,10 +121,12 @@ def audit_scenario(
             "mechanism.bias_correction = 0: the noisy distributions, which the audit attacks, are not released; give "
             "--set mechanism.bias_correction=0.5"
         )
-    if response.resampling_prob == 0.0 or math.isinf(response.noise_scale):
+    uniform = response.threshold >= 1.0 / response.num_classes
+    if response.resampling_prob == 0.0 or math.isinf(response.noise_scale) or uniform:
         raise InputError(
             f"mechanism: nothing to attack at resampling_prob = {response.resampling_prob:g}, noise_scale = "
-            f"{response.noise_scale:g}; the first must be above 0, the second finite"
+            f"{response.noise_scale:g}, threshold = {response.threshold:g}; the first must be above 0, the second "
+            f"finite, the third below 1/K = {1.0 / response.num_classes:g}"
         )
     claimed = ClusterResampling(
         cluster_size or 2,
@@ -163,6 +167,7 @@ def audit_curator(
         privacy.resampling_prob,
         privacy.noise_scale,
         privacy.threshold,
+        privacy.epsilon(1e-12).epsilon_lower,
         privacy.pure_epsilon,
         privacy.epsilon_paper,
         epsilon_lower(first, second, trials, 0.0, error),

@@ -102,7 +102,8 @@ def test_the_command_prints_a_table_or_one_json_object(call):
     assert (status, err, len(out.splitlines())) == (0, "", 1)
     assert {"epsilon_lower", "epsilon_upper", "delta", "observer", "basis", "passed"} <= set(record)
     assert record["paper_refuted"]
-    assert record["epsilon_paper"] < record["epsilon_lower_confidence"] <= record["epsilon_upper"]
+    assert record["epsilon_paper"] < record["epsilon_lower_confidence"] < record["epsilon_lower"]
+    assert record["epsilon_lower"] == pytest.approx(record["epsilon_upper"], rel=0.01)
     status, out, err = call("--cluster-size", "20", "--trials", "50000")
     assert (status, err) == (0, "")
     assert "refuted" in out
@@ -117,6 +118,7 @@ def test_the_command_prints_a_table_or_one_json_object(call):
         (("--epsilon", "1.0"), "--epsilon: an audit of a curator"),
         (("--observer", "coalition"), "an audit of a curator"),
         (("--set", "mechanism.resampling_prob=0.0"), "nothing to attack"),
+        (("--set", "mechanism.threshold=0.1"), "the third below 1/K = 0.1"),
     ],
 )
 def test_mistakes_are_named_in_one_line(call, arguments, message):

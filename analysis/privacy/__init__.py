@@ -2,6 +2,7 @@
 
 from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.calibration import best_sampling_rate, calibrate_each, calibrate_flip_prob
+from analysis.privacy.centralised import ClusterResampling
 from analysis.privacy.composition import compose
 from analysis.privacy.dp_sgd import DpSgd, calibrate_noise
 from analysis.privacy.fetch import FetchDistribution
@@ -11,11 +12,13 @@ from analysis.privacy.local import local_epsilon
 from analysis.privacy.observers import Coalition, Eavesdropper, Peer, TimedLearner
 from analysis.privacy.paper import lemma9_epsilon, theorem3
 from analysis.privacy.realised import CappedFetch, UniformSources
+from analysis.privacy.shuffled import ShuffledResponse
 from analysis.privacy.sufficient import sufficient_flip_prob
 
 __all__ = [
     "Bracket",
     "CappedFetch",
+    "ClusterResampling",
     "Coalition",
     "DpSgd",
     "Eavesdropper",
@@ -24,6 +27,7 @@ __all__ = [
     "LabelExchange",
     "Peer",
     "PrivacyBound",
+    "ShuffledResponse",
     "TimedLearner",
     "UniformSources",
     "best_sampling_rate",

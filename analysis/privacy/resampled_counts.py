@@ -4,10 +4,10 @@ Let Q = q̃₁ be the noisy share when J users of n hold label 1, and V_J(k) = E
 resampled (λ = 1), the learner sees n draws from Q and V_J is all there is to know: m others with label 1 make J = m or
 m + 1.
 
-For λ < 1 tell her who of the others was resampled, which does not depend on labels, and let all of them be: dropping
-draws is post-processing. What is left is the target's noisy label (a draw from Q with probability λ) and n-1 draws,
-whose law is a positive combination of V_J(k) and V_J(k + 1). This bounds δ from above. From below: let her look at the
-target and at the others who hold label 0, each of whose noisy labels is a one with probability λQ.
+For λ < 1 tell her who of the others was resampled, which does not depend on labels, and let there be as many as there
+hardly ever are more of: dropping draws is post-processing. What is left is the target's noisy label (a draw from Q with
+probability λ) and these draws, whose law is a positive combination of V_J(k) and V_J(k + 1). This bounds δ from above.
+From below: let her look at the target and the others with label 0 alone, who have noisy ones with probability λQ.
 
 V_J is an integral over the law of Q, whose distribution function F is known in closed form (`noisy_share`). On each
 bin between two nodes Bin(k; n, ·) is replaced by its chord, with a bound on the difference; so V_J is a sum over nodes,
@@ -22,7 +22,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import gammaln, xlog1py, xlogy
 
 from analysis.privacy.bound import Bracket
 from analysis.privacy.noisy_share import share_cdf
@@ -82,12 +82,13 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
         epsilon: ε, at least 0.
     """
     args = (n, resampling_prob, scale, threshold)
-    fine = max(_ROUGH, round(_FINE / max(1.0, scale)))  # more noise makes F smoother
+    rough = max(4, round(_ROUGH / max(1.0, 0.5 * scale)))  # more noise makes F smoother
+    fine = _FINE if n <= 64 else max(_ROUGH, round(_FINE / max(1.0, scale)))
     block = _kept_blocks(*args)
-    rough = [(_divergences(block(first, _ROUGH), epsilon), first) for first in _firsts(n, scale)]
-    rough.sort(key=lambda one: -one[0].upper)
-    lower, upper = max(found.lower for found, _ in rough), 0.0
-    for found, first in rough:
+    coarse = [(_divergences(block(first, rough), epsilon), first) for first in _firsts(n, scale)]
+    coarse.sort(key=lambda one: -one[0].upper)
+    lower, upper = max(found.lower for found, _ in coarse), 0.0
+    for found, first in coarse:
         if found.upper <= upper:
             break
         finer = _divergences(block(first, fine), epsilon)
@@ -126,7 +127,9 @@ def _kept_blocks(n: int, resampling_prob: float, scale: float, threshold: float)
 def _block(n: int, resampling_prob: float, scale: float, threshold: float, first: int, density: int) -> Outcomes:
     """What bounds the learner's view from above for some values of m, from `first` on; exact at λ = 1."""
     last = min(first + _together(scale), (n - 1) // 2 + 1)
-    return outcomes(draw_law(n, first, last, scale, threshold, density), n, resampling_prob, 1.0)
+    mean = (n - 1) * resampling_prob
+    draws = 1 + bernstein_window(mean, mean * (1.0 - resampling_prob), n - 1, _LOG_TAIL)[1]
+    return outcomes(draw_law(n, first, last, scale, threshold, density, draws), draws, resampling_prob, 1.0)
 
 
 def _promising(n: int, scale: float, threshold: float) -> list[int]:
@@ -208,7 +211,7 @@ def draw_law(
         low,
         np.maximum(middle - error, 0.0) * (1.0 - doubt),
         (middle + error) * (1.0 + doubt),
-        weights.missing + 4.0 * math.exp(_LOG_TAIL),
+        weights.missing + 4.0 * math.exp(_LOG_TAIL),  # two for k, and one for more draws than `_block` has
     )
 
 
@@ -218,11 +221,16 @@ def _binomials(n: int, k: Floats, p: Floats) -> Floats:
     out = np.zeros((p.size, k.size))
     exponent = np.multiply.outer(np.log(p[inner]) - np.log1p(-p[inner]), k)
     exponent += n * np.log1p(-p[inner])[:, None]
-    exponent += gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    exponent += _log_ways(n, k)
     out[inner] = np.exp(exponent, out=exponent)
     out[np.ix_(p <= 0.0, k == 0.0)] = 1.0
     out[np.ix_(p >= 1.0, k == n)] = 1.0
     return out
+
+
+def _log_ways(n: int, k: Floats) -> Floats:
+    """Logarithm of the number of ways to choose k of n."""
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
 def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
@@ -234,7 +242,8 @@ def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
     highest = np.maximum(kernel[:-1], kernel[1:])
     mode = np.searchsorted(p, k / n) - 1
     inside = (mode >= 0) & (mode < p.size - 1)
-    peak = np.diagonal(_binomials(n, k[inside], k[inside] / n))
+    at = k[inside]
+    peak = np.exp(_log_ways(n, at) + xlogy(at, at / n) + xlog1py(n - at, -at / n))
     highest[mode[inside], inside] = np.maximum(highest[mode[inside], inside], peak)
     span = highest - np.minimum(kernel[:-1], kernel[1:])
     left, right = np.maximum(p[:-1], 1e-100), np.maximum(1.0 - p[1:], 1e-100)

@@ -24,10 +24,17 @@ def audit_record(audit: AnyAudit) -> dict[str, Any]:
         found = asdict(audit) | {"passed": audit.passed, "observer": "learner", "basis": REALISED_BASIS}
         return {"name": found.pop("scenario"), "test_epsilon": found.pop("epsilon"), **found}
     if isinstance(audit, CuratorAudit):
-        found = asdict(audit) | {"passed": audit.passed, "paper_refuted": audit.paper_refuted, "delta": 0.0}
-        upper = found.pop("epsilon_true")
-        named = {"observer": "learner", "basis": PURE, "epsilon_lower": 0.0, "epsilon_upper": upper}
-        return {"name": found.pop("scenario"), "epsilon_expected": found.pop("expected"), **named, **found}
+        found = asdict(audit) | {"passed": audit.passed, "paper_refuted": audit.paper_refuted}
+        named = {
+            "name": found.pop("scenario"),
+            "observer": "learner",
+            "basis": PURE,
+            "delta": 0.0,
+            "epsilon_lower": found.pop("epsilon_attained"),
+            "epsilon_upper": found.pop("epsilon_true"),
+            "epsilon_expected": found.pop("expected"),
+        }
+        return named | found
     r = audit.result
     return {
         "name": audit.scenario,
