@@ -98,7 +98,8 @@ def prepare(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
 def _key(scenario: Scenario, replicate: int, places: tuple[Path, ...]) -> tuple[Hashable, ...]:
     """What a replicate's users depend on."""
     files = tuple((path, path.stat().st_mtime_ns) for path in scenario.population.files(places))
-    return scenario.population, scenario.clusters, files, scenario.seed, replicate
+    people = scenario.population.model_dump_json(), scenario.clusters.model_dump_json()
+    return *people, files, scenario.seed, replicate
 
 
 def _people(scenario: Scenario, replicate: int, places: tuple[Path, ...]) -> Population:
@@ -190,7 +191,7 @@ def _risk(scenario: Scenario, done: Exchanged, replicate: int, release: Release,
         return learner.fit(population.features, population.labels, population.num_classes, offsets)
 
     places = scenario.places(data_directory(data_dir))
-    key = (*_key(scenario, replicate, places), learner)
+    key = (*_key(scenario, replicate, places), learner.model_dump_json())
     nonprivate = _NONPRIVATE.get(key, fit, lambda _: 1)
     return assess(population, private, nonprivate, learner.loss)
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from p2p_sim.config import Config, InputError
+from p2p_sim.learning.estimator import EstimatorConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
 from p2p_sim.learning.table import TableConfig as TableLearnerConfig
@@ -30,7 +31,11 @@ from p2p_sim.population.table import TableConfig
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 LearnerConfig = Annotated[
-    LogisticRegressionConfig | SoftLogisticRegressionConfig | TableLearnerConfig | TrimmedClustersConfig,
+    LogisticRegressionConfig
+    | SoftLogisticRegressionConfig
+    | EstimatorConfig
+    | TableLearnerConfig
+    | TrimmedClustersConfig,
     Field(discriminator="kind"),
 ]
 MechanismConfig = Annotated[
@@ -81,8 +86,9 @@ class Scenario(Config):
     adversaries: AdversariesConfig = NOBODY
     """Who does not follow the protocol, or tells others what she sees (event engine)."""
     learner: LearnerConfig = LogisticRegressionConfig()
-    """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights), "table"
-    (the majority of each distinct row of features) or "trimmed_clusters"."""
+    """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights),
+    "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features) or
+    "trimmed_clusters"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The statement that ε is part of."""
 

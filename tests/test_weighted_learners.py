@@ -6,12 +6,14 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from p2p_sim.config import InputError
+from p2p_sim.learning.estimator import EstimatorConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
 from p2p_sim.learning.table import TableConfig
 from p2p_sim.mechanisms.debias import signed_weights
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.scenario import Scenario
 
 FEATURES, DIGITS = load_digits(return_X_y=True)
 FEATURES = FEATURES / 16.0
@@ -69,3 +71,36 @@ def test_table_is_the_majority_of_each_row():
 def test_scikit_learns_learner_refuses_negative_weights():
     with pytest.raises(InputError, match="'logistic_regression': takes hard labels, the release has signed ones"):
         LogisticRegressionConfig().fit_release(FEATURES[:2], release(np.array([[1.2, -0.2]] * 2), "signed"), 2)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "parameters"),
+    [("sklearn.naive_bayes.GaussianNB", {}), ("sklearn.ensemble.RandomForestClassifier", {"n_estimators": 20})],
+)
+def test_any_classifier_of_scikit_learn_learns_from_hard_and_soft_labels(estimator, parameters):
+    config = EstimatorConfig(estimator=estimator, parameters=parameters)
+    labels = DIGITS.astype(np.uint8)
+    hard = config.fit_release(FEATURES, release(labels, "hard"), 10).probabilities(FEATURES)
+    soft = config.fit_release(FEATURES, release(np.eye(10)[labels], "soft"), 10).probabilities(FEATURES)
+    assert np.abs(hard - soft).mean() < 1e-3
+    assert (hard.argmax(axis=1) == labels).mean() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("learner", "text"),
+    [
+        ({"estimator": "os.system"}, "learner.estimator = .*pattern"),
+        ({"estimator": "sklearn.ensemble.Forest"}, "names no class of scikit-learn"),
+        ({"estimator": "sklearn.cluster.KMeans"}, "must be a classifier with predict_proba"),
+    ],
+)
+def test_what_is_no_classifier_is_refused(learner, text):
+    tree = {"name": "t", "mechanism": {"flip_prob": 0.1}, "learner": {"kind": "estimator", **learner}}
+    with pytest.raises(InputError, match=text):
+        Scenario.from_tree(tree)
+
+
+def test_a_wrong_parameter_is_one_line():
+    config = EstimatorConfig(parameters={"depth": 3})
+    with pytest.raises(InputError, match=r"learner.estimator = 'sklearn.naive_bayes.GaussianNB': .*depth"):
+        config.fit(FEATURES, DIGITS.astype(np.uint8), 10)

@@ -51,13 +51,12 @@ class PenalisedLogisticConfig(Config):
 
         present = np.unique(labels)
         if present.size < 2:
-            constant = np.full(num_classes, 1.0 / num_classes) if present.size == 0 else np.eye(num_classes)[present[0]]
-            return _Constant(constant)
+            return constant_predictor(present, num_classes)
         model = LogisticRegression(C=1.0 / self.l2, max_iter=self.max_iterations)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(features, labels, weights)
-        return _Fitted(model, num_classes)
+        return FittedClassifier(model, num_classes)
 
     def _hard_labels(self, release: LabelRelease) -> NDArray[np.uint8]:
         """The release's labels; an InputError if they are of another kind."""
@@ -81,6 +80,15 @@ class LogisticRegressionConfig(PenalisedLogisticConfig):
         return self._fit_weighted(features[release.user], self._hard_labels(release), num_classes)
 
 
+def constant_predictor(present: NDArray[np.integer], num_classes: int) -> Predictor:
+    """What is learned from labels of one class, or from none: that class, or nothing.
+
+    Args:
+        present: (0 or 1,) the classes that occur. num_classes: K.
+    """
+    return _Constant(np.eye(num_classes)[present[0]] if present.size else np.full(num_classes, 1.0 / num_classes))
+
+
 @dataclass(frozen=True)
 class _Constant:
     distribution: Floats
@@ -96,11 +104,14 @@ class _Model(Protocol):
 
 
 @dataclass(frozen=True)
-class _Fitted:
+class FittedClassifier:
+    """A classifier of scikit-learn that may not have seen all K classes."""
+
     model: _Model
     num_classes: int
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
+        """Predicted class probabilities (n, K)."""
         out = np.zeros((len(features), self.num_classes))
         out[:, self.model.classes_] = self.model.predict_proba(features)
         return out

@@ -1,0 +1,97 @@
+"""Any classifier of scikit-learn as a learner."""
+
+import importlib
+import inspect
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
+
+from p2p_sim.config import Config, InputError
+from p2p_sim.learning.logistic_regression import FittedClassifier, constant_predictor
+from p2p_sim.learning.weights import class_weights
+from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
+
+Floats = NDArray[np.float64]
+Parameter = bool | int | float | str
+
+
+class EstimatorConfig(Config):
+    """A scikit-learn classifier with `predict_proba`, such as sklearn.ensemble.HistGradientBoostingClassifier.
+
+    Hard labels are taken as they are; soft ones as one row a class, with the class's share as sample weight. Negative
+    weights are refused: scikit-learn's classifiers cannot take them.
+    """
+
+    kind: Literal["estimator"] = "estimator"
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "soft")
+    """Releases it can learn from."""
+    loss: ClassVar[Literal["log", "zero_one"]] = "log"
+    """In which its excess risk is measured."""
+    estimator: str = Field(default="sklearn.naive_bayes.GaussianNB", pattern=r"^sklearn\.[a-z_]+\.[A-Za-z]+$")
+    """Full name of the class, sklearn.<module>.<class>."""
+    parameters: dict[str, Parameter] = Field(default_factory=dict)
+    """Its parameters by name; random_state = 0 unless given, where there is one."""
+
+    @field_validator("estimator")
+    @classmethod
+    def _exists(cls, name: str) -> str:
+        _classifier(name)
+        return name
+
+    def fit(
+        self,
+        features: NDArray[np.floating],
+        labels: NDArray[np.uint8],
+        num_classes: int,
+        cluster_offsets: NDArray[np.int64] | None = None,
+    ) -> Predictor:
+        """Learn from features (m, d) and labels (m,) without privacy; the clusters do not matter."""
+        return self._fit(features, labels, num_classes, None)
+
+    def fit_release(
+        self,
+        features: NDArray[np.floating],
+        release: LabelRelease,
+        num_classes: int,
+        cluster_offsets: NDArray[np.int64] | None = None,
+    ) -> Predictor:
+        """Learn from a release; `features` (n, d) are the public features of all users; the clusters do not matter."""
+        shares = class_weights(release, num_classes, self.kind, self.accepts)
+        if release.kind == "hard":
+            return self._fit(features[release.user], release.payload.astype(np.uint8), num_classes, None)
+        row, label = np.nonzero(shares)
+        return self._fit(features[release.user[row]], label, num_classes, shares[row, label])
+
+    def _fit(
+        self, features: NDArray[np.floating], labels: NDArray[np.integer], num_classes: int, weights: Floats | None
+    ) -> Predictor:
+        present = np.unique(labels)
+        if present.size < 2:
+            return constant_predictor(present, num_classes)
+        class_ = _classifier(self.estimator)
+        known = inspect.signature(class_).parameters
+        fixed: dict[str, Parameter] = {"random_state": 0} if "random_state" in known else {}
+        try:
+            model = class_(**{**fixed, **self.parameters})
+            model.fit(features, labels) if weights is None else model.fit(features, labels, sample_weight=weights)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"learner.estimator = {self.estimator!r}: {str(error).splitlines()[0]}") from None
+        return FittedClassifier(model, num_classes)
+
+
+def _classifier(name: str) -> Any:
+    """The class of that name.
+
+    Raises:
+        ValueError: there is none, or it predicts no probabilities.
+    """
+    module, _, last = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), last)
+    except (ImportError, AttributeError):
+        raise ValueError("names no class of scikit-learn") from None
+    if not hasattr(found, "predict_proba"):
+        raise ValueError("must be a classifier with predict_proba")
+    return found
