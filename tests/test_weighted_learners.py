@@ -82,8 +82,9 @@ def test_any_classifier_of_scikit_learn_learns_from_hard_and_soft_labels(estimat
     labels = DIGITS.astype(np.uint8)
     hard = config.fit_release(FEATURES, release(labels, "hard"), 10).probabilities(FEATURES)
     soft = config.fit_release(FEATURES, release(np.eye(10)[labels], "soft"), 10).probabilities(FEATURES)
-    assert np.abs(hard - soft).mean() < 1e-3
-    assert (hard.argmax(axis=1) == labels).mean() > 0.8
+    for found in (hard, soft):
+        assert (found.argmax(axis=1) == labels).mean() > 0.8
+    assert np.abs(hard - soft).max() < 1e-9 or "Forest" in estimator  # which draws its rows by weight
 
 
 @pytest.mark.parametrize(
