@@ -25,7 +25,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes."""
+    """One pair of axes; `apart`: its lines are others than those of the panels beside it, and have their own legend."""
 
     x_label: str
     y_label: str
@@ -33,6 +33,7 @@ class Panel:
     log_x: bool = True
     log_y: bool = True
     title: str = ""
+    apart: bool = False
 
 
 def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:

@@ -20,18 +20,26 @@ def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, colum
         title: heading. note: below the legend: replicates, intervals, what is held fixed.
         columns: panels in a row.
     """
-    labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
+    shared = [panel for panel in panels if not panel.apart]
+    labels = list(dict.fromkeys(curve.label for panel in shared for curve in panel.curves))
     rows = math.ceil(len(panels) / columns)
     with rc_context(RC):
         figure = new_figure(3.9 * columns, 3.3 * rows + 1.3)
         grid = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
         for axes, panel in zip(grid, panels, strict=False):
-            for curve in panel.curves:
-                _line(axes, curve, labels.index(curve.label))
+            for place, curve in enumerate(panel.curves):
+                _line(axes, curve, place if panel.apart else labels.index(curve.label))
             _scales(axes, panel)
+            if panel.apart:
+                axes.legend(fontsize=7, loc="best")
         for axes in grid[len(panels) :]:
             axes.set_visible(False)
-        drawn = {line.get_label(): line for axes in grid[: len(panels)] for line in axes.get_lines()}
+        drawn = {
+            line.get_label(): line
+            for axes, panel in zip(grid, panels, strict=False)
+            if not panel.apart
+            for line in axes.get_lines()
+        }
         legend = figure.legend(
             [drawn[label] for label in labels], labels, loc="outside lower left", fontsize=9, ncols=3, title=note,
             title_fontproperties={"size": 8}, alignment="left",
