@@ -11,20 +11,31 @@ from typing import Annotated, Any, Self
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from p2p_sim.config import Config, InputError
+from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
+from p2p_sim.learning.one_vs_rest import OneVsRestConfig
 from p2p_sim.learning.trimmed import TrimmedClustersConfig
+from p2p_sim.mechanisms.alibi import AlibiConfig
 from p2p_sim.mechanisms.label_exchange import EngineName, LabelExchangeConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
+from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
+from p2p_sim.mechanisms.vector import VectorApproximationConfig
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.build import PopulationConfig
+from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
 from p2p_sim.population.datasets import DigitsConfig
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
-LearnerConfig = Annotated[LogisticRegressionConfig | TrimmedClustersConfig, Field(discriminator="kind")]
-MechanismConfig = Annotated[LabelExchangeConfig | RandomizedResponseConfig, Field(discriminator="kind")]
+LearnerConfig = Annotated[
+    LogisticRegressionConfig | TrimmedClustersConfig | KnnConfig | OneVsRestConfig, Field(discriminator="kind")
+]
+MechanismConfig = Annotated[
+    LabelExchangeConfig | RandomizedResponseConfig | VectorApproximationConfig | RRWithPriorConfig | AlibiConfig,
+    Field(discriminator="kind"),
+]
 MODEL_VERSION = 3
 """Raised whenever the same scenario would give other rows."""
 EITHER = {"mechanism.flip_prob": "mechanism.target_epsilon", "mechanism.target_epsilon": "mechanism.flip_prob"}
@@ -33,7 +44,9 @@ EITHER = {"mechanism.flip_prob": "mechanism.target_epsilon", "mechanism.target_e
 
 def default_clusters(population: Config | None) -> GivenClusters | KMeansClusters:
     """The population's own clusters where it has some, else k-means."""
-    own = isinstance(population, SyntheticConfig) or (isinstance(population, TableConfig) and population.cluster)
+    own = isinstance(population, SyntheticConfig | CircleConfig) or (
+        isinstance(population, TableConfig) and population.cluster
+    )
     return GivenClusters() if own else KMeansClusters(count=20, min_size=36)
 
 
@@ -56,18 +69,21 @@ class Scenario(Config):
     engine: EngineName = "events"
     """"events": messages over the simulated network; "vectorised": one draw from the same law."""
     population: PopulationConfig = DigitsConfig()
-    """Where the users come from; kind = "synthetic", "digits", "mnist", "fashion-mnist", "adult" or "table"."""
+    """Where the users come from; kind = "synthetic", "circle", "digits", "mnist", "fashion-mnist", "adult" or
+    "table"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
     """How users are grouped by their features; kind = "given", "kmeans" or "grid". Absent: given where the population
     comes with clusters, else k-means into 20 clusters of at least 36 users."""
     mechanism: MechanismConfig
-    """How labels are privatised; kind = "label_exchange" (if absent) or "randomized_response"."""
+    """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response",
+    "vector_approximation", "rr_with_prior" or "alibi"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
     """Who does not follow the protocol, or tells others what she sees (event engine)."""
     learner: LearnerConfig = LogisticRegressionConfig()
-    """What is learned from the release; kind = "logistic_regression" or "trimmed_clusters"."""
+    """What is learned from the release; kind = "logistic_regression", "trimmed_clusters", "knn" or
+    "one_vs_rest"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The statement that ε is part of."""
 

@@ -32,6 +32,8 @@ PARAMETERS = (
     "threshold",
     "bias_correction",
     "noise_multiplier",
+    "bit_flip_prob",
+    "stages",
 )
 """Every parameter of a mechanism that a row may hold."""
 STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon_paper_theorem3")

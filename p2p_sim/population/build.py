@@ -6,6 +6,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
 from p2p_sim.population.datasets import AdultConfig, DigitsConfig, FashionMnistConfig, MnistConfig
 from p2p_sim.population.population import Population
@@ -14,7 +15,7 @@ from p2p_sim.population.table import TableConfig
 from p2p_sim.streams import Streams
 
 PopulationConfig = Annotated[
-    SyntheticConfig | DigitsConfig | MnistConfig | FashionMnistConfig | AdultConfig | TableConfig,
+    SyntheticConfig | CircleConfig | DigitsConfig | MnistConfig | FashionMnistConfig | AdultConfig | TableConfig,
     Field(discriminator="kind"),
 ]
 
