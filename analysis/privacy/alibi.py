@@ -48,18 +48,23 @@ def log_density(noisy: Floats, noise_scale: float) -> NDArray[np.float64]:
     return np.asarray(-distance / noise_scale - noisy.shape[-1] * math.log(2.0 * noise_scale))
 
 
-def soft_labels(noisy: Floats, prior: Floats, noise_scale: float) -> NDArray[np.float64]:
+def soft_labels(noisy: Floats, prior: Floats, noise_scale: float) -> Floats:
     """Posterior probabilities (..., K) of the labels given noisy vectors (..., K) and a prior that broadcasts to them.
 
     >>> soft_labels(np.array([2.0, -1.0]), np.array([0.5, 0.5]), 2.0 / math.log(9.0)).round(12).tolist()
     [0.9, 0.1]
 
     Args:
-        noisy: finite numbers. prior: probabilities along the last axis; a class without mass never gets any.
+        noisy: finite numbers, in whose precision the result is. prior: probabilities along the last axis; a class without mass never gets any.
         noise_scale: b, above 0.
     """
-    weights = np.exp(2.0 / noise_scale * (np.clip(noisy, 0.0, 1.0) - 1.0)) * prior
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+    weights = np.clip(noisy, 0.0, 1.0)
+    weights -= weights.max(axis=-1, keepdims=True)
+    weights *= 2.0 / noise_scale
+    np.exp(weights, out=weights)
+    weights *= prior
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights
 
 
 def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:

@@ -64,7 +64,7 @@ class Alibi:
             block = out[rows]
             rng.standard_exponential(dtype=np.float32, out=block)
             block *= self.noise_scale
-            np.negative(block, out=block, where=bernoulli(rng, 0.5, block.size).reshape(block.shape))
+            block *= 1.0 - 2.0 * bernoulli(rng, 0.5, block.size).reshape(block.shape).astype(np.float32)
             block[np.arange(len(block)), labels[rows]] += 1.0
             np.clip(block, 0.0, 1.0, out=block)
         return out

@@ -47,17 +47,15 @@ class VectorApproximation:
         """Noisy bits of the labels (n,), packed as by `numpy.packbits`: (n, ceil(K/8)), padded with zeros."""
         check_labels(labels, self.num_classes)
         k, width = self.num_classes, -(-self.num_classes // 8)
+        one_hot = np.packbits(np.eye(k, dtype=np.bool_), axis=1)
         packed = np.empty((labels.size, width), dtype=np.uint8)
         rows = max(1, BLOCK // k)
-        bits = np.zeros((rows, 8 * width), dtype=np.bool_)
+        flips = np.zeros((rows, 8 * width), dtype=np.bool_)
         for start in range(0, labels.size, rows):
-            truth = labels[start : start + rows]
-            count = truth.size
-            bits[:count, :k] = bernoulli(rng, self.bit_flip_prob, count * k).reshape(count, k)
-            own = np.arange(0, count * 8 * width, 8 * width) + truth
-            flat = bits.ravel()
-            flat[own] = ~flat[own]
-            packed[start : start + count] = np.packbits(flat[: count * 8 * width]).reshape(count, width)
+            truth, out = labels[start : start + rows], packed[start : start + rows]
+            flips[: truth.size, :k] = bernoulli(rng, self.bit_flip_prob, truth.size * k).reshape(-1, k)
+            noise = np.packbits(flips[: truth.size]).reshape(-1, width)
+            np.bitwise_xor(one_hot[truth], noise, out=out)
         return packed
 
 
