@@ -1,4 +1,4 @@
-"""The bound for shuffled messages lies above the exact divergence of every local randomiser that could be enumerated."""
+"""The bound for shuffled messages lies above the exact divergence of every local randomiser that was enumerated."""
 
 import itertools
 import math
@@ -36,7 +36,7 @@ def exact_delta(channel: np.ndarray, users: int, epsilon: float) -> float:
 
 def staircases(rng: np.random.Generator, epsilon: float) -> Iterator[np.ndarray]:
     """Channels whose outputs have probabilities in the ratio 1 or e^ε, of which all ε-private ones are mergers."""
-    for _ in range(40):
+    for _ in range(15):
         patterns = np.where(rng.random((3, 4)) < 0.5, math.exp(epsilon), 1.0)
         weights, *_ = np.linalg.lstsq(patterns, np.ones(3), rcond=None)
         if weights.min() > 0 and np.allclose(patterns @ weights, 1.0):
@@ -67,7 +67,7 @@ CHANNELS = channels()
 def test_no_local_randomiser_exceeds_the_bound(name):
     channel, users = CHANNELS[name]
     assert law_epsilon(channel) <= 1.0 + 1e-12
-    for epsilon in (0.0, 0.2, 0.5, 0.9):
+    for epsilon in (0.0, 0.3, 0.8):
         assert exact_delta(channel, users, epsilon) <= shuffled_delta(1.0 + 1e-12, users, epsilon)
 
 

@@ -55,7 +55,8 @@ def soft_labels(noisy: Floats, prior: Floats, noise_scale: float) -> Floats:
     [0.9, 0.1]
 
     Args:
-        noisy: finite numbers, in whose precision the result is. prior: probabilities along the last axis; a class without mass never gets any.
+        noisy: finite numbers, in whose precision the result is.
+        prior: probabilities along the last axis; a class without mass never gets any.
         noise_scale: b, above 0.
     """
     weights = np.clip(noisy, 0.0, 1.0)

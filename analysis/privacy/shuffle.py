@@ -1,19 +1,19 @@
 """Privacy amplification by shuffling, for any local randomiser: the worst is randomised response between two labels.
 
-Let every output o have probability P(o) or P'(o) under the target's two labels, and at least b(o) under every label; where
-all are ε₀-private, b = max(P, P') e^-ε₀ will do. Tell the learner which of the others did not draw from b, and what they
-said. Then (Balle et al. 2019, Lemma 5.3)
+Let every output o have probability P(o) or P'(o) under the target's two labels, and at least b(o) under every label;
+where all are ε₀-private, b = max(P, P') e^-ε₀ will do. Tell the learner which of the others did not draw from b, and
+what they said. Then (Balle et al. 2019, Lemma 5.3)
 
     δ(ε) <= (1/n) E [Y_1 + ... + Y_n]_+,    Y_i = (P(o) - e^ε P'(o)) / b(o) with probability b(o) for each o, else 0,
 
 independent, with mean 1 - e^ε. The bound grows with Y in the convex order. For convex f with f(0) = 0,
-E f(Y) = Σ_o F(P(o), P'(o)), where F is homogeneous and convex on either side of P = P', so that E f(Y) is at most that of a
-mixture of outputs with (P, P') proportional to (e^ε₀, 1), (1, e^ε₀) and (1, 1). The first two alone, which is randomised
-response between two labels, give Y = e^ε₀ - e^ε or 1 - e^(ε₀+ε) with probability 1/(e^ε₀+1) each; (1, 1) alone gives
-e^ε₀ (1 - e^ε) with probability e^-ε₀, which is smaller in the convex order (compare E [Y - k]_+ for k above 0, between the
-two negative values, and below). Hence δ(ε) is at most that of two labels with n - 1 others of whom each tosses a coin with
-probability 2/(e^ε₀+1): the bound of Feldman, McMillan and Talwar (Stronger privacy amplification by shuffling, 2023), and
-that of `kary.py` for K = 2.
+E f(Y) = Σ_o F(P(o), P'(o)), where F is homogeneous and convex on either side of P = P', so that E f(Y) is at most that
+of a mixture of outputs with (P, P') proportional to (e^ε₀, 1), (1, e^ε₀) and (1, 1). The first two alone, which is
+randomised response between two labels, give Y = e^ε₀ - e^ε or 1 - e^(ε₀+ε) with probability 1/(e^ε₀+1) each; (1, 1)
+alone gives e^ε₀ (1 - e^ε) with probability e^-ε₀, which is smaller in the convex order (compare E [Y - k]_+ for k above
+0, between the two negative values, and below). Hence δ(ε) is at most that of two labels with n - 1 others of whom each
+tosses a coin with probability 2/(e^ε₀+1): the bound of Feldman, McMillan and Talwar (Stronger privacy amplification by
+shuffling, 2023), and that of `kary.py` for K = 2.
 """
 
 import math
