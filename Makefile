@@ -30,6 +30,7 @@ bench: .venv/.dev  ## benchmarks, each a ratio measured side by side
 figures: .venv/.dev  ## the figures of the docs
 	$(BIN)/python -m docs.make_figures
 	$(BIN)/python -m docs.make_network_figures
+	$(BIN)/python -m docs.make_clustering_figures
 	$(BIN)/p2p-sim check-bounds --figure docs/figures/bounds.png
 
 clean:  ## remove the virtual environment and caches, keep results

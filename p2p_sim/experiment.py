@@ -1,6 +1,7 @@
 """One replicate on one page: scenario -> streams -> population -> release -> privacy, risk -> row."""
 
 import os
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -9,8 +10,9 @@ from threadpoolctl import threadpool_limits
 
 from analysis.privacy.bound import PrivacyBound
 from p2p_sim import row as rows
-from p2p_sim.learning.metrics import Risk, assess, exchange_floor
-from p2p_sim.mechanisms.interface import Mechanism, ModelRelease, Outcome, Release
+from p2p_sim.learning.metrics import Risk, assess, exchange_floor, population_heterogeneity
+from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
+from p2p_sim.mechanisms.interface import Mechanism, ModelRelease, Outcome, Predictor, Release
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.realised import ClusterPrivacy, cluster_privacy
 from p2p_sim.network.network import Network
@@ -19,9 +21,14 @@ from p2p_sim.population.files import checksum
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.roles import NOBODY
 from p2p_sim.protocol.transcript import Transcript
+from p2p_sim.recent import Recent
 from p2p_sim.row import Row
 from p2p_sim.scenario import MODEL_VERSION, Scenario
 from p2p_sim.streams import Streams
+
+_POPULATIONS: Recent[Population] = Recent(budget=2**27)
+_NONPRIVATE: Recent[Predictor] = Recent(budget=64)
+"""Users of the last replicates, and what is learned from them without privacy, for other mechanisms that meet them."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +81,11 @@ def prepare(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
     streams = Streams(scenario.seed, replicate)
     places = scenario.places(data_directory(data_dir))
     with threadpool_limits(1):
-        population = build_population(scenario.population, scenario.clusters, places, streams)
-        mechanism = scenario.mechanism.build(
+        population = _people(scenario, replicate, places)
+        config = scenario.mechanism
+        if isinstance(config, ClusterRRConfig) and config.oracle:
+            config = config.informed(population_heterogeneity(population)[0])
+        mechanism = config.build(
             population.cluster_sizes,
             population.num_classes,
             scenario.privacy.delta,
@@ -83,6 +93,21 @@ def prepare(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
             scenario.adversaries,
         )
         return Prepared(population, mechanism, Network.open(scenario.network, population, streams, places))
+
+
+def _key(scenario: Scenario, replicate: int, places: tuple[Path, ...]) -> tuple[Hashable, ...]:
+    """What a replicate's users depend on."""
+    files = tuple((path, path.stat().st_mtime_ns) for path in scenario.population.files(places))
+    return scenario.population, scenario.clusters, files, scenario.seed, replicate
+
+
+def _people(scenario: Scenario, replicate: int, places: tuple[Path, ...]) -> Population:
+    """A replicate's users, which other mechanisms meet as well."""
+
+    def draw() -> Population:
+        return build_population(scenario.population, scenario.clusters, places, Streams(scenario.seed, replicate))
+
+    return _POPULATIONS.get(_key(scenario, replicate, places), draw, lambda people: people.features.nbytes)
 
 
 def exchange(
@@ -115,7 +140,7 @@ def complete(scenario: Scenario, replicate: int, done: Exchanged, data_dir: Path
         sizes, where = np.unique(population.cluster_sizes, return_inverse=True)
         clusters = _realised(scenario, done)
         bounds = [c.learner for c in clusters] if clusters else mechanism.privacy(sizes, scenario.privacy.delta)
-        risk = _risk(scenario, population, done.outcome.release)
+        risk = _risk(scenario, done, replicate, done.outcome.release, data_dir)
         honest = _honest_risk(scenario, done, replicate, data_dir)
     row = {
         "scenario": identity(scenario, data_dir)[:16],
@@ -127,7 +152,7 @@ def complete(scenario: Scenario, replicate: int, done: Exchanged, data_dir: Path
         **rows.realised_privacy(done.outcome, clusters),
         **rows.submissions(population, done.outcome),
         **asdict(risk),
-        "excess_risk_floor": _floor(population, mechanism) if honest is None else None,
+        "excess_risk_floor": _floor(scenario, population, mechanism) if honest is None else None,
         **rows.damage(risk, honest),
         **rows.network(population, done.outcome),
     }
@@ -145,21 +170,29 @@ def _realised(scenario: Scenario, done: Exchanged) -> list[ClusterPrivacy] | Non
     return list(cluster_privacy(outcome.realised, noise, delta))
 
 
-def _floor(population: Population, mechanism: Mechanism) -> float | None:
+def _floor(scenario: Scenario, population: Population, mechanism: Mechanism) -> float | None:
     """What is left with infinitely many exchanged labels, where that is known."""
     if not isinstance(mechanism, LabelExchangeMechanism):
         return None
-    return exchange_floor(population, 0.0 if mechanism.debias else mechanism.randomizer.flip_prob)
+    flip_prob = 0.0 if mechanism.debias else mechanism.randomizer.flip_prob
+    return exchange_floor(population, flip_prob, scenario.learner.loss)
 
 
-def _risk(scenario: Scenario, population: Population, release: Release) -> Risk:
-    learner, offsets = scenario.learner, population.cluster_offsets
+def _risk(scenario: Scenario, done: Exchanged, replicate: int, release: Release, data_dir: Path | None) -> Risk:
+    population, learner = done.population, scenario.learner
+    offsets = population.cluster_offsets
     if isinstance(release, ModelRelease):
         private = release.predictor
     else:
         private = learner.fit_release(population.features, release, population.num_classes, offsets)
-    nonprivate = learner.fit(population.features, population.labels, population.num_classes, offsets)
-    return assess(population, private, nonprivate)
+
+    def fit() -> Predictor:
+        return learner.fit(population.features, population.labels, population.num_classes, offsets)
+
+    places = scenario.places(data_directory(data_dir))
+    key = (*_key(scenario, replicate, places), learner)
+    nonprivate = _NONPRIVATE.get(key, fit, lambda _: 1)
+    return assess(population, private, nonprivate, learner.loss)
 
 
 def _honest_risk(scenario: Scenario, done: Exchanged, replicate: int, data_dir: Path | None) -> Risk | None:
@@ -170,7 +203,7 @@ def _honest_risk(scenario: Scenario, done: Exchanged, replicate: int, data_dir: 
     honest = replace(done.mechanism, adversaries=NOBODY)
     places = scenario.places(data_directory(data_dir))
     outcome = honest.release(done.population, scenario.network, Streams(scenario.seed, replicate), places=places)
-    return _risk(scenario, done.population, outcome.release)
+    return _risk(scenario, done, replicate, outcome.release, data_dir)
 
 
 def data_directory(data_dir: Path | None = None) -> Path | None:

@@ -26,6 +26,7 @@ def setting(scenario: Scenario, population: Population, mechanism: Mechanism) ->
         "mechanism": scenario.mechanism.kind,
         "learner": scenario.learner.kind,
         "trust": mechanism.trust,
+        "oracle": getattr(scenario.mechanism, "oracle", False),
         **dict.fromkeys(PARAMETERS),
         **mechanism.parameters,
         "num_users": population.num_users,

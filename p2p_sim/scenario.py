@@ -1,5 +1,6 @@
 """What a scenario is: one frozen value that says everything an experiment depends on."""
 
+import copy
 import difflib
 import hashlib
 import json
@@ -14,8 +15,11 @@ from p2p_sim.config import Config, InputError
 from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.one_vs_rest import OneVsRestConfig
+from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
+from p2p_sim.learning.table import TableConfig as TableLearnerConfig
 from p2p_sim.learning.trimmed import TrimmedClustersConfig
 from p2p_sim.mechanisms.alibi import AlibiConfig
+from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.label_exchange import EngineName, LabelExchangeConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
@@ -30,10 +34,21 @@ from p2p_sim.population.table import TableConfig
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 LearnerConfig = Annotated[
-    LogisticRegressionConfig | TrimmedClustersConfig | KnnConfig | OneVsRestConfig, Field(discriminator="kind")
+    LogisticRegressionConfig
+    | SoftLogisticRegressionConfig
+    | TableLearnerConfig
+    | TrimmedClustersConfig
+    | KnnConfig
+    | OneVsRestConfig,
+    Field(discriminator="kind"),
 ]
 MechanismConfig = Annotated[
-    LabelExchangeConfig | RandomizedResponseConfig | VectorApproximationConfig | RRWithPriorConfig | AlibiConfig,
+    LabelExchangeConfig
+    | RandomizedResponseConfig
+    | ClusterRRConfig
+    | VectorApproximationConfig
+    | RRWithPriorConfig
+    | AlibiConfig,
     Field(discriminator="kind"),
 ]
 MODEL_VERSION = 3
@@ -69,33 +84,25 @@ class Scenario(Config):
     engine: EngineName = "events"
     """"events": messages over the simulated network; "vectorised": one draw from the same law."""
     population: PopulationConfig = DigitsConfig()
-    """Where the users come from; kind = "synthetic", "circle", "digits", "mnist", "fashion-mnist", "adult" or
-    "table"."""
+    """Where the users come from; kind = "synthetic", "circle", "digits", "mnist", "fashion-mnist", "cifar-10",
+    "adult" or "table"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
     """How users are grouped by their features; kind = "given", "kmeans" or "grid". Absent: given where the population
     comes with clusters, else k-means into 20 clusters of at least 36 users."""
     mechanism: MechanismConfig
-    """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response",
+    """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "cluster_rr",
     "vector_approximation", "rr_with_prior" or "alibi"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
     """Who does not follow the protocol, or tells others what she sees (event engine)."""
     learner: LearnerConfig = LogisticRegressionConfig()
-    """What is learned from the release; kind = "logistic_regression", "trimmed_clusters", "knn" or
-    "one_vs_rest"."""
+    """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights), "table"
+    (the majority of each distinct row of features), "trimmed_clusters", "knn" or "one_vs_rest"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The statement that ε is part of."""
 
     _folder: Path = PrivateAttr(default=Path())
-
-    @model_validator(mode="before")
-    @classmethod
-    def _exchange_unless_said(cls, tree: Any) -> Any:
-        mechanism = tree.get("mechanism") if isinstance(tree, dict) else None
-        if isinstance(mechanism, dict) and "kind" not in mechanism:
-            return {**tree, "mechanism": {"kind": "label_exchange", **mechanism}}
-        return tree
 
     @model_validator(mode="after")
     def _messages(self) -> Self:
@@ -151,6 +158,9 @@ class Scenario(Config):
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any], folder: Path = Path()) -> Self:
         """Validate a nested mapping, as read from TOML; one InputError names the first fault."""
+        mechanism = tree.get("mechanism")
+        if isinstance(mechanism, dict) and "kind" not in mechanism:
+            tree = {**tree, "mechanism": {"kind": "label_exchange", **mechanism}}
         try:  # through JSON, whose strict mode takes lists for tuples and 1 for 1.0
             scenario = cls.model_validate_json(json.dumps(tree, default=_date))
         except ValidationError as error:
@@ -226,7 +236,7 @@ def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
             raise InputError(f"{key}: {parent} is not a table")
     if last == "kind" and tree.get("kind") != value:
         tree.clear()
-    tree[last] = value
+    tree[last] = copy.deepcopy(value)  # a later key may change it
 
 
 def drop_key(tree: dict[str, Any], key: str) -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from docs import make_figures, make_network_figures
+from docs import make_clustering_figures, make_figures, make_network_figures
 from tests.conftest import ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -12,7 +12,11 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").g
 
 @pytest.mark.parametrize(
     ("page", "figures", "others"),
-    [("how-private.md", make_figures, {"bounds.png"}), ("network.md", make_network_figures, set())],
+    [
+        ("how-private.md", make_figures, {"bounds.png"}),
+        ("network.md", make_network_figures, set()),
+        ("clustering-paper.md", make_clustering_figures, set()),
+    ],
 )
 def test_every_figure_of_the_guides_is_drawn(tmp_path, page, figures, others):
     paths = figures.main(tmp_path, small=True)

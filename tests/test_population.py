@@ -15,8 +15,9 @@ from p2p_sim.config import InputError
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import GivenClusters, GridClusters, KMeansClusters, merge_small
-from p2p_sim.population.datasets import AdultConfig, DigitsConfig, FashionMnistConfig, MnistConfig
+from p2p_sim.population.datasets import AdultConfig, DigitsConfig
 from p2p_sim.population.files import read_idx
+from p2p_sim.population.images import FashionMnistConfig, MnistConfig
 from p2p_sim.population.population import Examples
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
@@ -29,7 +30,7 @@ STREAMS = Streams(1, 0)
 @pytest.mark.parametrize("points", [2, 4, 6])
 def test_synthetic_heterogeneity_is_set_exactly(phi, points):
     config = SyntheticConfig(heterogeneity=phi, points_per_cluster=points, users=1000)
-    law = config.law()
+    law = config.law(Streams(1, 0))
     assert heterogeneity(law.mass, law.label_distribution, law.cluster) == pytest.approx(phi, abs=1e-14)
     population = build_population(config, GivenClusters(), (), STREAMS)
     assert population_heterogeneity(population) == (pytest.approx(phi, abs=1e-14), "exact")
@@ -111,7 +112,7 @@ def test_estimate_of_heterogeneity_lies_above_the_truth_and_is_unbiased():
     from analysis.utility.heterogeneity import heterogeneity_upper_estimate
 
     config = SyntheticConfig(users=2000, heterogeneity=0.2)
-    law = config.law()
+    law = config.law(Streams(1, 0))
     p = np.linspace(0.2, 0.8, 20)
     expected = float(np.mean(4 * p * (1 - p)))
     populations = [build_population(config, GivenClusters(), (), Streams(1, r)) for r in range(30)]

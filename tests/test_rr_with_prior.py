@@ -96,9 +96,9 @@ def test_the_sampler_follows_the_law(prior):
     noise = RRWithPrior(1.0, 4, prior)
     noisy = noise.randomize(labels, Streams(1, 0).generator("flip"))
     k = noise.candidates
-    assert k == (2, 4, 4)[[0.05, 0.2, 0.25].index(prior[0])]
+    assert k == (2, 3, 4)[[0.05, 0.2, 0.25].index(prior[0])]
     assert p_value(noisy, labels, top_k_law(np.array(prior), k, 1.0)) > FALSE_ALARM
-    assert p_value(noisy, labels, top_k_law(np.array(prior), 3, 1.0)) < FALSE_ALARM
+    assert p_value(noisy, labels, top_k_law(np.array(prior), 2 if k == 3 else 3, 1.0)) < FALSE_ALARM
     assert p_value(noisy, labels, top_k_law(np.array(prior), k, 1.1)) < FALSE_ALARM
     assert noise.local_epsilon <= 1.0
     assert noise.local_epsilon == pytest.approx(1.0, abs=1e-12)

@@ -10,6 +10,7 @@ from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.trimmed import TrimmedClustersConfig, trimmed_shares
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.population.synthetic import SyntheticConfig
+from p2p_sim.streams import Streams
 
 
 def expected_share(total: int, honest_ones: int, inverted: int, trim: float) -> float:
@@ -54,8 +55,8 @@ def excess(law, learner, features, release, offsets) -> float:
 
 
 PLAIN, TRIMMED = LogisticRegressionConfig(), TrimmedClustersConfig(trim=0.2)
-MIXED = SyntheticConfig(heterogeneity=0.0).law()
-RARE = SyntheticConfig(heterogeneity=0.0, positive_low=0.02, positive_high=0.3).law()
+MIXED = SyntheticConfig(heterogeneity=0.0).law(Streams(1, 0))
+RARE = SyntheticConfig(heterogeneity=0.0, positive_low=0.02, positive_high=0.3).law(Streams(1, 0))
 
 
 @pytest.mark.parametrize(

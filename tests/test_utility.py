@@ -13,6 +13,7 @@ from analysis.utility.risk import bayes_error_rate, best_logistic_risk, error_ra
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.population.synthetic import SyntheticConfig
+from p2p_sim.streams import Streams
 
 
 def test_heterogeneity_is_the_full_l1_distance():
@@ -26,7 +27,7 @@ def test_heterogeneity_is_the_full_l1_distance():
 
 @pytest.mark.parametrize("phi", [0.0, 0.3])
 def test_best_risk_equals_an_unpenalised_fit_of_scikit_learn_on_the_law(phi):
-    law = SyntheticConfig(heterogeneity=phi, points_per_cluster=4).law()
+    law = SyntheticConfig(heterogeneity=phi, points_per_cluster=4).law(Streams(1, 0))
     best = best_logistic_risk(law.points, law.mass, law.label_distribution[:, 1])
     rows = np.vstack([law.points, law.points])
     labels = np.repeat([0, 1], len(law.mass))

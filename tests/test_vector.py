@@ -164,7 +164,7 @@ def test_learners_that_know_no_bits_refuse_them():
     with pytest.raises(InputError, match=r"learner.kind = 'logistic_regression'.*releases bits ones"):
         scenario({"kind": "vector_approximation", "target_epsilon": 1.0}, learner={"kind": "logistic_regression"})
     release = LabelRelease(np.arange(2, dtype=np.int32), np.zeros((2, 3)), "signed")
-    with pytest.raises(InputError, match="takes bits, hard, soft labels, the release has signed ones"):
+    with pytest.raises(InputError, match="takes bits or hard or soft labels, the release has signed ones"):
         KnnConfig().fit_release(np.zeros((2, 1)), release, 3)
 
 
@@ -185,7 +185,7 @@ def test_neighbours_are_averaged(kind):
     rng = np.random.default_rng(1)
     features, points, release = rng.normal(size=(300, 2)), rng.normal(size=(40, 2)), random_release(kind, 300, 11)
     predicted = KnnConfig(neighbours=17).fit_release(features, release, 11).probabilities(points)
-    vectors = label_vectors(release, 11)
+    vectors = label_vectors(release, 11, "knn")
     for point, shares in zip(points, predicted, strict=True):
         near = np.argsort(np.sum((features - point) ** 2, axis=1))[:17]
         mean = vectors[near].mean(axis=0)
@@ -205,7 +205,7 @@ def test_neighbours_of_few_or_no_labels():
 def test_one_vs_rest_is_one_logistic_regression_a_bit():
     features, release = np.random.default_rng(1).normal(size=(300, 2)), random_release("bits", 300, 3)
     predicted = OneVsRestConfig(l2=0.5).fit_release(features, release, 3).probabilities(features)
-    bits = label_vectors(release, 3).astype(np.uint8)
+    bits = label_vectors(release, 3, "knn").astype(np.uint8)
     single = [LogisticRegressionConfig(l2=0.5).fit(features, bits[:, j], 2).probabilities(features) for j in range(3)]
     scores = np.stack([one[:, 1] for one in single], axis=1)
     assert np.allclose(predicted, scores / scores.sum(axis=1, keepdims=True), atol=1e-4)

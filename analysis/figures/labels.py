@@ -27,6 +27,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "damage_error_rate": ("damage", "error rate that adversaries add"),
     "bayes_error_rate": ("Bayes error rate", "smallest possible error rate"),
     "accuracy": ("accuracy", "accuracy"),
+    "relative_accuracy": ("relative accuracy", "accuracy relative to no privacy"),
     "nonprivate_accuracy": ("accuracy without privacy", "accuracy without privacy"),
     "completion_time_s": ("completion", "time until everything was over (seconds)"),
     "arrival_p50_s": ("50% in by", "time until half of the submissions were in (seconds)"),
@@ -79,8 +80,14 @@ def long(column: str, table: DataFrame) -> str:
     last = column.rsplit(".", 1)[-1]
     known = NAMES.get(SAME.get(last, last))
     if known:
-        return known[1]
+        return known[1].replace("log loss, nats", loss_text(table))
     return f"{column.removesuffix('_s')} (seconds)" if column.endswith("_s") else column
+
+
+def loss_text(table: DataFrame) -> str:
+    """In which loss a table's excess risk is, and its unit."""
+    losses = set(table["excess_risk_loss"].dropna()) if "excess_risk_loss" in table else set()
+    return "0-1 loss" if losses == {"zero_one"} else "log loss, nats"
 
 
 def value(found: object) -> str:

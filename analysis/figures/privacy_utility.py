@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 
+from analysis.figures.labels import loss_text
 from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure
 from analysis.utility.intervals import Mean, mean_interval
 
@@ -28,7 +29,7 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
     exact = rows["excess_risk"].notna().all()
     if exact:
         value, reference = mean_interval(rows["excess_risk"]), mean_interval(rows["nonprivate_excess_risk"])
-        label = "excess risk (log loss, nats)"
+        label = f"excess risk ({loss_text(rows)})"
     else:
         value = mean_interval(1.0 - rows["error_rate"])
         reference = mean_interval(1.0 - rows["nonprivate_error_rate"])

@@ -88,6 +88,11 @@ class KaryExchange:
         lower = low * (1.0 - 1e-6) if self.enumerable and self.delta(low * (1.0 - 1e-6)).lower > delta else 0.0
         return PrivacyBound(lower, high, delta, "learner", "label", basis, LEARNER_CONDITIONS)
 
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
+        check_delta(delta)
+        return self.delta(epsilon).upper <= delta
+
     def shuffled_delta(self, epsilon: float) -> float:
         """Upper bound on δ(ε) by the blanket; δ given b falls with b, so blocks of b are charged at their first."""
         k, alpha = self.num_classes, self.flip_prob

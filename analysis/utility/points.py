@@ -18,7 +18,7 @@ def is_privacy(name: str) -> bool:
 
 
 def derived(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with accuracies, and with the paired loss of error rate against the same learner without privacy."""
+    """The rows with accuracies, and with the paired loss and ratio against the same learner without privacy."""
     table = rows.copy()
     if "error_rate" in table:
         table["accuracy"] = 1.0 - table["error_rate"]
@@ -26,6 +26,7 @@ def derived(rows: pd.DataFrame) -> pd.DataFrame:
         table["nonprivate_accuracy"] = 1.0 - table["nonprivate_error_rate"]
     if {"error_rate", "nonprivate_error_rate"} <= set(table):
         table["excess_error_rate"] = table["error_rate"] - table["nonprivate_error_rate"]
+        table["relative_accuracy"] = table["accuracy"] / table["nonprivate_accuracy"]
     return table
 
 

@@ -22,6 +22,8 @@ class KnnConfig(Config):
     kind: Literal["knn"] = "knn"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ACCEPTED
     """Releases it can learn from."""
+    loss: ClassVar[Literal["log", "zero_one"]] = "zero_one"
+    """In which its excess risk is measured."""
     neighbours: int = Field(default=200, ge=1)
     """k: users whose labels are averaged, at least 1; all of them where there are fewer."""
 
@@ -43,7 +45,7 @@ class KnnConfig(Config):
         cluster_offsets: NDArray[np.int64] | None = None,
     ) -> Predictor:
         """Learn from a release; `features` (n, d) are the public features of all users; the clusters do not matter."""
-        return self._of(features[release.user], label_vectors(release, num_classes))
+        return self._of(features[release.user], label_vectors(release, num_classes, self.kind))
 
     def _of(self, features: NDArray[np.floating], vectors: NDArray[np.float32]) -> Predictor:
         if not len(vectors):  # nothing arrived: every class alike

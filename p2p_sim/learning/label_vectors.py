@@ -3,26 +3,25 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.config import InputError
+from p2p_sim.learning.weights import check_accepts
 from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind
 
 ACCEPTED: tuple[ReleaseKind, ...] = ("bits", "hard", "soft")
 """Kinds of labels that can be seen as vectors in [0, 1]^K."""
 
 
-def label_vectors(release: LabelRelease, num_classes: int) -> NDArray[np.float32]:
+def label_vectors(release: LabelRelease, num_classes: int, learner: str) -> NDArray[np.float32]:
     """(m, K): the bits, the probabilities, or the one-hot vectors of hard labels.
 
     Raises:
-        InputError: the labels are of another kind.
+        InputError: the labels are of another kind, which the learner does not take.
     """
+    check_accepts(release, learner, ACCEPTED)
     if release.kind == "bits":
         return np.unpackbits(release.payload.astype(np.uint8), axis=1, count=num_classes).astype(np.float32)
     if release.kind == "hard":
         return one_hot(release.payload.astype(np.uint8), num_classes)
-    if release.kind == "soft":
-        return release.payload.astype(np.float32)
-    raise InputError(f"learner: takes {', '.join(ACCEPTED)} labels, the release has {release.kind} ones")
+    return release.payload.astype(np.float32)
 
 
 def one_hot(labels: NDArray[np.uint8], num_classes: int) -> NDArray[np.float32]:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import Config
+from p2p_sim.learning.weights import check_accepts
 from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
@@ -19,6 +20,8 @@ class PenalisedLogisticConfig(Config):
     kind: str
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard",)
     """Releases it can learn from."""
+    loss: ClassVar[Literal["log", "zero_one"]] = "log"
+    """In which its excess risk is measured."""
     l2: float = Field(default=1.0, gt=0)
     """Weight of the penalty |w|²/2 against the sum of the log losses (1/C in scikit-learn), above 0."""
     max_iterations: int = Field(default=1000, ge=1)
@@ -54,8 +57,7 @@ class PenalisedLogisticConfig(Config):
 
     def _hard_labels(self, release: LabelRelease) -> NDArray[np.uint8]:
         """The release's labels; an InputError if they are of another kind."""
-        if release.kind != "hard":
-            raise InputError(f"learner.kind = {self.kind!r}: takes hard labels, the release has {release.kind} ones")
+        check_accepts(release, self.kind, self.accepts)
         return release.payload.astype(np.uint8)
 
 

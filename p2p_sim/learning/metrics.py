@@ -1,6 +1,7 @@
 """How good a predictor is. Metrics alone may look at true labels."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -17,14 +18,17 @@ from analysis.utility.risk import (
 from p2p_sim.mechanisms.interface import Predictor
 from p2p_sim.population.population import Population
 
+Loss = Literal["log", "zero_one"]
+
 
 @dataclass(frozen=True)
 class Risk:
     """A private predictor beside the same learner without privacy; figures that do not apply are None.
 
     error_rate, nonprivate_error_rate: 0-1 loss, exact under a known law, else on the holdout.
-    excess_risk: expected log loss above the best model of the hypothesis class, nats, exact; nonprivate likewise.
-    best_risk: that best model's log loss. bayes_error_rate: smallest 0-1 loss of any classifier.
+    excess_risk: expected loss above the best model of the hypothesis class, exact; nonprivate likewise.
+    excess_risk_loss: which loss: "log" (nats) or "zero_one". best_risk: that best model's loss.
+    bayes_error_rate: smallest 0-1 loss of any classifier.
     """
 
     error_rate: float
@@ -33,33 +37,43 @@ class Risk:
     nonprivate_excess_risk: float | None = None
     best_risk: float | None = None
     bayes_error_rate: float | None = None
+    excess_risk_loss: Loss | None = None
 
 
-def assess(population: Population, private: Predictor, nonprivate: Predictor) -> Risk:
-    """Measure both predictors on the population's law or, where that is unknown, on its holdout."""
+def assess(population: Population, private: Predictor, nonprivate: Predictor, loss: Loss = "log") -> Risk:
+    """Measure both predictors on the population's law or, where that is unknown, on its holdout.
+
+    The hypothesis class is that of affine logistic models for the log loss, of all functions for the 0-1 loss.
+    """
     law, holdout = population.law, population.holdout
     if law is not None:
         predicted = [p.probabilities(law.points) for p in (private, nonprivate)]
-        best = best_logistic_risk(law.points, law.mass, law.label_distribution[:, 1])
         errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted]
-        risks = [log_risk(law.mass, law.label_distribution, p) for p in predicted]
         bayes = bayes_error_rate(law.mass, law.label_distribution)
-        return Risk(errors[0], errors[1], risks[0] - best, risks[1] - best, best, bayes)
+        if loss == "zero_one":
+            return Risk(errors[0], errors[1], errors[0] - bayes, errors[1] - bayes, bayes, bayes, loss)
+        best = best_logistic_risk(law.points, law.mass, law.label_distribution[:, 1])
+        risks = [log_risk(law.mass, law.label_distribution, p) for p in predicted]
+        return Risk(errors[0], errors[1], risks[0] - best, risks[1] - best, best, bayes, loss)
     assert holdout is not None
     predicted = [p.probabilities(holdout.features) for p in (private, nonprivate)]
-    return Risk(*(holdout_error_rate(holdout.labels, p) for p in predicted))
+    errors = [holdout_error_rate(holdout.labels, p) for p in predicted]
+    return Risk(errors[0], errors[1])
 
 
-def exchange_floor(population: Population, flip_prob: float) -> float | None:
+def exchange_floor(population: Population, flip_prob: float, loss: Loss = "log") -> float | None:
     """Excess risk that is left with infinitely many exchanged labels: what α and φ cost, exactly; None if not known.
 
-    It is that of the best logistic model for labels drawn from each cluster's share of noisy ones, in nats.
+    It is that of the best model for labels drawn from each cluster's share of noisy ones.
     """
     law = population.law
     if law is None or not population.law_clusters or population.num_classes != 2:
         return None
     positive = law.label_distribution[:, 1]
     seen = exchanged_distribution(law.mass, positive, law.cluster, flip_prob)
+    if loss == "zero_one":
+        reached = error_rate(law.mass, law.label_distribution, np.stack([1.0 - seen, seen], axis=1))
+        return reached - bayes_error_rate(law.mass, law.label_distribution)
     reached = logistic_risk_after(law.points, law.mass, seen, positive)
     return reached - best_logistic_risk(law.points, law.mass, positive)
 

@@ -21,6 +21,8 @@ class OneVsRestConfig(PenalisedLogisticConfig):
     kind: Literal["one_vs_rest"] = "one_vs_rest"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ACCEPTED
     """Releases it can learn from."""
+    loss: ClassVar[Literal["log", "zero_one"]] = "zero_one"
+    """In which its excess risk is measured."""
 
     def fit(
         self,
@@ -40,7 +42,7 @@ class OneVsRestConfig(PenalisedLogisticConfig):
         cluster_offsets: NDArray[np.int64] | None = None,
     ) -> Predictor:
         """Learn from a release; `features` (n, d) are the public features of all users; the clusters do not matter."""
-        return self._each(features[release.user], label_vectors(release, num_classes))
+        return self._each(features[release.user], label_vectors(release, num_classes, self.kind))
 
     def _each(self, features: NDArray[np.floating], vectors: NDArray[np.float32]) -> Predictor:
         return _Sigmoids(tuple(self._entry(features, column.astype(np.float64)) for column in vectors.T))

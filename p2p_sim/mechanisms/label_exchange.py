@@ -15,6 +15,7 @@ from analysis.privacy.calibration import calibrate_flip_prob
 from analysis.privacy.kary import KaryExchange
 from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.paper import lemma9_epsilon, theorem3
+from analysis.privacy.worst import epsilons
 from p2p_sim.config import Config, InputError
 from p2p_sim.mechanisms.growing import Growing
 from p2p_sim.mechanisms.interface import LabelRelease, Outcome, ReleaseKind, Trust
@@ -219,12 +220,15 @@ class LabelExchangeMechanism:
         yield from _served(queue)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's ε at δ for each cluster size if nothing fails: a bracket for K = 2, else an upper bound."""
-        alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
-        theta = self.sampling_rate
+        """The learner's ε at δ for each cluster size if nothing fails: a bracket for K = 2, else an upper bound.
+
+        Args:
+            sizes: distinct, ascending. delta: δ. Of many sizes only the worst and the largest are looked at closely.
+        """
+        alpha, classes, theta = self.randomizer.flip_prob, self.randomizer.num_classes, self.sampling_rate
         if classes > 2:
-            return [KaryExchange(int(n), alpha, theta, classes).epsilon(delta) for n in sizes]
-        return [LabelExchange(int(n), alpha, theta).epsilon(delta) for n in sizes]
+            return epsilons([KaryExchange(int(n), alpha, theta, classes) for n in sizes], delta)
+        return epsilons([LabelExchange(int(n), alpha, theta) for n in sizes], delta)
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         """ε₀ of the noisy label alone, and what Lemma 9 and Theorem 3 give where their conditions hold."""

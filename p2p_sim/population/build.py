@@ -8,14 +8,22 @@ from pydantic import Field
 
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
-from p2p_sim.population.datasets import AdultConfig, DigitsConfig, FashionMnistConfig, MnistConfig
+from p2p_sim.population.datasets import AdultConfig, DigitsConfig
+from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistConfig
 from p2p_sim.population.population import Population
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
 from p2p_sim.streams import Streams
 
 PopulationConfig = Annotated[
-    SyntheticConfig | CircleConfig | DigitsConfig | MnistConfig | FashionMnistConfig | AdultConfig | TableConfig,
+    SyntheticConfig
+    | CircleConfig
+    | DigitsConfig
+    | MnistConfig
+    | FashionMnistConfig
+    | Cifar10Config
+    | AdultConfig
+    | TableConfig,
     Field(discriminator="kind"),
 ]
 

@@ -1,4 +1,4 @@
-"""Data sets in their standard files: scikit-learn's digits, MNIST, Fashion-MNIST and UCI Adult."""
+"""Data sets in their standard files: scikit-learn's digits and UCI Adult."""
 
 import io
 from functools import lru_cache
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.config import Config, InputError
-from p2p_sim.population.files import find_file, read_bytes, read_idx
+from p2p_sim.population.files import find_file, read_bytes
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.streams import Streams
 
-DigitTask = Literal["even-odd", "classes"]
+DigitTask = Literal["even-odd", "classes", "one-against-rest"]
 
 
 class DigitsConfig(Config):
@@ -23,7 +23,9 @@ class DigitsConfig(Config):
 
     kind: Literal["digits"] = "digits"
     task: DigitTask = "even-odd"
-    """"even-odd": label 1 for odd digits; "classes": the ten digits."""
+    """"even-odd": label 1 for odd digits; "classes": the ten digits; "one-against-rest": label 1 for digit `one`."""
+    one: int = Field(default=0, ge=0, le=9)
+    """The digit that has label 1 where task = "one-against-rest", 0 to 9."""
     test_fraction: float = Field(default=0.2, gt=0, lt=1)
     """Share of the rows held out to measure error, between 0 and 1."""
 
@@ -36,11 +38,13 @@ class DigitsConfig(Config):
         from sklearn.datasets import load_digits
 
         features, digits = load_digits(return_X_y=True)
-        labels, num_classes = digit_labels(digits, self.task)
+        labels, num_classes = digit_labels(digits, self.task, self.one)
         return split(Examples(features / 16.0, labels), num_classes, self.test_fraction, streams)
 
 
-class _OfficialSplit(Config):
+class OfficialSplit(Config):
+    """Training rows, of which users are drawn, and test rows."""
+
     users: int | None = Field(default=None, ge=2)
     """Users drawn at random from the training rows in each replicate, at least 2; absent: all of them."""
 
@@ -52,55 +56,7 @@ class _OfficialSplit(Config):
         return train.take(streams.generator("population").permutation(len(train.labels))[: self.users])
 
 
-class _IdxConfig(_OfficialSplit):
-    task: DigitTask = "even-odd"
-    """"even-odd": label 1 for odd class numbers; "classes": all ten."""
-    pca_dims: int | None = Field(default=None, ge=1, le=784)
-    """Replace the 784 pixels by this many principal components of the (public) training features; absent: pixels."""
-
-    def _paths(self, kind: str, places: tuple[Path, ...]) -> tuple[Path, Path, Path, Path]:
-        names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
-        found = [
-            find_file(kind, places, kind, (f"{name}-ubyte", name.replace("-idx", ".idx") + "-ubyte")) for name in names
-        ]
-        return found[0], found[1], found[2], found[3]
-
-    def _sample(self, kind: str, places: tuple[Path, ...], streams: Streams) -> Sample:
-        train, digits, test, test_digits = load_images(self._paths(kind, places), self.pca_dims)
-        labels, num_classes = digit_labels(digits, self.task)
-        holdout = Examples(test, digit_labels(test_digits, self.task)[0])
-        return Sample(self._choose(Examples(train, labels), streams), num_classes, holdout)
-
-
-class MnistConfig(_IdxConfig):
-    """MNIST from the four standard IDX files (plain or .gz), in the data directory or its folder mnist/."""
-
-    kind: Literal["mnist"] = "mnist"
-
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The four files."""
-        return list(self._paths(self.kind, places))
-
-    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Training rows as users, test rows as holdout."""
-        return self._sample(self.kind, places, streams)
-
-
-class FashionMnistConfig(_IdxConfig):
-    """Fashion-MNIST from the four standard IDX files, in the data directory or its folder fashion-mnist/."""
-
-    kind: Literal["fashion-mnist"] = "fashion-mnist"
-
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The four files."""
-        return list(self._paths(self.kind, places))
-
-    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Training rows as users, test rows as holdout."""
-        return self._sample(self.kind, places, streams)
-
-
-class AdultConfig(_OfficialSplit):
+class AdultConfig(OfficialSplit):
     """UCI Adult: an income above 50K is the sensitive label; numbers standardised, categories one-hot."""
 
     kind: Literal["adult"] = "adult"
@@ -119,11 +75,11 @@ class AdultConfig(_OfficialSplit):
         return Sample(self._choose(train, streams), 2, holdout)
 
 
-def digit_labels(digits: NDArray[np.integer], task: DigitTask) -> tuple[NDArray[np.uint8], int]:
-    """Labels and number of classes of a task on digits."""
+def digit_labels(digits: NDArray[np.integer], task: DigitTask, one: int = 0) -> tuple[NDArray[np.uint8], int]:
+    """Labels and number of classes of a task on ten classes; `one`: the class set against the rest."""
     if task == "classes":
         return digits.astype(np.uint8), 10
-    return (digits % 2).astype(np.uint8), 2
+    return (digits % 2 if task == "even-odd" else digits == one).astype(np.uint8), 2
 
 
 def split(rows: Examples, num_classes: int, test_fraction: float, streams: Streams) -> Sample:
@@ -137,28 +93,6 @@ def split(rows: Examples, num_classes: int, test_fraction: float, streams: Strea
         )
     users, holdout = rows.take(order[held:]), rows.take(order[:held])
     return Sample(users, num_classes, Examples(holdout.features, holdout.labels))
-
-
-@lru_cache(maxsize=2)
-def load_images(
-    paths: tuple[Path, Path, Path, Path], pca_dims: int | None
-) -> tuple[NDArray[np.float32], NDArray[np.uint8], NDArray[np.float32], NDArray[np.uint8]]:
-    """Training features (n, d) in [0, 1] or principal components, digits, test features, test digits."""
-    train, digits, test, test_digits = (read_idx(path) for path in paths)
-    for images, labels, path in ((train, digits, paths[0]), (test, test_digits, paths[2])):
-        if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
-            raise InputError(f"{path}: holds {images.shape} pixels for labels of shape {labels.shape}")
-        if labels.max(initial=0) > 9:
-            raise InputError(f"{path}: its labels go up to {labels.max()}; 0 to 9 are allowed")
-    flat = [images.reshape(len(images), -1).astype(np.float32) / np.float32(255) for images in (train, test)]
-    if pca_dims is not None:
-        if pca_dims > min(flat[0].shape):
-            raise InputError(f"population.pca_dims = {pca_dims}: at most {min(flat[0].shape)} for {paths[0]}")
-        from sklearn.decomposition import PCA
-
-        components = PCA(pca_dims, svd_solver="covariance_eigh").fit(flat[0])
-        flat = [components.transform(part).astype(np.float32) for part in flat]
-    return flat[0], digits, flat[1], test_digits
 
 
 @lru_cache(maxsize=1)

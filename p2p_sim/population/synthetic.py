@@ -32,6 +32,9 @@ class SyntheticConfig(Config):
     """p(1|c) of the first cluster; at least φ/2."""
     positive_high: float = Field(default=0.8, ge=0, le=1)
     """p(1|c) of the last cluster; at most 1 - φ/2."""
+    positive: Literal["even", "random"] = "even"
+    """"even": p(1|c) rises in equal steps; "random": each cluster's is drawn uniformly between the two ends, anew in
+    every replicate."""
 
     @model_validator(mode="after")
     def _probabilities(self) -> "SyntheticConfig":
@@ -48,14 +51,17 @@ class SyntheticConfig(Config):
         """No files."""
         return []
 
-    def law(self) -> FiniteLaw:
-        """The law, points ordered by cluster."""
+    def law(self, streams: Streams) -> FiniteLaw:
+        """The law of a replicate, points ordered by cluster."""
         clusters, points = self.num_clusters, self.points_per_cluster
         cluster = np.repeat(np.arange(clusters), points)
         place = _spread(clusters)[cluster]
         side = np.tile(np.repeat([1.0, -1.0], points // 2), clusters)
         within = np.tile(_spread(points // 2), 2 * clusters)
-        middle = np.linspace(self.positive_low, self.positive_high, clusters)[cluster]
+        means = np.linspace(self.positive_low, self.positive_high, clusters)
+        if self.positive == "random":
+            means = streams.generator("law").uniform(self.positive_low, self.positive_high, clusters)
+        middle = means[cluster]
         positive = middle + side * self.heterogeneity / 2
         return FiniteLaw(
             np.stack([place, side, within], axis=1),
@@ -66,7 +72,7 @@ class SyntheticConfig(Config):
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Draw the users of one replicate."""
-        law, rng = self.law(), streams.generator("population")
+        law, rng = self.law(streams), streams.generator("population")
         counts = rng.multinomial(self.users, law.mass)
         point = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         labels = (rng.random(self.users) < law.label_distribution[point, 1]).astype(np.uint8)

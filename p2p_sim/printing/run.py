@@ -194,7 +194,7 @@ def _warnings(rows: Any) -> list[str]:
 
 def _utility(rows: Any) -> list[tuple[str, str]]:
     values = means(rows)
-    exact = "excess_risk" in values
+    exact, zero_one = "excess_risk" in values, (rows["excess_risk_loss"] == "zero_one").all()
     lines = [
         ("accuracy (exact)" if exact else "accuracy on holdout", _accuracy(rows["error_rate"])),
         ("  without privacy", _accuracy(rows["nonprivate_error_rate"])),
@@ -202,7 +202,7 @@ def _utility(rows: Any) -> list[tuple[str, str]]:
     ]
     if exact:
         lines += [
-            ("excess risk, nats", str(values["excess_risk"])),
+            ("excess risk, 0-1 loss" if zero_one else "excess risk, nats", str(values["excess_risk"])),
             ("  without privacy", str(values["nonprivate_excess_risk"])),
         ]
     return lines

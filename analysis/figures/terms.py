@@ -1,0 +1,67 @@
+"""Small multiples: measured excess risk along each term of a bound, with the bound's shape fitted, dashed."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+
+from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, plain_log_ticks, save
+from analysis.utility.bounds import ShapeFit
+from analysis.utility.theory_terms import Series, Term
+
+COLUMNS = 3
+
+
+def plot_terms(terms: Sequence[Term], note: str, rng: np.random.Generator, path: Path) -> None:
+    """Draw one panel a term, each with its legend below: constants and log-log slopes with 95% intervals.
+
+    Args:
+        terms: what was measured; points whose mean is 0 are left out.
+        note: a line at the bottom: what is held fixed.
+        rng: for the bootstrap of the constants.
+        path: where the figure goes; its ending decides the format.
+    """
+    with rc_context(RC):
+        rows = math.ceil(len(terms) / COLUMNS)
+        figure = new_figure(4.9 * COLUMNS, 4.9 * rows)
+        panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel().tolist()
+        for axes, term in zip(panels, terms, strict=False):
+            _draw(axes, term, rng)
+        for axes in panels[len(terms) :]:
+            axes.set_visible(False)
+        figure.supxlabel(note, fontsize=8, color=GREY)
+        save(figure, path)
+
+
+def _draw(axes: Axes, term: Term, rng: np.random.Generator) -> None:
+    for index, series in enumerate(term.series):
+        seen = [(x, mean) for x, mean in zip(series.x, series.means, strict=True) if mean.value > 0.0]
+        x, y = [x for x, _ in seen], [mean.value for _, mean in seen]
+        ends = [[mean.value - max(mean.low, 1e-12) for _, mean in seen], [mean.high - mean.value for _, mean in seen]]
+        fit = series.fit(rng)
+        axes.errorbar(
+            x, y, yerr=ends, color=COLOURS[index], marker=MARKERS[index], markersize=4.5, capsize=2,
+            linestyle="-" if fit is None else "none", linewidth=0.8, label=_label(series, fit),
+        )  # fmt: skip
+        if fit is not None and series.shape is not None:
+            fitted = fit.constant.value * series.shape
+            axes.plot(series.x, fitted, color=COLOURS[index], linestyle="--", linewidth=1.2)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    plain_log_ticks(axes.xaxis, *(float(f(term.series[0].x)) for f in (np.min, np.max)))
+    axes.set_xlabel(f"{term.x_label} (log scale)")
+    axes.set_ylabel("excess risk (log scale)")
+    axes.set_title(term.name, loc="left", fontsize=10)
+    axes.legend(loc="upper left", bbox_to_anchor=(-0.1, -0.16), fontsize=7.5)
+
+
+def _label(series: Series, fit: ShapeFit | None) -> str:
+    lost = int((series.values.mean(axis=1) <= 0.0).sum())
+    if lost:
+        return f"{series.label}; 0 at {lost} values"
+    slope = series.slope()
+    text = f"{series.label}: slope {slope.value:.2f} ± {max(slope.high - slope.value, 0.005):.2f}"
+    return text if fit is None else f"{text}\n{fit.constant} {series.symbol}, off by up to {fit.misfit:.0%}"

@@ -1,0 +1,107 @@
+"""Computes and draws the figures of docs/clustering-paper.md: `make figures`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from analysis.figures.association import product_panel, tradeoff_panel
+from analysis.figures.curves import Panel, plot_panels
+from analysis.figures.terms import plot_terms
+from analysis.privacy.claims.centralised_utility import precision_times_recall
+from analysis.utility.label_association import (
+    Association,
+    ClusterSubsets,
+    ExampleSubsets,
+    NoisyHistogram,
+    best,
+    largest_product,
+    measure,
+    printed_product,
+)
+from analysis.utility.theory_terms import Study, all_terms
+
+OUT = Path(__file__).parent / "figures"
+SIZE = 10
+THRESHOLDS = np.linspace(-3.0, 3.0, 61).tolist()
+PRINTED, RELAXED = "Theorem 5's proof: $e^ε$ s/(K-s)", "its two constraints, solved"
+
+
+def association_products(epsilon: float, multiples: Sequence[int], clusters: int, rng: np.random.Generator) -> Panel:
+    """Precision times recall of each mechanism, at its best parameter, against s/K."""
+    found: dict[str, list[tuple[Association, int]]] = {}
+    bounds: dict[str, list[float]] = {PRINTED: [], RELAXED: [], "exact maximum": []}
+    for classes in (SIZE * multiple for multiple in multiples):
+        largest, width = largest_product(classes, SIZE, epsilon)
+        bounds[PRINTED].append(printed_product(classes, SIZE, epsilon))
+        bounds[RELAXED].append(precision_times_recall(classes, SIZE, epsilon))
+        bounds["exact maximum"].append(largest)
+        chosen = {
+            "subset of each cluster, best ω": ClusterSubsets(epsilon, width),
+            "noisy histogram, best threshold": best([NoisyHistogram(epsilon, t) for t in THRESHOLDS], classes, SIZE),
+            "subset of each example, best ω": best(
+                [ExampleSubsets(epsilon, w) for w in range(1, classes)], classes, SIZE
+            ),
+            "randomised response": ExampleSubsets(epsilon),
+        }
+        for name, mechanism in chosen.items():
+            found.setdefault(name, []).append((mechanism, classes))
+    measured = {
+        name: [measure(mechanism, clusters, SIZE, classes, rng) for mechanism, classes in points]
+        for name, points in found.items()
+    }
+    return product_panel([1.0 / m for m in multiples], measured, bounds, f"ε = {epsilon:g}")
+
+
+def association_tradeoff(epsilon: float, classes: int, clusters: int, points: int, rng: np.random.Generator) -> Panel:
+    """Precision against recall along each mechanism's parameter."""
+    widths = np.unique(np.geomspace(1, classes, points).astype(int)).tolist()
+    mechanisms: dict[str, list[Association]] = {
+        "subset of each cluster": [ClusterSubsets(epsilon, w) for w in widths],
+        "noisy histogram": [NoisyHistogram(epsilon, t) for t in np.linspace(2.0, -2.0, points)],
+        "subset of each example": [ExampleSubsets(epsilon, w) for w in widths],
+    }
+    measured = {
+        name: [measure(mechanism, clusters, SIZE, classes, rng) for mechanism in line]
+        for name, line in mechanisms.items()
+    }
+    bounds = {
+        PRINTED: printed_product(classes, SIZE, epsilon),
+        RELAXED: precision_times_recall(classes, SIZE, epsilon),
+        "exact maximum of the product": largest_product(classes, SIZE, epsilon)[0],
+    }
+    return tradeoff_panel(measured, bounds, f"ε = {epsilon:g}, s/K = {SIZE / classes:g}")
+
+
+def association(path: Path, small: bool) -> Path:
+    """The lower bound as an experiment."""
+    rng = np.random.default_rng(5)
+    multiples, clusters = ((2, 5), 200) if small else ((2, 3, 5, 10, 20, 50, 100), 1000)
+    panels = [association_products(epsilon, multiples, clusters, rng) for epsilon in (1.0, 3.0)]
+    panels.append(association_tradeoff(3.0, SIZE * (5 if small else 50), clusters, 4 if small else 12, rng))
+    note = f"s = {SIZE}; {clusters:,} clusters with random distinct labels a point; bands: 95% intervals"
+    plot_panels(panels, path, note)
+    return path
+
+
+def theory_terms(path: Path, small: bool) -> Path:
+    """The utility theorems, term by term."""
+    rng = np.random.default_rng(6)
+    study = Study(replicates=5 if small else 60, clusters=10 if small else 60, rng=rng)
+    terms = all_terms(study, 3 if small else 8)
+    note = (
+        f"{study.replicates} replicates, {study.clusters} clusters; bars and ±: 95% intervals; dashed: the bound's "
+        "term with its constant fitted; d: points of all clusters"
+    )
+    plot_terms(terms, note, rng, path)
+    return path
+
+
+def main(out: Path = OUT, small: bool = False) -> list[Path]:
+    """Draw all figures; `small` computes a few points only, for the tests."""
+    return [association(out / "label-association.png", small), theory_terms(out / "theory-terms.png", small)]
+
+
+if __name__ == "__main__":
+    for path in main():
+        print(path)

@@ -1,0 +1,101 @@
+"""Logistic regression on labels that are weights over the classes, negative ones included."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from p2p_sim.config import Config
+from p2p_sim.learning.weights import class_weights
+from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
+
+Floats = NDArray[np.float64]
+
+
+class SoftLogisticRegressionConfig(Config):
+    """Multinomial logistic regression that minimises Σᵢ Σ_y w_iy (-ln p(y|xᵢ)) + l2 |W|²/2 over weights w.
+
+    The weights of a label sum to one, so that the loss is log Σ e^s - w·s in the scores s: convex whatever the signs.
+    It is the modified loss of the clustering paper's Algorithm 1 where the weights are columns of Q⁻¹. For hard labels
+    it is scikit-learn's objective.
+    """
+
+    kind: Literal["soft_logistic_regression"] = "soft_logistic_regression"
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "soft", "signed")
+    """Releases it can learn from."""
+    loss: ClassVar[Literal["log", "zero_one"]] = "log"
+    """In which its excess risk is measured."""
+    l2: float = Field(default=1.0, gt=0)
+    """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out; above 0."""
+    max_iterations: int = Field(default=1000, ge=1)
+    """Most L-BFGS iterations, at least 1."""
+
+    def fit(
+        self,
+        features: NDArray[np.floating],
+        labels: NDArray[np.uint8],
+        num_classes: int,
+        cluster_offsets: NDArray[np.int64] | None = None,
+    ) -> Predictor:
+        """Learn from features (m, d) and labels (m,) without privacy; the clusters do not matter."""
+        return self._fit(features, np.eye(num_classes)[labels])
+
+    def fit_release(
+        self,
+        features: NDArray[np.floating],
+        release: LabelRelease,
+        num_classes: int,
+        cluster_offsets: NDArray[np.int64] | None = None,
+    ) -> Predictor:
+        """Learn from a release; `features` (n, d) are the public features of all users; the clusters do not matter."""
+        weights = class_weights(release, num_classes, self.kind, self.accepts)
+        everybody = len(release) == len(features)
+        return self._fit(features if everybody else features[release.user], weights)
+
+    def _fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
+        from scipy.optimize import minimize
+
+        design = np.hstack([features, np.ones((len(features), 1), features.dtype)])
+        classes = weights.shape[1]
+        targets = weights if classes > 2 else weights[:, 1:]  # two classes: one score, that of the first is 0
+        width, scores = design.shape[1], targets.shape[1]
+        pull = (design.T @ targets.astype(design.dtype)).astype(np.float64)
+        penalised = np.full((width, 1), self.l2)
+        penalised[-1] = 0.0
+
+        def objective(flat: Floats) -> tuple[float, Floats]:
+            w = flat.reshape(width, scores)
+            total, p = _log_sum(design @ w.astype(design.dtype))
+            value = total - float(np.vdot(pull, w)) + 0.5 * float(np.vdot(penalised * w, w))
+            return value, np.ravel(design.T @ p - pull + penalised * w)
+
+        found = minimize(
+            objective, np.zeros(width * scores), jac=True, method="L-BFGS-B",
+            options={"maxiter": self.max_iterations, "gtol": 1e-6 * max(1.0, len(features)) ** 0.5},
+        )  # fmt: skip
+        return _Softmax(found.x.reshape(width, scores))
+
+
+def _log_sum(scores: NDArray[np.floating]) -> tuple[float, NDArray[np.floating]]:
+    """Σ ln Σ e^s over the rows, and the probabilities; a single column is a score against one of 0."""
+    if scores.shape[1] == 1:
+        return float(np.logaddexp(0.0, scores).sum(dtype=np.float64)), np.asarray(0.5 * (1.0 + np.tanh(0.5 * scores)))
+    top = scores.max(axis=1, keepdims=True)
+    p = np.exp(scores - top)
+    total = p.sum(axis=1, keepdims=True)
+    p /= total
+    return float((top + np.log(total)).sum(dtype=np.float64)), p
+
+
+@dataclass(frozen=True)
+class _Softmax:
+    """Scores are linear: coefficients (d + 1, K), or (d + 1, 1) for two classes."""
+
+    coefficients: Floats
+
+    def probabilities(self, features: NDArray[np.floating]) -> Floats:
+        """Predicted class probabilities (n, K)."""
+        p = _log_sum(features @ self.coefficients[:-1] + self.coefficients[-1])[1]
+        return np.asarray(np.hstack([1.0 - p, p]) if p.shape[1] == 1 else p, dtype=np.float64)

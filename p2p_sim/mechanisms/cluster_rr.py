@@ -1,0 +1,147 @@
+"""The centralised mechanism (clustering paper, Algorithm 1): labels resampled from noisy cluster distributions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.centralised import ClusterResampling
+from p2p_sim.mechanisms.debias import check_labels, signed_weights
+from p2p_sim.mechanisms.interface import LabelRelease, Trust
+from p2p_sim.mechanisms.without_messages import WithoutMessages
+from p2p_sim.population.population import Population
+from p2p_sim.population.shards import Shard
+from p2p_sim.streams import Streams, bernoulli
+
+Floats = NDArray[np.float64]
+
+
+def released_distributions(
+    counts: NDArray[np.integer], threshold: float, noise_scale: float, rng: np.random.Generator
+) -> Floats:
+    """q̃ of lines 2 to 20: Laplace noise on each cluster's label distribution, clipped to [τ, 1], renormalised.
+
+    Args:
+        counts: (C, K) users of each cluster that hold each label; every cluster has users.
+        threshold: τ in [0, 1/K].
+        noise_scale: σ >= 0, of the counts; infinite noise leaves nothing of the labels.
+        rng: draws C·K numbers.
+    """
+    noise = rng.laplace(size=counts.shape)
+    sizes = counts.sum(axis=1, keepdims=True)
+    shares = counts / sizes + noise * noise_scale / sizes if np.isfinite(noise_scale) else np.copysign(np.inf, noise)
+    return renormalised(np.clip(shares, threshold, 1.0), threshold)
+
+
+def renormalised(clipped: Floats, threshold: float) -> Floats:
+    """Lines 8 to 19: distributions (..., K) from values in [τ, 1], which keep to [τ, 1].
+
+    What is missing to a sum of one is shared out in proportion to the room below 1, what is too much to that above τ.
+    At τ = 1/K rounding can make the printed formula 0/0; the values are then kept, being 1/K each.
+    """
+    missing = 1.0 - clipped.sum(axis=-1, keepdims=True)
+    room = np.where(missing < 0.0, clipped - threshold, 1.0 - clipped)
+    total = room.sum(axis=-1, keepdims=True)
+    step = np.divide(missing, total, out=np.zeros_like(missing), where=total > 0.0)
+    return np.asarray(np.clip(clipped + room * np.clip(step, -1.0, 1.0), threshold, 1.0))
+
+
+@dataclass(frozen=True)
+class ClusterResponse:
+    """Algorithm 1 with its parameters fixed.
+
+    Args:
+        resampling_prob: λ in [0, 1].
+        noise_scale: σ >= 0, infinite allowed.
+        threshold: τ in [0, 1/K].
+        bias_correction: β in [0, 1).
+        num_classes: K.
+    """
+
+    resampling_prob: float
+    noise_scale: float
+    threshold: float
+    bias_correction: float
+    num_classes: int
+
+    def draw(
+        self,
+        labels: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        rng_noise: np.random.Generator,
+        rng_labels: np.random.Generator,
+    ) -> tuple[NDArray[np.uint8], Floats]:
+        """Noisy labels (n,) and the clusters' noisy distributions (C, K).
+
+        Args:
+            labels: (n,) in 0..K-1, stored cluster by cluster. offsets: (C+1,).
+            rng_noise, rng_labels: for the distributions, and for what happens to the labels.
+        """
+        k, sizes = self.num_classes, np.diff(offsets)
+        check_labels(labels, k)
+        cluster = np.repeat(np.arange(len(sizes)), sizes)
+        counts = np.bincount(cluster * k + labels, minlength=len(sizes) * k).reshape(len(sizes), k)
+        q = released_distributions(counts, self.threshold, self.noise_scale, rng_noise)
+        resampled = np.flatnonzero(bernoulli(rng_labels, self.resampling_prob, labels.size))
+        noisy = labels.copy()
+        noisy[resampled] = _sample(q, cluster[resampled], rng_labels)
+        return noisy, q
+
+
+def _sample(q: Floats, cluster: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.uint8]:
+    """A label from the distribution q[c] (C, K) for each entry c of `cluster` (m,)."""
+    classes = q.shape[1]
+    bounds = np.cumsum(q, axis=1)
+    bounds /= bounds[:, -1:]
+    ends = (bounds + np.arange(len(q))[:, None]).ravel()  # ascending over all clusters
+    drawn = np.searchsorted(ends, rng.random(cluster.size) + cluster, side="right") - cluster * classes
+    return np.asarray(np.minimum(drawn, classes - 1), dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class ClusterRR(WithoutMessages):
+    """Algorithm 1 run by a curator who holds all labels."""
+
+    response: ClusterResponse
+
+    @property
+    def trust(self) -> Trust:
+        """The curator."""
+        return "curator"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """λ, σ, τ and β."""
+        r = self.response
+        return {
+            "resampling_prob": r.resampling_prob,
+            "noise_scale": r.noise_scale,
+            "threshold": r.threshold,
+            "bias_correction": r.bias_correction,
+        }
+
+    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
+        """Noisy labels; for β > 0 the modified loss as K signed weights each, which give the distributions away."""
+        truth = population.labels[shard.start : shard.stop]
+        noise, resample = (streams.generator(purpose, shard.index) for purpose in ("cluster-noise", "resample"))
+        noisy, q = self.response.draw(truth, shard.offsets, noise, resample)
+        user = np.arange(shard.start, shard.stop, dtype=np.int32)
+        beta = self.response.bias_correction
+        if beta == 0.0:
+            return LabelRelease(user, noisy, "hard")
+        return LabelRelease(user, signed_weights(noisy, np.repeat(q, np.diff(shard.offsets), axis=0), beta), "signed")
+
+    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
+        """What the learner can tell, for each cluster size."""
+        return [self._accountant(int(size)).epsilon(delta) for size in sizes]
+
+    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
+        """Theorem 1 as printed, which takes one share to move where two do."""
+        return {"epsilon_paper": self._accountant(int(sizes.min())).epsilon_paper}
+
+    def _accountant(self, size: int) -> ClusterResampling:
+        r = self.response
+        return ClusterResampling(
+            size, r.num_classes, r.resampling_prob, r.noise_scale, r.threshold, released=r.bias_correction > 0.0
+        )

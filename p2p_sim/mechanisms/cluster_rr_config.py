@@ -1,0 +1,130 @@
+"""What a scenario says of the centralised mechanism: its parameters, or an ε and a way to spend it."""
+
+from functools import lru_cache
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from analysis.utility.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
+from p2p_sim.config import Config, InputError
+from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR
+from p2p_sim.mechanisms.interface import ReleaseKind
+from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
+
+Split = Literal["optimised", "half", "uniform", "as-printed"]
+_GIVEN = ("resampling_prob", "noise_scale", "threshold")
+
+
+class ClusterRRConfig(Config):
+    """A trusted curator resamples labels from the clusters' noisy label distributions (clustering paper, Algorithm 1).
+
+    Give `target_epsilon` and a `split`, or the parameters themselves.
+    """
+
+    kind: Literal["cluster_rr"] = "cluster_rr"
+    target_epsilon: float | None = Field(default=None, gt=0, le=100)
+    """ε to be spent on distributions and labels, above 0 and at most 100."""
+    split: Split = "optimised"
+    """How ε is spent. "optimised": threshold and budget split that do best on made-up labels with the given φ; "half":
+    half of it on the distributions, with threshold φ (at most 1/K); "uniform": uniform randomised response (Corollary
+    1); "as-printed": Corollary 2, which costs up to 3ε."""
+    heterogeneity: float | None = Field(default=None, ge=0, le=2)
+    """φ that the split takes for granted: a public guess, 0 to 2. Needed unless `oracle` or split = "uniform"."""
+    oracle: bool = False
+    """Take φ from the population: from its law or even its labels. No such choice is private; rows are marked."""
+    decisions: int = Field(default=4, ge=1, le=1_000_000)
+    """Decisions that a learner is thought to take within a cluster, at least 1 (split = "optimised")."""
+    resampling_prob: float | None = Field(default=None, ge=0, le=1)
+    """λ: probability that a label is drawn anew from its cluster's noisy distribution, 0 to 1."""
+    noise_scale: float | None = Field(default=None, gt=0)
+    """σ: scale of the Laplace noise on a cluster's label counts, above 0; absent: infinite."""
+    threshold: float | None = Field(default=None, ge=0, le=0.5)
+    """τ: smallest probability in a noisy distribution, 0 to 1/K."""
+    bias_correction: float = Field(default=0.0, ge=0, lt=1)
+    """β: how much of the resampling is undone by signed weights, 0 to below 1; above 0 the noisy distributions are
+    released. split = "uniform" sets it to λ."""
+
+    @property
+    def releases(self) -> ReleaseKind:
+        """What a learner gets."""
+        corrected = self.bias_correction > 0 or (self.target_epsilon is not None and self.split == "uniform")
+        return "signed" if corrected else "hard"
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        given = [name for name in _GIVEN if getattr(self, name) is not None]
+        if self.target_epsilon is None:
+            missing = [name for name in ("resampling_prob", "threshold") if name not in given]
+            if missing:
+                raise ValueError(f"give target_epsilon, or resampling_prob and threshold; {missing[0]} is missing")
+            return self
+        if given:
+            raise ValueError(f"give either target_epsilon or {given[0]}")
+        if self.split == "uniform" and self.bias_correction > 0:
+            raise ValueError("bias_correction: split = 'uniform' sets it to λ; leave it out")
+        if self.oracle and self.heterogeneity is not None:
+            raise ValueError("give either heterogeneity, a public guess, or oracle = true")
+        if self.split != "uniform" and self.heterogeneity is None and not self.oracle:
+            raise ValueError(f"split = '{self.split}' needs heterogeneity, a public guess of φ, or oracle = true")
+        return self
+
+    def informed(self, heterogeneity: float) -> "ClusterRRConfig":
+        """The same with the oracle's φ."""
+        return self.model_copy(update={"heterogeneity": heterogeneity})
+
+    def build(
+        self,
+        sizes: NDArray[np.int64],
+        num_classes: int,
+        delta: float,
+        engine: str = "vectorised",
+        adversaries: AdversariesConfig = NOBODY,
+    ) -> ClusterRR:
+        """The mechanism for clusters of these sizes.
+
+        Raises:
+            InputError: τ is above 1/K.
+        """
+        if num_classes < 2:
+            raise InputError(f"population: has {num_classes} class; a label needs two at least")
+        if self.target_epsilon is None:
+            assert self.resampling_prob is not None
+            assert self.threshold is not None
+            scale = np.inf if self.noise_scale is None else self.noise_scale
+            choice, beta = Choice(self.resampling_prob, scale, self.threshold), self.bias_correction
+        else:
+            choice = _choose(
+                self.split,
+                self.target_epsilon,
+                self.heterogeneity or 0.0,
+                num_classes,
+                _two_digits(float(np.mean(sizes))),
+                self.decisions,
+            )
+            beta = choice.resampling_prob if self.split == "uniform" else self.bias_correction
+        if choice.threshold > 1.0 / num_classes:
+            raise InputError(
+                f"mechanism.threshold = {choice.threshold:g}: must be at most 1/K = {1 / num_classes:.4g} for "
+                f"{num_classes} classes"
+            )
+        return ClusterRR(
+            ClusterResponse(choice.resampling_prob, choice.noise_scale, choice.threshold, beta, num_classes)
+        )
+
+
+@lru_cache(maxsize=4_096)
+def _choose(split: Split, epsilon: float, phi: float, classes: int, size: int, decisions: int) -> Choice:
+    """The parameters that a split asks for."""
+    if split == "uniform":
+        return uniform(epsilon, classes)
+    if split == "optimised":
+        return best_choice(epsilon, classes, size, decisions, phi)
+    threshold = min(phi, 1.0 / classes)
+    return corollary2(epsilon, threshold) if split == "as-printed" else split_budget(epsilon, 0.5, threshold)
+
+
+def _two_digits(size: float) -> int:
+    """The size to two significant digits, so that replicates whose clusters differ a little choose alike."""
+    return max(2, int(float(f"{size:.2g}")))

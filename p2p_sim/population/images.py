@@ -1,0 +1,145 @@
+"""Image data sets in their standard files: MNIST, Fashion-MNIST and CIFAR-10."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from p2p_sim.config import InputError
+from p2p_sim.population.datasets import DigitTask, OfficialSplit, digit_labels
+from p2p_sim.population.files import find_file, read_bytes, read_idx
+from p2p_sim.population.population import Examples, Sample
+from p2p_sim.streams import Streams
+
+Bytes = NDArray[np.uint8]
+Images = tuple[Bytes, Bytes, Bytes, Bytes]
+"""Training images (n, ...), their classes (n,), test images, their classes."""
+Reader = Callable[[tuple[Path, ...]], Images]
+CIFAR_RECORD = 3_073
+MOST_EXACT = 1_000
+"""Most pixels for which the principal components come from the full covariance; above, from a randomised solver."""
+
+
+class _ImageConfig(OfficialSplit):
+    task: DigitTask = "even-odd"
+    """"even-odd": label 1 for odd class numbers; "classes": all ten; "one-against-rest": label 1 for class `one`."""
+    one: int = Field(default=0, ge=0, le=9)
+    """The class that has label 1 where task = "one-against-rest", 0 to 9."""
+    pca_dims: int | None = Field(default=None, ge=1, le=3_072)
+    """Replace the pixels by this many principal components of the (public) training features; absent: pixels."""
+
+    def _sample(self, read: Reader, paths: tuple[Path, ...], streams: Streams) -> Sample:
+        train, numbers, test, test_numbers = load_images(read, paths, self.pca_dims)
+        labels, num_classes = digit_labels(numbers, self.task, self.one)
+        holdout = Examples(test, digit_labels(test_numbers, self.task, self.one)[0])
+        return Sample(self._choose(Examples(train, labels), streams), num_classes, holdout)
+
+
+class _IdxConfig(_ImageConfig):
+    def _paths(self, kind: str, places: tuple[Path, ...]) -> tuple[Path, ...]:
+        names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+        return tuple(
+            find_file(kind, places, kind, (f"{name}-ubyte", name.replace("-idx", ".idx") + "-ubyte")) for name in names
+        )
+
+
+class MnistConfig(_IdxConfig):
+    """MNIST from the four standard IDX files (plain or .gz), in the data directory or its folder mnist/."""
+
+    kind: Literal["mnist"] = "mnist"
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """The four files."""
+        return list(self._paths(self.kind, places))
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Training rows as users, test rows as holdout."""
+        return self._sample(read_idx_images, self._paths(self.kind, places), streams)
+
+
+class FashionMnistConfig(_IdxConfig):
+    """Fashion-MNIST from the four standard IDX files, in the data directory or its folder fashion-mnist/."""
+
+    kind: Literal["fashion-mnist"] = "fashion-mnist"
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """The four files."""
+        return list(self._paths(self.kind, places))
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Training rows as users, test rows as holdout."""
+        return self._sample(read_idx_images, self._paths(self.kind, places), streams)
+
+
+class Cifar10Config(_ImageConfig):
+    """CIFAR-10's binary version (plain or .gz), in the data directory or its folder cifar-10/.
+
+    Users are the images of those of the files data_batch_1.bin to data_batch_5.bin that are there, from the first on.
+    """
+
+    kind: Literal["cifar-10"] = "cifar-10"
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """The training files at hand and the test file, last."""
+        found = [find_file(self.kind, places, self.kind, ("data_batch_1.bin",))]
+        for number in range(2, 6):
+            name = found[0].name.replace("_1", f"_{number}")
+            if not (found[0].parent / name).is_file():
+                break
+            found.append(found[0].parent / name)
+        return [*found, find_file(self.kind, places, self.kind, ("test_batch.bin",))]
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Training rows as users, test rows as holdout."""
+        return self._sample(read_cifar_images, tuple(self.files(places)), streams)
+
+
+def read_idx_images(paths: tuple[Path, ...]) -> Images:
+    """Images and class numbers from four IDX files."""
+    train, numbers, test, test_numbers = (read_idx(path) for path in paths)
+    for images, labels, path in ((train, numbers, paths[0]), (test, test_numbers, paths[2])):
+        if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
+            raise InputError(f"{path}: holds {images.shape} pixels for labels of shape {labels.shape}")
+        _check_classes(labels, path)
+    return train, numbers, test, test_numbers
+
+
+def read_cifar_images(paths: tuple[Path, ...]) -> Images:
+    """Images and class numbers from CIFAR-10's binary files, the test file last."""
+    parts = []
+    for path in paths:
+        content = np.frombuffer(read_bytes(path), dtype=np.uint8)
+        if content.size == 0 or content.size % CIFAR_RECORD:
+            raise InputError(f"{path}: {content.size} bytes are no records of {CIFAR_RECORD}; is it truncated?")
+        records = content.reshape(-1, CIFAR_RECORD)
+        _check_classes(records[:, 0], path)
+        parts.append(records)
+    train, test = np.concatenate(parts[:-1]), parts[-1]
+    return train[:, 1:], train[:, 0], test[:, 1:], test[:, 0]
+
+
+def _check_classes(labels: Bytes, path: Path) -> None:
+    if labels.max(initial=0) > 9:
+        raise InputError(f"{path}: its labels go up to {labels.max()}; 0 to 9 are allowed")
+
+
+@lru_cache(maxsize=2)
+def load_images(
+    read: Reader, paths: tuple[Path, ...], pca_dims: int | None
+) -> tuple[NDArray[np.float32], Bytes, NDArray[np.float32], Bytes]:
+    """Training features (n, d) in [0, 1] or principal components, class numbers, test features, test class numbers."""
+    train, numbers, test, test_numbers = read(paths)
+    flat = [images.reshape(len(images), -1).astype(np.float32) / np.float32(255) for images in (train, test)]
+    if pca_dims is not None:
+        if pca_dims > min(flat[0].shape):
+            raise InputError(f"population.pca_dims = {pca_dims}: at most {min(flat[0].shape)} for {paths[0]}")
+        from sklearn.decomposition import PCA
+
+        solver = "covariance_eigh" if flat[0].shape[1] <= MOST_EXACT else "randomized"
+        components = PCA(pca_dims, svd_solver=solver, random_state=0).fit(flat[0])
+        flat = [components.transform(part).astype(np.float32) for part in flat]
+    return flat[0], numbers, flat[1], test_numbers

@@ -1,0 +1,71 @@
+"""Learners of weighted labels, beside scikit-learn and by brute force."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+from p2p_sim.config import InputError
+from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
+from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
+from p2p_sim.learning.table import TableConfig
+from p2p_sim.mechanisms.debias import signed_weights
+from p2p_sim.mechanisms.interface import LabelRelease
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+
+FEATURES, DIGITS = load_digits(return_X_y=True)
+FEATURES = FEATURES / 16.0
+
+
+def release(payload, kind):
+    return LabelRelease(np.arange(len(payload), dtype=np.int32), payload, kind)
+
+
+@pytest.mark.parametrize(("labels", "classes"), [(DIGITS, 10), (DIGITS % 2, 2)])
+def test_hard_labels_give_scikit_learns_model_by_either_solver(labels, classes):
+    labels = labels.astype(np.uint8)
+    ours = SoftLogisticRegressionConfig().fit_release(FEATURES, release(labels, "hard"), classes)
+    for solver, tol in (("lbfgs", 1e-8), ("saga", 1e-6)):
+        model = LogisticRegression(solver=solver, tol=tol, max_iter=5000).fit(FEATURES, labels)
+        assert np.abs(ours.probabilities(FEATURES) - model.predict_proba(FEATURES)).max() < 5e-3
+
+
+def test_signed_weights_minimise_the_modified_loss():
+    """The gradient is that of the sum over classes of signed losses, taken numerically."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 2))
+    weights = signed_weights(rng.integers(3, size=60), rng.dirichlet(np.ones(3), size=60), 0.4)
+    assert weights.min() < 0
+    model = SoftLogisticRegressionConfig(l2=5.0, max_iterations=5000).fit_release(x, release(weights, "signed"), 3)
+
+    def loss(w):
+        scores = np.hstack([x, np.ones((60, 1))]) @ w
+        log_p = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return -(weights * log_p).sum() + 2.5 * (w[:-1] ** 2).sum()
+
+    best = loss(model.coefficients)
+    for _ in range(50):
+        assert loss(model.coefficients + 0.01 * rng.normal(size=(3, 3))) > best
+
+
+def test_debiased_labels_recover_the_shares_of_a_table():
+    rng = np.random.default_rng(2)
+    point = rng.integers(4, size=200_000)
+    truth = (rng.random(point.size) < np.array([0.1, 0.4, 0.45, 0.9])[point]).astype(np.uint8)
+    noise = RandomizedResponse(0.4)
+    payload = noise.debiased(noise.randomize(truth, rng))
+    model = TableConfig().fit_release(point[:, None].astype(float), release(payload, "signed"), 2)
+    found = model.probabilities(np.arange(4.0)[:, None])[:, 1]
+    assert np.abs(found - [0.1, 0.4, 0.45, 0.9]).max() < 6.5 * 0.5 / np.sqrt(50_000) / 0.2  # 1e-9 a test
+    assert model.probabilities(np.array([[7.0]])).argmax() == 0  # unseen: the class that leads overall
+
+
+def test_table_is_the_majority_of_each_row():
+    x = np.array([[0.0], [0.0], [0.0], [1.0]])
+    model = TableConfig().fit(x, np.array([0, 2, 2, 1], dtype=np.uint8), 3)
+    assert model.probabilities(np.array([[0.0], [1.0]])).argmax(axis=1).tolist() == [2, 1]
+
+
+def test_scikit_learns_learner_refuses_negative_weights():
+    with pytest.raises(InputError, match="'logistic_regression': takes hard labels, the release has signed ones"):
+        LogisticRegressionConfig().fit_release(FEATURES[:2], release(np.array([[1.2, -0.2]] * 2), "signed"), 2)
