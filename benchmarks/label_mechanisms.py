@@ -1,6 +1,6 @@
 """Label mechanisms against one pass of the random generator over as many single-precision numbers as there are classes.
 
-One number a label and class, n K in all, is what one-hot encoding with fresh noise needs; the pass is made in blocks, as
+One number a label and class, n K in all, is what noise on one-hot labels needs; the pass is made in blocks, as
 the mechanisms work. Memory is what a mechanism holds beyond what it releases.
 """
 

@@ -10,7 +10,7 @@ import pytest
 from analysis.privacy import LabelExchange
 from analysis.privacy.finite_law import law_epsilon
 from analysis.privacy.rr_with_prior import top_k_law
-from analysis.privacy.shuffle import shuffled_delta, shuffled_epsilon
+from analysis.privacy.shuffle import ShuffledMessages, shuffled_epsilon
 from analysis.privacy.vector import bit_flip_prob_of, vector_law
 
 
@@ -68,13 +68,13 @@ def test_no_local_randomiser_exceeds_the_bound(name):
     channel, users = CHANNELS[name]
     assert law_epsilon(channel) <= 1.0 + 1e-12
     for epsilon in (0.0, 0.3, 0.8):
-        assert exact_delta(channel, users, epsilon) <= shuffled_delta(1.0 + 1e-12, users, epsilon)
+        assert exact_delta(channel, users, epsilon) <= ShuffledMessages(users, 1.0 + 1e-12).delta(epsilon).upper
 
 
 def test_there_are_staircases_and_a_channel_that_is_not_private_enough_exceeds_the_bound():
     assert sum("staircase" in name for name in CHANNELS) >= 5
     loose = top_k_law(np.full(2, 0.5), 2, 1.5)
-    assert exact_delta(loose, 6, 0.5) > shuffled_delta(1.0, 6, 0.5)
+    assert exact_delta(loose, 6, 0.5) > ShuffledMessages(6, 1.0).delta(0.5).upper
 
 
 @pytest.mark.parametrize("users", [2, 3, 10, 100, 2000])
@@ -96,8 +96,8 @@ def test_more_users_hide_better_and_the_ends_are_the_local_figure():
     assert shuffled_epsilon(1.0, 10**9, 1e-6) == shuffled_epsilon(1.0, 10**6, 1e-6)
     assert shuffled_epsilon(0.0, 50, 1e-6) == 0.0
     assert shuffled_epsilon(math.inf, 50, 1e-6) == math.inf
-    assert shuffled_delta(1.0, 50, 1.0) == 0.0
-    assert shuffled_delta(math.inf, 50, 3.0) == 1.0
+    assert ShuffledMessages(50, 1.0).delta(1.0).upper == 0.0
+    assert ShuffledMessages(50, math.inf).delta(3.0).upper == 1.0
 
 
 @pytest.mark.parametrize(("local", "users"), [(-1.0, 5), (math.nan, 5), (1.0, 0)])
