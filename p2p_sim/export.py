@@ -55,6 +55,8 @@ def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFram
         release, population = done.outcome.labels, done.population
         cluster = np.searchsorted(population.cluster_offsets, release.user, side="right") - 1
         labels = release.payload
+        if release.kind == "bits":
+            labels = np.unpackbits(labels.astype(np.uint8), axis=1, count=population.num_classes)
         names = {"label": labels} if labels.ndim == 1 else {f"label_{k}": labels[:, k] for k in range(labels.shape[1])}
         frame = pd.DataFrame({"replicate": replicate, "user": release.user, "cluster": cluster, **names})
         features = population.features[release.user]

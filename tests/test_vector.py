@@ -6,6 +6,7 @@ Every statistical test has a false-alarm rate of 1e-9 and a control that must fa
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binomtest, chi2
 
@@ -14,6 +15,7 @@ from analysis.privacy.vector import bit_flip_prob_of, expected_bits, vector_delt
 from benchmarks.timing import peak_bytes
 from p2p_sim.config import InputError
 from p2p_sim.experiment import run
+from p2p_sim.export import export_release
 from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.label_vectors import label_vectors, one_hot
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
@@ -151,6 +153,14 @@ def test_a_scenario_releases_bits_and_learns_from_them(learner):
     assert result.row["bit_flip_prob"] == pytest.approx(1 / (1 + math.e))
     assert result.row["error_rate"] < 0.4
     assert result.row["trust"] == "nobody"
+
+
+def test_bits_are_exported_one_column_a_class(tmp_path):
+    bits = scenario({"kind": "vector_approximation", "target_epsilon": 2.0}, learner={"kind": "knn"}, replicates=1)
+    assert export_release(bits, tmp_path / "bits.csv") == 2000
+    table = pd.read_csv(tmp_path / "bits.csv")
+    payload = run(bits).release.payload
+    assert np.array_equal(table[[f"label_{j}" for j in range(5)]], np.unpackbits(payload, axis=1, count=5))
 
 
 def test_the_lower_figure_is_attained():
