@@ -9,8 +9,9 @@ from scipy.stats import chi2
 from analysis.privacy.alibi import laplace_delta, laplace_epsilon, log_density, noise_scale_of, soft_labels
 from analysis.privacy.finite_law import law_delta, law_epsilon
 from benchmarks.timing import peak_bytes
-from p2p_sim.experiment import run
+from p2p_sim.experiment import prepare, run
 from p2p_sim.mechanisms.alibi import Alibi
+from p2p_sim.mechanisms.interface import Outcome
 from p2p_sim.scenario import Scenario
 from p2p_sim.streams import Streams
 
@@ -126,6 +127,35 @@ def test_a_scenario_releases_soft_labels(prior):
     assert result.row["epsilon_lower"] == pytest.approx(2.0, abs=1e-3)
     assert result.row["noise_scale"] == pytest.approx(1.0)
     assert result.row["error_rate"] < 0.4
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        {"kind": "alibi", "target_epsilon": 1.0},
+        {"kind": "alibi", "target_epsilon": 1.0, "prior": "cluster"},
+        {"kind": "vector_approximation", "target_epsilon": 1.0},
+        {"kind": "rr_with_prior", "target_epsilon": 1.0, "stages": 1},
+        {"kind": "randomized_response", "target_epsilon": 1.0},
+        {"kind": "cluster_rr", "target_epsilon": 1.0, "split": "half", "heterogeneity": 0.2},
+    ],
+)
+def test_a_part_without_shards_joins_the_others(mechanism):
+    tree = {
+        "name": "parts",
+        "engine": "vectorised",
+        "population": {"kind": "circle", "num_classes": 4, "users": 500, "holdout": 10},
+        "mechanism": mechanism,
+        "learner": {"kind": "knn"},
+    }
+    ready = prepare(Scenario.from_tree(tree))
+    whole = ready.mechanism.release_on(ready.network, ready.population).labels
+    parts = [ready.mechanism.release_on(ready.network, ready.population, part=p) for p in ((0, 0), (0, 1), (1, 1))]
+    joined = Outcome.join(parts).labels
+    assert joined.kind == whole.kind
+    assert np.array_equal(joined.user, whole.user)
+    assert np.array_equal(joined.payload, whole.payload)
+    assert joined.payload.dtype == whole.payload.dtype
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])

@@ -1,5 +1,6 @@
 """ALIBI (Malek Esmaeili et al. 2021): Laplace noise on the one-hot label, made a soft label by Bayes' rule."""
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -140,7 +141,8 @@ class LocalAlibi(WithoutMessages):
         if self.prior == "uniform":
             return LabelRelease(user, self.randomizer.randomize(truth, rng), "soft")
         vectors = self.randomizer.noisy(truth, rng)
-        for cluster in np.split(vectors, shard.offsets[1:-1]):
+        for first, last in itertools.pairwise(shard.offsets.tolist()):
+            cluster = vectors[first:last]
             self.randomizer.apply_bayes(cluster, self.randomizer.estimated_prior(cluster)[None, :])
         return LabelRelease(user, vectors, "soft")
 
