@@ -58,6 +58,14 @@ def test_half_of_epsilon_a_bit_is_epsilon_in_all(k, epsilon):
     assert law_epsilon(vector_law(1 / (1 + math.exp(epsilon)), k)) == pytest.approx(2 * epsilon, abs=1e-12)
 
 
+def test_an_output_that_only_one_label_gives_has_no_epsilon_and_a_table_must_be_a_law():
+    assert law_epsilon(np.eye(2)) == math.inf
+    assert law_delta(np.eye(2), 5.0) == 1.0
+    assert vector_epsilon(0.0) == math.inf
+    with pytest.raises(ValueError, match="law: must be a table"):
+        law_epsilon(np.array([[0.5, 0.4], [0.5, 0.5]]))
+
+
 def test_mean_bits_keep_the_order_of_the_label_distribution():
     flip, eta = 0.3, np.array([0.1, 0.4, 0.3, 0.2])
     bits = (np.arange(16) >> np.arange(4)[:, None]) & 1

@@ -10,6 +10,7 @@ from analysis.privacy.local import local_epsilon
 from analysis.privacy.observers import Coalition, Eavesdropper, Peer, TimedLearner
 from analysis.privacy.paper import lemma9_epsilon, theorem3
 from analysis.privacy.realised import CappedFetch, UniformSources
+from analysis.privacy.shuffle import ShuffledMessages
 from analysis.privacy.sufficient import sufficient_flip_prob
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "LabelExchange",
     "Peer",
     "PrivacyBound",
+    "ShuffledMessages",
     "TimedLearner",
     "UniformSources",
     "best_sampling_rate",
