@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.alibi import noise_scale_of
+from analysis.privacy.local import local_flip_prob
 from analysis.privacy.vector import bit_flip_prob_of
 from benchmarks.timing import paired_ratio, peak_bytes, seconds, spread
 from p2p_sim.mechanisms.alibi import Alibi
 from p2p_sim.mechanisms.interface import Randomizer
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse, flip_prob_of
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior
 from p2p_sim.mechanisms.vector import VectorApproximation
 from p2p_sim.streams import BLOCK, Streams
@@ -26,7 +27,7 @@ CLASSES, EPSILON = (10, 30, 100), 1.0
 def randomizers(k: int) -> dict[str, Randomizer]:
     """The mechanisms at ε = 1, by name."""
     return {
-        "randomised response": RandomizedResponse(flip_prob_of(EPSILON, k), k),
+        "randomised response": RandomizedResponse(local_flip_prob(EPSILON, k), k),
         "RRWithPrior": RRWithPrior(EPSILON, k),
         "vector approximation": VectorApproximation(bit_flip_prob_of(EPSILON), k),
         "ALIBI": Alibi(noise_scale_of(EPSILON), k),

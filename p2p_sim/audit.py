@@ -18,6 +18,7 @@ from analysis.privacy.paper import lemma9_epsilon
 from analysis.privacy.setting import LARGEST_EPSILON
 from analysis.privacy.views import LARGEST_COALITION, CoalitionViews, LearnerViews, Views
 from p2p_sim.config import InputError
+from p2p_sim.curator_audit import CuratorAudit, audit_scenario
 from p2p_sim.experiment import data_directory
 from p2p_sim.mechanisms.interface import LabelRelease, Mechanism
 from p2p_sim.mechanisms.label_exchange import exchange_of
@@ -67,9 +68,9 @@ def audit(
     cluster_size: int | None = None,
     epsilon: float | None = None,
     data_dir: Path | None = None,
-) -> Audit | RealisedAudit:
+) -> Audit | RealisedAudit | CuratorAudit:
     """Attack a scenario's exchange and compare the result with the exact bound, or, where the network has faults or
-    somebody does not follow the protocol, with the certified one of the realised networks.
+    somebody does not follow the protocol, with the certified one of the realised networks; or attack a curator.
 
     Args:
         scenario: mechanism, network, δ and seed; its clusters, unless `cluster_size` is given. Labels are binary.
@@ -86,6 +87,10 @@ def audit(
     colluders = _colluders(observer, members)
     if not FEWEST_TRIALS <= trials <= MOST_TRIALS:
         raise InputError(f"--trials {trials}: must lie in {FEWEST_TRIALS}..{MOST_TRIALS}")
+    if scenario.mechanism.kind == "cluster_rr":
+        if colluders or epsilon is not None:
+            raise InputError("--observer, --epsilon: an audit of a curator tests the learner's pure ε; leave them out")
+        return audit_scenario(scenario, trials, cluster_size, data_dir)
     size = _size(scenario, cluster_size, data_dir)
     if colluders >= size:
         raise InputError(f"--members {colluders}: must be below the cluster size, {size}; the target is no member")

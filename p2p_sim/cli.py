@@ -184,7 +184,8 @@ def audit(
     ] = None,
     trials: Annotated[int, typer.Option(metavar="N", help="Clusters simulated in each of the two worlds.")] = 100_000,
     cluster_size: Annotated[
-        int | None, typer.Option(metavar="N", help="Users a cluster, 2 to 30 [default: the scenario's smallest].")
+        int | None,
+        typer.Option(metavar="N", help="Users a cluster, 2 to 30 (curator: 200) [default: the scenario's smallest]."),
     ] = None,
     epsilon: Annotated[
         float | None, typer.Option(metavar="E", help="ε at which δ is tested [default: the one with most power].")
@@ -192,7 +193,7 @@ def audit(
     data_dir: DataDir = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Attack the simulated exchange; exit status 1 if the attack proves more than the exact bound allows.
+    """Attack the simulated exchange, or a curator; exit status 1 if the attack proves more than the bound allows.
 
     Example: p2p-sim audit scenarios/quickstart.toml --cluster-size 12
     """

@@ -20,9 +20,11 @@ from p2p_sim.learning.table import TableConfig as TableLearnerConfig
 from p2p_sim.learning.trimmed import TrimmedClustersConfig
 from p2p_sim.mechanisms.alibi import AlibiConfig
 from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
+from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
 from p2p_sim.mechanisms.label_exchange import EngineName, LabelExchangeConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
+from p2p_sim.mechanisms.shuffled_response import ShuffledResponseConfig
 from p2p_sim.mechanisms.vector import VectorApproximationConfig
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.build import PopulationConfig
@@ -45,7 +47,9 @@ LearnerConfig = Annotated[
 MechanismConfig = Annotated[
     LabelExchangeConfig
     | RandomizedResponseConfig
+    | ShuffledResponseConfig
     | ClusterRRConfig
+    | DpSgdConfig
     | VectorApproximationConfig
     | RRWithPriorConfig
     | AlibiConfig,
@@ -53,7 +57,7 @@ MechanismConfig = Annotated[
 ]
 MODEL_VERSION = 3
 """Raised whenever the same scenario would give other rows."""
-EITHER = {"mechanism.flip_prob": "mechanism.target_epsilon", "mechanism.target_epsilon": "mechanism.flip_prob"}
+EITHER = ("mechanism.target_epsilon", "mechanism.flip_prob", "mechanism.noise_multiplier")
 """Keys of which a scenario has one."""
 
 
@@ -90,8 +94,8 @@ class Scenario(Config):
     """How users are grouped by their features; kind = "given", "kmeans" or "grid". Absent: given where the population
     comes with clusters, else k-means into 20 clusters of at least 36 users."""
     mechanism: MechanismConfig
-    """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "cluster_rr",
-    "vector_approximation", "rr_with_prior" or "alibi"."""
+    """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "shuffled_response",
+    "cluster_rr", "dp_sgd", "vector_approximation", "rr_with_prior" or "alibi"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
@@ -111,6 +115,17 @@ class Scenario(Config):
             raise ValueError(
                 f"mechanism.kind = {self.mechanism.kind!r}: no messages of it are simulated; leave out {beyond}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _classes(self) -> Self:
+        classes = self.population.known_classes
+        if classes is None:
+            return self
+        try:
+            self.mechanism.check(classes)
+        except InputError as error:
+            raise ValueError(str(error)) from None
         return self
 
     @model_validator(mode="after")
@@ -225,10 +240,10 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; a table whose `kind` changes loses its other keys' old defaults, and of two keys of which a
-    scenario has one, the other is dropped."""
-    if key in EITHER:
-        drop_key(tree, EITHER[key])
+    """Set a dotted key; a table whose `kind` changes loses its other keys' old defaults, and of several keys of which
+    a scenario has one, the others are dropped."""
+    for other in EITHER if key in EITHER else ():
+        drop_key(tree, other)
     *parents, last = key.split(".")
     for parent in parents:
         tree = tree.setdefault(parent, {})

@@ -118,7 +118,10 @@ def test_validate_and_schema(call, tmp_path):
         (["run"], "Missing argument 'SCENARIO.toml'"),
         (["run", "small.toml", "--sett", "seed=1"], "No such option: --sett"),
         (["run", "none.toml"], "none.toml: cannot be read (No such file or directory)"),
-        (["run", "small.toml", "--set", "mechanism.flip_prob=0.7"], "mechanism.flip_prob = 0.7: should be less than"),
+        (
+            ["run", "small.toml", "--set", "mechanism.flip_prob=0.7"],
+            "mechanism.flip_prob = 0.7: must be at most 0.5",
+        ),
         (["run", "small.toml", "--set", "mechanism.flip=0.7"], "mechanism.flip: unknown key; did you mean"),
         (["run", "small.toml", "--engine", "warp"], "engine = \"warp\": should be 'events' or 'vectorised'"),
         (["run", "small.toml", "--data-dir", "nowhere"], "--data-dir nowhere: there is no such directory"),

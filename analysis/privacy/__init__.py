@@ -3,6 +3,7 @@
 from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.calibration import best_sampling_rate, calibrate_each, calibrate_flip_prob
 from analysis.privacy.composition import compose
+from analysis.privacy.dp_sgd import DpSgd, calibrate_noise
 from analysis.privacy.fetch import FetchDistribution
 from analysis.privacy.kary import KaryExchange
 from analysis.privacy.label_exchange import LabelExchange
@@ -17,6 +18,7 @@ __all__ = [
     "Bracket",
     "CappedFetch",
     "Coalition",
+    "DpSgd",
     "Eavesdropper",
     "FetchDistribution",
     "KaryExchange",
@@ -29,6 +31,7 @@ __all__ = [
     "best_sampling_rate",
     "calibrate_each",
     "calibrate_flip_prob",
+    "calibrate_noise",
     "compose",
     "lemma9_epsilon",
     "local_epsilon",

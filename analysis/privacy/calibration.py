@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from analysis.privacy.kary import KaryExchange
 from analysis.privacy.label_exchange import LabelExchange, check_delta
-from analysis.privacy.local import local_epsilon
+from analysis.privacy.local import local_flip_prob
 
 
 def calibrate_flip_prob(
@@ -28,20 +29,35 @@ def calibrate_flip_prob(
     check_delta(delta)
     if not 0.0 < epsilon < math.inf:
         raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
-    local = (num_classes - 1) / (num_classes - 1 + math.exp(min(epsilon, 700.0)))
-    while local_epsilon(local, num_classes) > epsilon:  # a last digit
-        local = min(local * (1.0 + 2.0**-50), (num_classes - 1) / num_classes)
-    flip_prob = 0.0
+
+    def certified(alpha: float, size: int) -> bool:
+        if num_classes > 2:
+            return KaryExchange(size, alpha, sampling_rate, num_classes).satisfies(epsilon, delta)
+        return LabelExchange(size, alpha, sampling_rate).satisfies(epsilon, delta)
+
+    return smallest_flip_prob(certified, sizes, num_classes, epsilon)
+
+
+def smallest_flip_prob(
+    certified: Callable[[float, int], bool], sizes: Iterable[int], num_classes: int, epsilon: float
+) -> float:
+    """The smallest α of three digits, at most that of randomised response alone, that is certified in every cluster.
+
+    Args:
+        certified: whether the target is certified at (α, cluster size); it never stops being so as α grows.
+        sizes: cluster sizes.
+        num_classes: K.
+        epsilon: ε, which randomised response alone meets at (K-1)/(K-1+e^ε).
+    """
+    local, flip_prob = local_flip_prob(epsilon, num_classes), 0.0
     for size in sorted({int(size) for size in sizes}):
-
-        def certified(alpha: float, n: int = size) -> bool:
-            if num_classes > 2:
-                return KaryExchange(n, alpha, sampling_rate, num_classes).delta(epsilon).upper <= delta
-            return LabelExchange(n, alpha, sampling_rate).satisfies(epsilon, delta)
-
-        if not certified(flip_prob):
-            flip_prob = _smallest(certified, flip_prob, local)
+        if not certified(flip_prob, size):
+            flip_prob = smallest_of_three_digits(partial(_at, certified, size), flip_prob, local)
     return flip_prob
+
+
+def _at(certified: Callable[[float, int], bool], size: int, alpha: float) -> bool:
+    return certified(alpha, size)
 
 
 def calibrate_each(
@@ -86,7 +102,7 @@ def best_sampling_rate(
     return min(tried, key=lambda point: point.utility_bound)
 
 
-def _smallest(certified: Callable[[float], bool], low: float, high: float) -> float:
+def smallest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
     """Bisect (low, high] on a logarithmic scale over numbers of three significant digits; `high` is known to hold."""
     low = max(low, 1e-6)
     while True:

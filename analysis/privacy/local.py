@@ -32,6 +32,22 @@ def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     return math.log1p(excess) * (1.0 + 2.0**-50)
 
 
+def local_flip_prob(epsilon: float, num_classes: int = 2) -> float:
+    """The smallest α at which K-ary randomised response is ε-private: (K-1)/(K-1+e^ε), rounded up.
+
+    Args:
+        epsilon: ε, above 0; num_classes: K, at least 2.
+
+    >>> round(local_flip_prob(math.log(9.0)), 12)
+    0.1
+    """
+    largest = (num_classes - 1) / num_classes
+    alpha = (num_classes - 1) / (num_classes - 1 + math.exp(min(epsilon, 700.0)))
+    while local_epsilon(alpha, num_classes) > epsilon:
+        alpha = min(alpha * (1.0 + 2.0**-50), largest)
+    return alpha
+
+
 def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Bracket:
     """δ(ε) of one noisy label seen with its owner: max(0, 1-α-e^ε α/(K-1)), exact to rounding.
 

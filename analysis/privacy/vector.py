@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.privacy.bound import Bracket
 from analysis.privacy.finite_law import Floats
-from analysis.privacy.local import local_epsilon
+from analysis.privacy.local import local_epsilon, local_flip_prob
 
 
 def vector_epsilon(bit_flip_prob: float) -> float:
@@ -36,10 +36,7 @@ def bit_flip_prob_of(epsilon: float) -> float:
     """
     if not 0.0 < epsilon <= 1400.0:
         raise ValueError(f"epsilon = {epsilon}: must be above 0 and at most 1400")
-    flip = 1.0 / (1.0 + math.exp(epsilon / 2.0))
-    while vector_epsilon(flip) > epsilon:
-        flip = min(flip * (1.0 + 2.0**-50), 0.5)
-    return flip
+    return local_flip_prob(epsilon / 2.0)
 
 
 def vector_delta(bit_flip_prob: float, epsilon: float) -> Bracket:

@@ -74,6 +74,16 @@ class ClusterRRConfig(Config):
         """The same with the oracle's φ."""
         return self.model_copy(update={"heterogeneity": heterogeneity})
 
+    def check(self, num_classes: int) -> None:
+        """Refuse parameters that do not fit K classes."""
+        if num_classes < 2:
+            raise InputError(f"population: has {num_classes} class; a label needs two at least")
+        if self.threshold is not None and self.threshold > 1.0 / num_classes:
+            raise InputError(
+                f"mechanism.threshold = {self.threshold:g}: must be at most 1/K = {1 / num_classes:.4g} for "
+                f"{num_classes} classes"
+            )
+
     def build(
         self,
         sizes: NDArray[np.int64],
@@ -87,8 +97,7 @@ class ClusterRRConfig(Config):
         Raises:
             InputError: τ is above 1/K.
         """
-        if num_classes < 2:
-            raise InputError(f"population: has {num_classes} class; a label needs two at least")
+        self.check(num_classes)
         if self.target_epsilon is None:
             assert self.resampling_prob is not None
             assert self.threshold is not None
@@ -104,11 +113,6 @@ class ClusterRRConfig(Config):
                 self.decisions,
             )
             beta = choice.resampling_prob if self.split == "uniform" else self.bias_correction
-        if choice.threshold > 1.0 / num_classes:
-            raise InputError(
-                f"mechanism.threshold = {choice.threshold:g}: must be at most 1/K = {1 / num_classes:.4g} for "
-                f"{num_classes} classes"
-            )
         return ClusterRR(
             ClusterResponse(choice.resampling_prob, choice.noise_scale, choice.threshold, beta, num_classes)
         )

@@ -63,6 +63,11 @@ class LabelExchangeConfig(Config):
             raise ValueError("give either flip_prob or target_epsilon")
         return self
 
+    def check(self, num_classes: int) -> None:
+        """Refuse parameters that do not fit K classes."""
+        if self.flip_prob is not None:
+            check_flip_prob(self.flip_prob, num_classes)
+
     def build(
         self,
         sizes: NDArray[np.int64],

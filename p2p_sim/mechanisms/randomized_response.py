@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.local import LOCAL_CONDITIONS, local_epsilon
+from analysis.privacy.local import LOCAL_CONDITIONS, local_epsilon, local_flip_prob
 from p2p_sim.config import Config, InputError
 from p2p_sim.mechanisms.debias import check_labels, signed_weights
 from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Trust
@@ -68,26 +68,12 @@ class RandomizedResponse:
         return signed_weights(noisy, np.full(k, 1.0 / k), replaced)
 
 
-def flip_prob_of(epsilon: float, num_classes: int) -> float:
-    """The smallest α at which randomised response is ε-private: (K-1)/(K-1+e^ε), rounded up.
-
-    >>> round(flip_prob_of(math.log(9.0), 2), 12)
-    0.1
-    """
-    largest = (num_classes - 1) / num_classes
-    alpha = (num_classes - 1) / (num_classes - 1 + math.exp(min(epsilon, 700.0)))
-    while local_epsilon(alpha, num_classes) > epsilon:
-        alpha = min(alpha * (1.0 + 2.0**-50), largest)
-    return alpha
-
-
 def check_flip_prob(flip_prob: float, num_classes: int) -> float:
     """α, if it lies in [0, (K-1)/K]."""
     largest = (num_classes - 1) / num_classes
     if flip_prob > largest:
         raise InputError(
-            f"mechanism.flip_prob = {flip_prob:g}: must be less than or equal to {largest:.4g} for {num_classes} "
-            "classes"
+            f"mechanism.flip_prob = {flip_prob:g}: must be at most {largest:.4g} for {num_classes} classes"
         )
     return flip_prob
 
@@ -117,6 +103,11 @@ class RandomizedResponseConfig(Config):
             raise ValueError("give either flip_prob or target_epsilon")
         return self
 
+    def check(self, num_classes: int) -> None:
+        """Refuse parameters that do not fit K classes."""
+        if self.flip_prob is not None:
+            check_flip_prob(self.flip_prob, num_classes)
+
     def build(
         self,
         sizes: NDArray[np.int64],
@@ -129,7 +120,7 @@ class RandomizedResponseConfig(Config):
         alpha = self.flip_prob
         if alpha is None:
             assert self.target_epsilon is not None
-            alpha = flip_prob_of(self.target_epsilon, num_classes)
+            alpha = local_flip_prob(self.target_epsilon, num_classes)
         noise = RandomizedResponse(check_flip_prob(alpha, num_classes), num_classes)
         if self.debias:
             noise.debiased(np.zeros(0, dtype=np.uint8))  # refuses an α at which nothing is left

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.local import local_epsilon
+from analysis.privacy.local import local_epsilon, local_flip_prob
 from analysis.privacy.rr_with_prior import best_candidates, by_prior
 from p2p_sim.config import Config, InputError
 from p2p_sim.mechanisms.debias import check_labels
 from p2p_sim.mechanisms.interface import LabelRelease, Outcome, ReleaseKind, Trust
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
-from p2p_sim.mechanisms.randomized_response import flip_prob_of
 from p2p_sim.mechanisms.without_messages import WithoutMessages
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
@@ -69,7 +68,7 @@ class RRWithPrior:
 
     def flip_prob(self, candidates: int) -> float:
         """α of randomised response among k labels, the smallest that is ε-private; 0 for k = 1."""
-        return flip_prob_of(self.target_epsilon, candidates) if candidates > 1 else 0.0
+        return local_flip_prob(self.target_epsilon, candidates) if candidates > 1 else 0.0
 
     @cached_property
     def _flip_probs(self) -> Floats:
@@ -123,6 +122,14 @@ class RRWithPriorConfig(Config):
         """What a learner gets."""
         return "hard"
 
+    def check(self, num_classes: int) -> None:
+        """Refuse a prior that does not fit K classes, or is none."""
+        prior = self.prior
+        if prior is not None and len(prior) != num_classes:
+            raise InputError(f"mechanism.prior: {len(prior)} probabilities are given for {num_classes} classes")
+        if prior is not None and (min(prior) < 0 or not math.isclose(sum(prior), 1.0, abs_tol=1e-6)):
+            raise InputError(f"mechanism.prior = {list(prior)}: must be probabilities that sum to 1")
+
     def build(
         self,
         sizes: NDArray[np.int64],
@@ -132,12 +139,8 @@ class RRWithPriorConfig(Config):
         adversaries: AdversariesConfig = NOBODY,
     ) -> "LocalRRWithPrior":
         """The mechanism for K classes."""
-        prior = self.prior
-        if prior is not None and len(prior) != num_classes:
-            raise InputError(f"mechanism.prior: {len(prior)} probabilities are given for {num_classes} classes")
-        if prior is not None and (min(prior) < 0 or not math.isclose(sum(prior), 1.0, abs_tol=1e-6)):
-            raise InputError(f"mechanism.prior = {list(prior)}: must be probabilities that sum to 1")
-        return LocalRRWithPrior(RRWithPrior(self.target_epsilon, num_classes, prior), self.stages, self.neighbours)
+        self.check(num_classes)
+        return LocalRRWithPrior(RRWithPrior(self.target_epsilon, num_classes, self.prior), self.stages, self.neighbours)
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,9 @@ class VectorApproximationConfig(Config):
         """What a learner gets."""
         return "bits"
 
+    def check(self, num_classes: int) -> None:
+        """Any number of classes will do."""
+
     def build(
         self,
         sizes: NDArray[np.int64],

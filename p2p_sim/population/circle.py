@@ -43,6 +43,11 @@ class CircleConfig(Config):
         angle = 2.0 * math.pi * np.arange(self.num_classes) / self.num_classes
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
+    @property
+    def known_classes(self) -> int | None:
+        """K, as far as it is known before the data is read."""
+        return self.num_classes
+
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """No files."""
         return []

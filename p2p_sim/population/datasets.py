@@ -29,6 +29,11 @@ class DigitsConfig(Config):
     test_fraction: float = Field(default=0.2, gt=0, lt=1)
     """Share of the rows held out to measure error, between 0 and 1."""
 
+    @property
+    def known_classes(self) -> int | None:
+        """K, as far as it is known before the data is read."""
+        return 10 if self.task == "classes" else 2
+
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """No files: the data comes with scikit-learn."""
         return []
@@ -60,6 +65,11 @@ class AdultConfig(OfficialSplit):
     """UCI Adult: an income above 50K is the sensitive label; numbers standardised, categories one-hot."""
 
     kind: Literal["adult"] = "adult"
+
+    @property
+    def known_classes(self) -> int | None:
+        """K, as far as it is known before the data is read."""
+        return 2
 
     def _paths(self, places: tuple[Path, ...]) -> tuple[Path, Path]:
         train = find_file("adult", places, "adult", ("adult-train.csv", "adult.data"))

@@ -32,6 +32,11 @@ class _ImageConfig(OfficialSplit):
     pca_dims: int | None = Field(default=None, ge=1, le=3_072)
     """Replace the pixels by this many principal components of the (public) training features; absent: pixels."""
 
+    @property
+    def known_classes(self) -> int | None:
+        """K, as far as it is known before the data is read."""
+        return 10 if self.task == "classes" else 2
+
     def _sample(self, read: Reader, paths: tuple[Path, ...], streams: Streams) -> Sample:
         train, numbers, test, test_numbers = load_images(read, paths, self.pca_dims)
         labels, num_classes = digit_labels(numbers, self.task, self.one)

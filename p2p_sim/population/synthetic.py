@@ -47,6 +47,11 @@ class SyntheticConfig(Config):
             )
         return self
 
+    @property
+    def known_classes(self) -> int | None:
+        """K, as far as it is known before the data is read."""
+        return 2
+
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """No files."""
         return []

@@ -38,6 +38,11 @@ class TableConfig(Config):
             )
         return self
 
+    @property
+    def known_classes(self) -> int | None:
+        """K, as far as it is known before the data is read."""
+        return None
+
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The file."""
         for place in (*places, Path()):

@@ -7,19 +7,27 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from analysis.privacy.centralised import PURE
 from analysis.privacy.local import local_epsilon
 from p2p_sim.audit import Audit
+from p2p_sim.curator_audit import CuratorAudit
 from p2p_sim.printing.values import finite
 from p2p_sim.realised_audit import RealisedAudit
 
+AnyAudit = Audit | RealisedAudit | CuratorAudit
 REALISED_BASIS = "mean over the realised networks"
 
 
-def audit_record(audit: Audit | RealisedAudit) -> dict[str, Any]:
+def audit_record(audit: AnyAudit) -> dict[str, Any]:
     """The audit as one flat record."""
     if isinstance(audit, RealisedAudit):
         found = asdict(audit) | {"passed": audit.passed, "observer": "learner", "basis": REALISED_BASIS}
         return {"name": found.pop("scenario"), "test_epsilon": found.pop("epsilon"), **found}
+    if isinstance(audit, CuratorAudit):
+        found = asdict(audit) | {"passed": audit.passed, "paper_refuted": audit.paper_refuted, "delta": 0.0}
+        upper = found.pop("epsilon_true")
+        named = {"observer": "learner", "basis": PURE, "epsilon_lower": 0.0, "epsilon_upper": upper}
+        return {"name": found.pop("scenario"), "epsilon_expected": found.pop("expected"), **named, **found}
     r = audit.result
     return {
         "name": audit.scenario,
@@ -49,15 +57,18 @@ def audit_record(audit: Audit | RealisedAudit) -> dict[str, Any]:
     }
 
 
-def print_audit_json(audit: Audit | RealisedAudit) -> None:
+def print_audit_json(audit: AnyAudit) -> None:
     """One JSON object."""
     print(json.dumps(finite(audit_record(audit)), allow_nan=False))
 
 
-def print_audit(audit: Audit | RealisedAudit) -> None:
+def print_audit(audit: AnyAudit) -> None:
     """A table: attack, exact or certified value and the paper's bound side by side."""
     if isinstance(audit, RealisedAudit):
         _print_realised(audit)
+        return
+    if isinstance(audit, CuratorAudit):
+        _print_curator(audit)
         return
     r, paper = audit.result, _paper(audit)
     who = r.observer if not audit.members else f"{r.observer} of {audit.members} with the learner"
@@ -102,6 +113,26 @@ def _print_realised(audit: RealisedAudit) -> None:
         print("passed: the attack stays within the certified bound")
 
 
+def _print_curator(audit: CuratorAudit) -> None:
+    paper = f"{audit.epsilon_paper:.4g}" + ("  (refuted: below what is proved)" if audit.paper_refuted else "")
+    table = Table(title=f"{audit.scenario}: audit, learner, curator", title_justify="left", show_header=False)
+    for text, value in (
+        ("cluster", f"{audit.cluster_size} users, {audit.num_classes} classes"),
+        ("mechanism", f"λ = {audit.resampling_prob:.4g}, σ = {audit.noise_scale:.4g}, τ = {audit.threshold:.4g}"),
+        ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
+        ("event seen", f"{audit.hits:,d} times in one world, {audit.misses:,d} in the other"),
+        ("pure ε", ""),
+        ("  the attack proves at least", f"{audit.epsilon_lower_confidence:.4g}"),
+        ("  upper bound", f"{audit.epsilon_true:.4g}  ({PURE})"),
+        ("  power: proves, if all is right", f"about {audit.expected:.4g}"),
+        ("  the paper's Theorem 1", paper),
+    ):
+        table.add_row(text, value)
+    Console(soft_wrap=True).print(table)
+    if audit.passed:
+        print("passed: the attack stays within the upper bound")
+
+
 def _paper(audit: Audit) -> str:
     """The paper's bound, and whether the exact value refutes it."""
     if audit.lemma9 is None:
@@ -110,12 +141,17 @@ def _paper(audit: Audit) -> str:
     return f"{audit.lemma9:.4g}" + ("  (refuted: below what is possible)" if refuted else "")
 
 
-def failure(audit: Audit | RealisedAudit) -> str:
+def failure(audit: AnyAudit) -> str:
     """Why an audit failed, in one line."""
     if isinstance(audit, RealisedAudit):
         return (
             f"audit failed: the learner's attack proves δ >= {audit.delta_lower_confidence:.4g} at ε = "
             f"{audit.epsilon:.4g}, above the certified {audit.delta_certified:.4g} (error {audit.error:g})"
+        )
+    if isinstance(audit, CuratorAudit):
+        return (
+            f"audit failed: the learner's attack proves ε >= {audit.epsilon_lower_confidence:.4g}, above the upper "
+            f"bound {audit.epsilon_true:.4g} (error {audit.error:g})"
         )
     r = audit.result
     if r.delta_lower_confidence > r.delta_exact.upper:

@@ -113,7 +113,7 @@ class Plan:
         """Hash of everything but values along the axes, so that more values extend a sweep."""
         tree = self.base.canonical()
         for key in self.keys:
-            for name in {key, EITHER.get(key, key)}:
+            for name in EITHER if key in EITHER else (key,):
                 drop_key(tree, name)
         whole = {"base": tree, "keys": sorted(self.keys), "data": list(self.checksums), "model": MODEL_VERSION}
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()

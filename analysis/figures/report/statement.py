@@ -7,6 +7,7 @@ import pandas as pd
 
 from analysis.figures.report.points import worst_bases
 from analysis.figures.report.text import count, number, plain, span
+from analysis.privacy.dp_sgd import DP_SGD_CONDITIONS
 from analysis.privacy.fetch import CONDITIONS as FETCH_CONDITIONS
 from analysis.privacy.label_exchange import LEARNER_CONDITIONS
 from analysis.privacy.local import LOCAL_CONDITIONS
@@ -126,7 +127,7 @@ def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
 def _conditions(rows: pd.DataFrame) -> list[tuple[str, tuple[str, ...]]]:
     """Conditions by group; a mechanism whose conditions are not known here is said to have its own."""
     known, conditional = rows["mechanism"] == "label_exchange", realised(rows)
-    basis = rows["basis"].astype(str)
+    central, basis = rows["mechanism"] == "dp_sgd", rows["basis"].astype(str)
     alone, uniform = basis.str.startswith("noise alone"), basis.str.startswith("realised network")
     uneven, capped = basis.str.startswith("any fetch distribution"), basis.str.startswith("largest fetch")
     faults = known & conditional & ~alone
@@ -138,7 +139,8 @@ def _conditions(rows: pd.DataFrame) -> list[tuple[str, tuple[str, ...]]]:
         (faults & uneven, "Where peers were drawn unevenly", (REALISED_CONDITIONS[0], *FETCH_CONDITIONS)),
         (known & alone, "Where only the noise on each label is certain", LOCAL_CONDITIONS),
         (known & rows["epsilon_coalition_upper"].notna(), "For the coalition", (PASSIVE,)),
-        (~known, "Other mechanisms", ("those of the accountant named below",)),
+        (central, "For DP-SGD", DP_SGD_CONDITIONS),
+        (~known & ~central, "Other mechanisms", ("those of the accountant named below",)),
     )
     return [(heading, conditions) for chosen, heading, conditions in groups if chosen.any()]
 

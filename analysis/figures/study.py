@@ -1,0 +1,63 @@
+"""Figures of published studies: panels over one legend, a colour and marker for each mechanism throughout."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+
+from analysis.figures.curves import Curve, Panel
+from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, plain_log_ticks, save
+
+
+def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, columns: int = 3) -> None:
+    """Draw panels in rows; lines of the same label look the same in all of them.
+
+    Args:
+        panels: with 95% intervals in their curves' `low` and `high`.
+        path: where the figure goes; its ending decides the format.
+        title: heading. note: below the legend: replicates, intervals, what is held fixed.
+        columns: panels in a row.
+    """
+    labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
+    rows = math.ceil(len(panels) / columns)
+    with rc_context(RC):
+        figure = new_figure(3.9 * columns, 3.3 * rows + 1.3)
+        grid = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+        for axes, panel in zip(grid, panels, strict=False):
+            for curve in panel.curves:
+                _line(axes, curve, labels.index(curve.label))
+            _scales(axes, panel)
+        for axes in grid[len(panels) :]:
+            axes.set_visible(False)
+        drawn = {line.get_label(): line for axes in grid[: len(panels)] for line in axes.get_lines()}
+        legend = figure.legend(
+            [drawn[label] for label in labels], labels, loc="outside lower left", fontsize=9, ncols=3, title=note,
+            title_fontproperties={"size": 8}, alignment="left",
+        )  # fmt: skip
+        legend.get_title().set_color(GREY)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        save(figure, path)
+
+
+def _line(axes: Axes, curve: Curve, index: int) -> None:
+    colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+    if curve.low is not None and curve.high is not None:
+        axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(
+        curve.x, curve.y, color=colour, linestyle="--" if curve.dashed else "-", marker=marker if curve.marked else "",
+        markersize=5.5, markerfacecolor="white" if curve.dashed else colour, linewidth=1.4, label=curve.label,
+    )  # fmt: skip
+
+
+def _scales(axes: Axes, panel: Panel) -> None:
+    x = [value for curve in panel.curves for value in curve.x]
+    if panel.log_x:
+        axes.set_xscale("log")
+        plain_log_ticks(axes.xaxis, min(x), max(x))
+    if panel.log_y:
+        axes.set_yscale("log")
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    axes.set_title(panel.title, loc="left", fontsize=10)

@@ -1,0 +1,64 @@
+"""What the published studies share: run sweeps, collect their points, write a table."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.figures.curves import Curve
+from analysis.utility.points import HIGH, LOW, points
+from p2p_sim.printing.sweep import progress
+from p2p_sim.results import read_results
+from p2p_sim.store import MANIFEST, TABLE
+from p2p_sim.sweep.drive import run_sweep
+from p2p_sim.sweep.local import LocalProcesses
+from p2p_sim.sweep.plan import load_sweep
+from p2p_sim.sweep.work import RunFailed, Serial
+
+ROOT = Path(__file__).parent.parent.parent
+SWEEPS = ROOT / "scenarios" / "sweeps"
+PUBLISHED = ROOT / "results" / "published"
+
+
+def run_panel(
+    sweep: Path, work: Path, data_dir: Path | None, workers: int, overrides: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Run a sweep into a directory, or what is missing of it, and return a line a point.
+
+    Raises:
+        RunFailed: a replicate failed.
+    """
+    plan = load_sweep(sweep, overrides, data_dir)
+    executor = LocalProcesses(workers) if workers > 1 else Serial()
+    with progress(plan.name) as report:
+        finished = run_sweep(plan, work, executor, report)
+    if finished.failed:
+        raise RunFailed(f"{work}: {finished.failed} replicates failed; see failures.jsonl")
+    results = read_results(work)
+    return points(results.rows, results.keys)
+
+
+def keep(work: Path, out: Path) -> None:
+    """Copy what is published of a sweep: its rows as one table, and the manifest."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in (TABLE, MANIFEST):
+        shutil.copyfile(work / name, out / name)
+
+
+def curves(table: pd.DataFrame, x: str, y: str, group: str, dashed: Sequence[str] = ()) -> list[Curve]:
+    """A line for each value of a text column, in the order of the table; those named are dashed."""
+    found = []
+    for label in table[group].unique():
+        part = table[table[group] == label].sort_values(x)
+        low, high = (part[y + end].tolist() for end in (LOW, HIGH))
+        found.append(Curve(str(label), part[x].tolist(), part[y].tolist(), low, high, dashed=label in dashed))
+    return found
+
+
+def write_table(tables: dict[str, pd.DataFrame], columns: Sequence[str], measures: Sequence[str], out: Path) -> None:
+    """All points as table.csv: panel, columns, replicates, and each measure with the ends of its 95% interval."""
+    wanted = [*columns, "replicates", *(measure + end for measure in measures for end in ("", LOW, HIGH))]
+    parts = [table.reindex(columns=wanted).assign(panel=panel) for panel, table in tables.items()]
+    whole = pd.concat(parts, ignore_index=True)[["panel", *wanted]]
+    whole.to_csv(out / "table.csv", index=False, float_format="%.6g")

@@ -1,0 +1,104 @@
+"""Randomised response through a trusted shuffler: the learner sees a cluster's noisy labels, not whose they are."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.calibration import smallest_flip_prob
+from analysis.privacy.shuffled import ShuffledResponse
+from analysis.privacy.worst import epsilons
+from p2p_sim.config import Config
+from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Trust
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
+from p2p_sim.mechanisms.without_messages import WithoutMessages
+from p2p_sim.population.population import Population
+from p2p_sim.population.shards import Shard
+from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
+from p2p_sim.streams import Streams
+
+
+class ShuffledResponseConfig(Config):
+    """Every user flips her label; a shuffler, who is trusted, hands each cluster's noisy labels on in random order.
+
+    What the label exchange does without a shuffler, at the price of drawing with replacement.
+    """
+
+    kind: Literal["shuffled_response"] = "shuffled_response"
+    flip_prob: float | None = Field(default=None, ge=0, le=1)
+    """α: probability that a noisy label differs from the true one, 0 to (K-1)/K. Give this or `target_epsilon`."""
+    target_epsilon: float | None = Field(default=None, gt=0, le=100)
+    """ε: choose the smallest α that keeps every cluster's certified ε at the scenario's δ at or below this."""
+
+    @property
+    def releases(self) -> ReleaseKind:
+        """What a learner gets."""
+        return "hard"
+
+    @model_validator(mode="after")
+    def _one_noise(self) -> "ShuffledResponseConfig":
+        if (self.flip_prob is None) == (self.target_epsilon is None):
+            raise ValueError("give either flip_prob or target_epsilon")
+        return self
+
+    def check(self, num_classes: int) -> None:
+        """Refuse parameters that do not fit K classes."""
+        if self.flip_prob is not None:
+            check_flip_prob(self.flip_prob, num_classes)
+
+    def build(
+        self,
+        sizes: NDArray[np.int64],
+        num_classes: int,
+        delta: float,
+        engine: str = "vectorised",
+        adversaries: AdversariesConfig = NOBODY,
+    ) -> "ShuffledRandomizedResponse":
+        """The mechanism for clusters of these sizes, its flip probability calibrated where a target is given."""
+        alpha, target = self.flip_prob, self.target_epsilon
+        if alpha is None:
+            assert target is not None
+
+            def certified(flip_prob: float, size: int) -> bool:
+                return ShuffledResponse(size, flip_prob, num_classes).satisfies(target, delta)
+
+            alpha = smallest_flip_prob(certified, sizes.tolist(), num_classes, target)
+        return ShuffledRandomizedResponse(RandomizedResponse(check_flip_prob(alpha, num_classes), num_classes))
+
+
+@dataclass(frozen=True)
+class ShuffledRandomizedResponse(WithoutMessages):
+    """Randomised response, shuffled within clusters."""
+
+    randomizer: RandomizedResponse
+
+    @property
+    def trust(self) -> Trust:
+        """The shuffler."""
+        return "shuffler"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """α."""
+        return {"flip_prob": self.randomizer.flip_prob}
+
+    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
+        """The noisy labels of each cluster in random order."""
+        truth = population.labels[shard.start : shard.stop]
+        noisy = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
+        sizes = np.diff(shard.offsets)
+        place = streams.generator("shuffle", shard.index).random(shard.size)
+        order = np.lexsort((place, np.repeat(np.arange(len(sizes)), sizes)))
+        return LabelRelease(np.arange(shard.start, shard.stop, dtype=np.int32), noisy[order], "hard")
+
+    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
+        """The learner's ε at δ for each cluster size, distinct and ascending."""
+        alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
+        return epsilons([ShuffledResponse(int(n), alpha, classes) for n in sizes], delta)
+
+    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
+        """ε₀, which is what the shuffler learns."""
+        return {"epsilon_local": self.randomizer.local_epsilon}
