@@ -12,9 +12,10 @@ from analysis.privacy.claims import Claim, Verdict, all_claims, exchange, others
 from analysis.privacy.claims import centralised_privacy as privacy
 from analysis.privacy.claims import centralised_utility as utility
 from analysis.privacy.claims import clustering_matrices as matrices
-from analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes, laplace_tail, released_distribution
+from analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes, laplace_tail
 from analysis.privacy.claims.claim import at_least, at_most
 from analysis.privacy.claims.comparison import bounds_table, gaussian_epsilon, shuffled_epsilon
+from analysis.privacy.released import released_distribution
 
 FAILING = {"Theorem 1", "Corollary 1 (rate)", "Table 1, last row, by Theorem 3"}
 

@@ -7,9 +7,10 @@ import pytest
 from scipy.stats import beta as beta_law
 
 from analysis.privacy.claims.clustering_matrices import randomisation_matrix
+from analysis.privacy.released import released_distribution
 from analysis.utility.rehearsal import best_choice, candidates, corollary2, rehearse, split_budget, uniform
 from p2p_sim.config import InputError
-from p2p_sim.mechanisms.cluster_rr import ClusterResponse, released_distributions, renormalised
+from p2p_sim.mechanisms.cluster_rr import ClusterResponse, released_distributions
 from p2p_sim.mechanisms.debias import signed_weights
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.scenario import Scenario
@@ -49,7 +50,9 @@ def test_released_distributions_keep_to_theorem_6_in_ten_thousand_cases():
                 assert q.min() >= tau
                 assert q.max() <= 1.0
                 assert np.abs(q.sum(axis=1) - 1.0).max() < 1e-12
-    assert renormalised(np.full((1, 3), 1.0 / 3.0), 1.0 / 3.0).tolist() == [[1 / 3] * 3]  # 0/0 as printed
+    assert released_distribution(np.full((1, 3), 1.0 / 3.0), np.zeros((1, 3)), 1.0 / 3.0).tolist() == [
+        [1 / 3] * 3
+    ]  # 0/0 as printed
 
 
 def test_infinite_noise_at_threshold_one_kth_is_uniform():

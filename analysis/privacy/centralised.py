@@ -151,6 +151,11 @@ class ClusterResampling:
             basis = PURE if self.released or self.num_classes > 2 or self._uniform else f"{PURE}; {TOO_LARGE}"
         return PrivacyBound(found.lower, found.upper, delta, "learner", "label", basis, CURATOR_CONDITIONS)
 
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
+        check_delta(delta)
+        return epsilon >= self.pure_epsilon or self.delta(epsilon).upper <= delta
+
     @property
     def _countable(self) -> bool:
         """Whether more than the pure ε is computed."""

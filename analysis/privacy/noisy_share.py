@@ -8,14 +8,13 @@ piece by piece. All terms are positive, so that small probabilities keep their r
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from analysis.privacy.windows import Floats
 
 _STEEP = 1e300
-_TABLE = 2**16
+_TABLE = 2**14
 """Entries computed together, which stay in the cache."""
 
 
@@ -36,10 +35,7 @@ def _cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floats:
     bottom, top = np.full_like(line.s, threshold), np.ones_like(line.s)
     total = _laplace_cdf(threshold - 1.0 + line.a, scale) * line.below(bottom)  # q₀ clipped to τ
     total = total + _laplace_cdf(-line.a, scale) * line.below(top)  # and to 1
-    cuts = line.cuts()
-    for left, right in pairwise(cuts):
-        total = total + line.piece(left, right)
-    return np.asarray(np.minimum(total, 1.0))
+    return np.asarray(np.minimum(total + line.between(), 1.0))
 
 
 @dataclass(frozen=True)
@@ -67,33 +63,27 @@ class _Line:
         inside = _laplace_cdf(np.clip(limit, self.threshold, 1.0) - self.a, self.scale)
         return np.asarray(np.where(limit >= 1.0, 1.0, np.where(limit >= self.threshold, inside, 0.0)))
 
-    def cuts(self) -> list[Floats]:
-        """Where an exponential changes, ascending, from where the line leaves q₁ = τ to q₀ = 1: 7 times (J, S)."""
-        turn, up = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP)
-        start = np.maximum(self.threshold, turn - (self.s - self.threshold) / self.lower)
-        kink = turn + (self.a - self.s) / np.where(self.a < self.s, self.lower, up)
-        points = (start, turn, kink, 1.0 - self.a, self._end(), np.ones_like(turn))
-        clipped = np.clip(np.stack(np.broadcast_arrays(*points)), start, 1.0)
-        clipped.sort(axis=0)
-        return list(clipped)
-
-    def _end(self) -> Floats:
-        """Where the line reaches q₁ = 1."""
-        return np.asarray(1.0 - self.s + (1.0 - self.s) / np.maximum(self.upper, 1.0 / _STEEP))
-
-    def piece(self, left: Floats, right: Floats) -> Floats:
-        """Pr[left < q₀ < right, q₁ under the line], with no cut between."""
-        middle, b, centre = 0.5 * (left + right), self.scale, 1.0 - self.a
-        slope = np.where(middle >= 1.0 - self.s, self.upper, self.lower)
-        x_left, x_right = (self.s + slope * (q0 - (1.0 - self.s)) - self.a for q0 in (left, right))
-        far_left, far_right = np.abs(left - centre) / b, np.abs(right - centre) / b
-        mass = 0.5 * np.abs(np.exp(-far_left) - np.exp(-far_right))
-        first, last = far_left + np.abs(x_left) / b, far_right + np.abs(x_right) / b
-        gap = np.abs(last - first)
-        mean = np.where(gap > 1e-12, -np.expm1(-gap) / np.maximum(gap, 1e-12), 1.0)
-        tail = 0.25 * (right - left) / b * np.exp(-np.minimum(first, last)) * mean
-        value = np.where(x_left + x_right > 0.0, mass - tail, tail)
-        return np.asarray(np.where(middle >= self._end(), mass, value))
+    def between(self) -> Floats:
+        """Pr[τ < q₀ < 1, q₁ under the line]: (J, S), summed over pieces on which both densities are exponentials."""
+        turn, up, b, centre = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP), self.scale, 1.0 - self.a
+        start = np.maximum(self.threshold, turn - (self.s - self.threshold) / self.lower)  # the line leaves q₁ = τ
+        end = turn + (1.0 - self.s) / up  # it reaches q₁ = 1
+        kink = turn + (self.a - self.s) / np.where(self.a < self.s, self.lower, up)  # it reaches q₁ = a
+        points = (start, turn, kink, centre, end, np.ones_like(turn))
+        cuts = np.clip(np.stack(np.broadcast_arrays(*points)), start, 1.0)
+        cuts.sort(axis=0)
+        x = (self.s - self.a) + np.where(cuts >= turn, self.upper, self.lower) * (cuts - turn)
+        far = np.abs(cuts - centre) / b
+        both = far + np.abs(x) / b
+        density, joint = np.exp(-far), np.exp(-both)
+        mass = 0.5 * np.abs(np.diff(density, axis=0))
+        gap = np.diff(both, axis=0)
+        close = np.abs(gap) < 1e-3
+        mean = -np.diff(joint, axis=0) / np.where(close, 1.0, gap)
+        series = joint[:-1] * (1.0 - gap / 2.0 * (1.0 - gap / 3.0 * (1.0 - gap / 4.0 * (1.0 - gap / 5.0))))
+        tail = 0.25 * np.diff(cuts, axis=0) / b * np.where(close, series, mean)
+        value = np.where(x[1:] + x[:-1] > 0.0, mass - tail, tail)
+        return np.asarray(np.where(cuts[1:] + cuts[:-1] >= 2.0 * end, mass, value).sum(axis=0))
 
 
 def _laplace_cdf(distance: Floats, scale: float) -> Floats:

@@ -6,8 +6,8 @@ m + 1.
 
 For λ < 1 tell her who of the others was resampled, which does not depend on labels, and let all of them be: dropping
 draws is post-processing. What is left is the target's noisy label (a draw from Q with probability λ) and n-1 draws,
-whose law is a positive combination of V_J(k) and V_J(k + 1). This bounds δ from above. From below: where all others
-hold label 0, each of their noisy labels is a one with probability λQ; their number and the target's are all there is.
+whose law is a positive combination of V_J(k) and V_J(k + 1). This bounds δ from above. From below: let her look at the
+target and at the others who hold label 0, each of whose noisy labels is a one with probability λQ.
 
 V_J is an integral over the law of Q, whose distribution function F is known in closed form (`noisy_share`). On each
 bin between two nodes Bin(k; n, ·) is replaced by its chord, with a bound on the difference; so V_J is a sum over nodes,
@@ -16,8 +16,9 @@ sets that are far from the worst are bracketed with few of these, the others wit
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +34,9 @@ LARGEST_WORK = 600_000
 _ROUGH, _FINE = 16, 256
 """Points at which F is evaluated, for each count of users: at first, and where that does not settle it."""
 _FEWEST_BINS = 192
-_REACH = 34.0
+_REACH = 28.0
 """Scales of the noise beyond which it is charged as lost."""
-_LOG_TAIL = -36.0
+_LOG_TAIL = -32.0
 _TOGETHER = 16
 """Data sets evaluated together for σ up to 1; more for more noise, since they share the nodes."""
 
@@ -81,17 +82,18 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
         epsilon: ε, at least 0.
     """
     args = (n, resampling_prob, scale, threshold)
-    fine = max(_ROUGH, round(_FINE / max(1.0, 0.5 * scale)))  # more noise makes F smoother
-    rough = [(_divergences(_block(*args, first, _ROUGH), epsilon), first) for first in _firsts(n, scale)]
+    fine = max(_ROUGH, round(_FINE / max(1.0, scale)))  # more noise makes F smoother
+    block = _kept_blocks(*args)
+    rough = [(_divergences(block(first, _ROUGH), epsilon), first) for first in _firsts(n, scale)]
     rough.sort(key=lambda one: -one[0].upper)
     lower, upper = max(found.lower for found, _ in rough), 0.0
     for found, first in rough:
         if found.upper <= upper:
             break
-        finer = _divergences(_block(*args, first, fine), epsilon)
+        finer = _divergences(block(first, fine), epsilon)
         lower, upper = max(lower, finer.lower), max(upper, finer.upper)
     if resampling_prob < 1.0:
-        lower = _divergences(_others_zero(*args), epsilon).lower
+        lower = max(_divergences(_zeros_alone(*args, m), epsilon).lower for m in _promising(n, scale, threshold))
     return Bracket(max(0.0, min(lower, 1.0)), min(upper, 1.0))
 
 
@@ -115,25 +117,36 @@ def _divergences(seen: Outcomes, epsilon: float) -> Bracket:
     return Bracket(lower * (1.0 - 1e-12), upper * (1.0 + 1e-12))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1)
+def _kept_blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> Callable[[int, int], Outcomes]:
+    """`_block` that keeps its results, up to some 200 MB, until another setting is asked for."""
+    return lru_cache(maxsize=None)(partial(_block, n, resampling_prob, scale, threshold))
+
+
 def _block(n: int, resampling_prob: float, scale: float, threshold: float, first: int, density: int) -> Outcomes:
     """What bounds the learner's view from above for some values of m, from `first` on; exact at λ = 1."""
     last = min(first + _together(scale), (n - 1) // 2 + 1)
-    return outcomes(draw_law(n, first, last, scale, threshold, 1.0, density), n, resampling_prob, 1.0)
+    return outcomes(draw_law(n, first, last, scale, threshold, density), n, resampling_prob, 1.0)
 
 
-@lru_cache(maxsize=16)
-def _others_zero(n: int, resampling_prob: float, scale: float, threshold: float) -> Outcomes:
-    """What is seen where all others hold label 0."""
-    draws = draw_law(n, 0, 1, scale, threshold, resampling_prob, _FINE)
-    return outcomes(draws, n, resampling_prob, resampling_prob)
+def _promising(n: int, scale: float, threshold: float) -> list[int]:
+    """Numbers of ones among the others at which the share is clipped seldom and the draws vary little."""
+    half = (n - 1) // 2
+    return sorted({min(half, math.ceil(n * threshold + steps * scale)) for steps in (0, 1, 2, 4)} | {0})
+
+
+@lru_cache(maxsize=8)
+def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float, ones: int) -> Outcomes:
+    """What is seen of the target and of the others with label 0, where `ones` of the others hold 1."""
+    draws = draw_law(n, ones, ones + 1, scale, threshold, _FINE, n - ones, resampling_prob)
+    return outcomes(draws, n - ones, resampling_prob, resampling_prob)
 
 
 def outcomes(draws: Draws, n: int, resampling_prob: float, rate: float) -> Outcomes:
     """The target's noisy label and the number of ones of n-1 others, who each have one with probability rate·Q.
 
     Args:
-        draws: V_J for J = m, m+1, ..., of n such users. n: users. resampling_prob: λ. rate: 1, or λ for m = 0.
+        draws: of n such users, for J = m, m+1, .... n: users. resampling_prob: λ. rate: 1 or λ.
     """
     if resampling_prob == 1.0:
         low, high, missing = draws.lower, draws.upper, draws.missing
@@ -163,24 +176,34 @@ def _outcome(draws: Draws, n: int, lam: float, rate: float, label: int) -> tuple
     return bounds[0], bounds[1]
 
 
-def draw_law(n: int, first: int, last: int, scale: float, threshold: float, rate: float, density: int) -> Draws:
-    """Bounds of E Bin(k; n, rate·Q) for J = first..last users with label 1.
+def draw_law(
+    n: int,
+    first: int,
+    last: int,
+    scale: float,
+    threshold: float,
+    density: int,
+    draws: int | None = None,
+    rate: float = 1.0,
+) -> Draws:
+    """Bounds of E Bin(k; draws, rate·Q) for J = first..last users with label 1.
 
     Args:
-        n: draws, and users. first, last: J, with last at most n/2 + 1. scale: σ. threshold: τ. rate: in (0, 1].
+        n: users. first, last: J, with last at most n/2 + 1. scale: σ. threshold: τ.
         density: points at which F is evaluated, for each count of users.
+        draws: None: n. rate: in (0, 1].
     """
     nodes = _nodes(n, first, last, scale, threshold)
     points = max(2, math.ceil(density * n * float(nodes[-1] - nodes[0]) / (nodes.size - 1)))
     weights = _Weights.of(n, np.arange(first, last + 1), nodes, scale, threshold, points)
-    p = rate * nodes
-    low = bernstein_window(n * p[0], n * p[0] * (1.0 - p[0]), n, _LOG_TAIL)[0]
-    high = bernstein_window(n * p[-1], n * p[-1] * (1.0 - p[-1]), n, _LOG_TAIL)[1]
+    p, trials = rate * nodes, n if draws is None else draws
+    low = bernstein_window(trials * p[0], trials * p[0] * (1.0 - p[0]), trials, _LOG_TAIL)[0]
+    high = bernstein_window(trials * p[-1], trials * p[-1] * (1.0 - p[-1]), trials, _LOG_TAIL)[1]
     k = np.arange(low, high + 1, dtype=np.float64)
-    kernel = _binomials(n, k, p)
-    misplaced = np.abs(np.diff(kernel, axis=0)) / (2.0 * points) + _chord_error(n, k, p, kernel)
+    kernel = _binomials(trials, k, p)
+    misplaced = np.abs(np.diff(kernel, axis=0)) / (2.0 * points) + _chord_error(trials, k, p, kernel)
     middle, error = weights.mean @ kernel, weights.rise @ misplaced + weights.doubt @ kernel
-    doubt = 1.2e-14 * n + 1e-13  # of the kernel
+    doubt = 1.2e-14 * trials + 1e-13  # of the kernel
     return Draws(
         low,
         np.maximum(middle - error, 0.0) * (1.0 - doubt),
@@ -227,7 +250,7 @@ def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Flo
     start, end = max(threshold, (first - reach) / n), min(1.0 - threshold, (last + reach) / n)
     end = min(max(end, threshold + 0.5 / n), 1.0 - threshold)
     spread = math.sqrt(n * min(start * (1.0 - start), end * (1.0 - end)))  # of the draws, which the bins must resolve
-    bins = max(_FEWEST_BINS, math.ceil(n * (end - start) / min(max(0.125, 0.03 * spread), 0.5)))
+    bins = max(_FEWEST_BINS, math.ceil(n * (end - start) / min(max(0.0625, 0.015 * spread), 0.25)))
     if start < 0.5 < end:
         left = min(max(1, round(bins * (0.5 - start) / (end - start))), bins - 1)
         halves = np.linspace(start, 0.5, left + 1), np.linspace(0.5, end, bins - left + 1)[1:]

@@ -22,10 +22,11 @@ PANELS = {
     "even-odd": "MNIST, even against odd",
     "one-against-rest": "MNIST, 8 against the rest",
 }
+SHORT = {"mnist": "MNIST", "fashion-mnist": "Fashion", "cifar-10": "CIFAR-10", "digits": "digits"}
 PRINTED = "ClusterRR as printed: costs up to 3ε"
 RELATIVE = "accuracy relative to no privacy"
 MEASURES = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
-REDUCED = ('population={kind="digits"}', "clusters.count=20", "replicates=2", "learner.max_iterations=50")
+REDUCED = ('population={kind="digits"}', "clusters.count=20", "replicates=2")
 """What a test changes: digits instead of the large sets, few replicates."""
 
 
@@ -44,7 +45,7 @@ def main(out: Path, work: Path, data_dir: Path | None, workers: int = 2, small: 
     tables["clusters"] = _run("clusters", out, work, data_dir, workers, _reduced("clusters") if small else ())
     panels.append(_cluster_panel(tables["clusters"]))
     table, figure = out / "table.csv", out / "figure1.png"
-    columns = ("population.kind", "mechanism", "mechanism.target_epsilon", "clusters.count", "epsilon_upper", "trust")
+    columns = ("population", "mechanism", "mechanism.target_epsilon", "clusters.count", "epsilon_upper", "trust")
     write_table(tables, columns, MEASURES, out)
     count = int(min(t["replicates"].min() for t in tables.values()))
     note = (
@@ -66,7 +67,7 @@ def _run(
 
 def _cluster_panel(table: pd.DataFrame) -> Panel:
     """Accuracy at ε = 0.5 against the number of clusters, a line for each data set and mechanism."""
-    named = table.assign(line=table["population.kind"].astype(str) + ": " + table["mechanism"].astype(str))
+    named = table.assign(line=table["population"].map(SHORT) + ": " + table["mechanism"].astype(str))
     lines = curves(named, "clusters.count", "relative_accuracy", "line")
     return Panel("number of clusters asked for", RELATIVE, lines, log_y=False, title="ε = 0.5")
 

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +13,7 @@ from p2p_sim.printing.sweep import progress
 from p2p_sim.results import read_results
 from p2p_sim.store import MANIFEST, TABLE
 from p2p_sim.sweep.drive import run_sweep
+from p2p_sim.sweep.file import Axis
 from p2p_sim.sweep.local import LocalProcesses
 from p2p_sim.sweep.plan import load_sweep
 from p2p_sim.sweep.work import RunFailed, Serial
@@ -22,14 +24,20 @@ PUBLISHED = ROOT / "results" / "published"
 
 
 def run_panel(
-    sweep: Path, work: Path, data_dir: Path | None, workers: int, overrides: Sequence[str] = ()
+    sweep: Path, work: Path, data_dir: Path | None, workers: int, reduced: Sequence[str] = ()
 ) -> pd.DataFrame:
     """Run a sweep into a directory, or what is missing of it, and return a line a point.
+
+    Args:
+        sweep: its file. work: where it runs. data_dir: where data files are. workers: local processes.
+        reduced: changes to the base scenario, for a test: axes of data sets are then left out, others thinned.
 
     Raises:
         RunFailed: a replicate failed.
     """
-    plan = load_sweep(sweep, overrides, data_dir)
+    plan = load_sweep(sweep, reduced, data_dir)
+    if reduced:
+        plan = replace(plan, axes=tuple(_thin(axis) for axis in plan.axes if "population.kind" not in axis.names))
     executor = LocalProcesses(workers) if workers > 1 else Serial()
     with progress(plan.name) as report:
         finished = run_sweep(plan, work, executor, report)
@@ -37,6 +45,12 @@ def run_panel(
         raise RunFailed(f"{work}: {finished.failed} replicates failed; see failures.jsonl")
     results = read_results(work)
     return points(results.rows, results.keys)
+
+
+def _thin(axis: Axis) -> Axis:
+    """Two values of a numeric axis; all of one whose values are named."""
+    values = axis.values or ()
+    return axis if axis.labels or len(values) < 3 else axis.model_copy(update={"values": (values[1], values[-2])})
 
 
 def keep(work: Path, out: Path) -> None:

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.centralised import ClusterResampling
+from analysis.privacy.released import released_distribution
+from analysis.privacy.worst import epsilons
 from p2p_sim.mechanisms.debias import check_labels, signed_weights
 from p2p_sim.mechanisms.interface import LabelRelease, Trust
 from p2p_sim.mechanisms.without_messages import WithoutMessages
@@ -30,21 +32,8 @@ def released_distributions(
     """
     noise = rng.laplace(size=counts.shape)
     sizes = counts.sum(axis=1, keepdims=True)
-    shares = counts / sizes + noise * noise_scale / sizes if np.isfinite(noise_scale) else np.copysign(np.inf, noise)
-    return renormalised(np.clip(shares, threshold, 1.0), threshold)
-
-
-def renormalised(clipped: Floats, threshold: float) -> Floats:
-    """Lines 8 to 19: distributions (..., K) from values in [τ, 1], which keep to [τ, 1].
-
-    What is missing to a sum of one is shared out in proportion to the room below 1, what is too much to that above τ.
-    At τ = 1/K rounding can make the printed formula 0/0; the values are then kept, being 1/K each.
-    """
-    missing = 1.0 - clipped.sum(axis=-1, keepdims=True)
-    room = np.where(missing < 0.0, clipped - threshold, 1.0 - clipped)
-    total = room.sum(axis=-1, keepdims=True)
-    step = np.divide(missing, total, out=np.zeros_like(missing), where=total > 0.0)
-    return np.asarray(np.clip(clipped + room * np.clip(step, -1.0, 1.0), threshold, 1.0))
+    scaled = noise * (noise_scale / sizes) if np.isfinite(noise_scale) else np.copysign(np.inf, noise)
+    return released_distribution(counts / sizes, scaled, threshold)
 
 
 @dataclass(frozen=True)
@@ -101,9 +90,16 @@ def _sample(q: Floats, cluster: NDArray[np.int64], rng: np.random.Generator) -> 
 
 @dataclass(frozen=True)
 class ClusterRR(WithoutMessages):
-    """Algorithm 1 run by a curator who holds all labels."""
+    """Algorithm 1 run by a curator who holds all labels.
+
+    Args:
+        response: its parameters.
+        approximate: account for what resampling hides of the distributions (two classes, β = 0), which takes up to
+            seconds for each cluster size; else state the pure ε, which holds for every δ.
+    """
 
     response: ClusterResponse
+    approximate: bool = False
 
     @property
     def trust(self) -> Trust:
@@ -133,8 +129,8 @@ class ClusterRR(WithoutMessages):
         return LabelRelease(user, signed_weights(noisy, np.repeat(q, np.diff(shard.offsets), axis=0), beta), "signed")
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """What the learner can tell, for each cluster size."""
-        return [self._accountant(int(size)).epsilon(delta) for size in sizes]
+        """What the learner can tell, for each cluster size, distinct and ascending."""
+        return epsilons([self._accountant(int(size)) for size in sizes], delta)
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         """Theorem 1 as printed, which takes one share to move where two do."""
@@ -142,6 +138,5 @@ class ClusterRR(WithoutMessages):
 
     def _accountant(self, size: int) -> ClusterResampling:
         r = self.response
-        return ClusterResampling(
-            size, r.num_classes, r.resampling_prob, r.noise_scale, r.threshold, released=r.bias_correction > 0.0
-        )
+        released = r.bias_correction > 0.0 or not self.approximate
+        return ClusterResampling(size, r.num_classes, r.resampling_prob, r.noise_scale, r.threshold, released)

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the clustering paper on tiny clusters: the released distributions, and laws by quadrature."""
+"""Algorithm 1 of the clustering paper on tiny clusters: laws of noisy labels by quadrature."""
 
 import itertools
 import math
@@ -7,24 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.privacy.released import released_distribution
+
 Floats = NDArray[np.float64]
-
-
-def released_distribution(share: Floats, noise: Floats, threshold: float) -> Floats:
-    """q̃ of lines 5 to 18: noise, clip to [τ, 1], renormalise.
-
-    Δ < 0 implies Σξ > 0 in exact arithmetic; where rounding at τ = 1/K makes it 0/0 as printed, q is kept.
-
-    Args:
-        share: (..., K) empirical label distribution.
-        noise: (..., K) Laplace noise, added to it.
-        threshold: τ in [0, 1/K].
-    """
-    q = np.maximum(threshold, np.minimum(1.0, share + noise))
-    missing = 1.0 - q.sum(axis=-1, keepdims=True)
-    room = np.where(missing < 0.0, q - threshold, 1.0 - q)
-    total = room.sum(axis=-1, keepdims=True)
-    return np.asarray(q + np.where(total > 0.0, room / np.where(total > 0.0, total, 1.0), 0.0) * missing)
 
 
 def laplace_nodes(classes: int, scale: float, count: int) -> Floats:

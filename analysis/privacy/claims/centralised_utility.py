@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from analysis.privacy.claims.algorithm1 import laplace_nodes, released_distribution
+from analysis.privacy.claims.algorithm1 import laplace_nodes
 from analysis.privacy.claims.claim import CLUSTERING, Case, Claim, at_most
+from analysis.privacy.released import released_distribution
 
 Floats = NDArray[np.float64]
 
