@@ -41,6 +41,19 @@ def noise_scale_of(epsilon: float) -> float:
     return scale
 
 
+def laplace_variation(noise_scale: float) -> float:
+    """Total variation of one noisy vector's laws under two labels: 1 - e^{-1/b} (1 + 1/(2b)), which is its δ(0).
+
+    >>> round(laplace_variation(2.0), 6)
+    0.241837
+
+    Args:
+        noise_scale: b, above 0.
+    """
+    inverse = 1.0 / noise_scale
+    return max(0.0, -math.expm1(-inverse) - inverse / 2.0 * math.exp(-inverse))
+
+
 def log_density(noisy: Floats, noise_scale: float) -> NDArray[np.float64]:
     """ln of the density of noisy vectors (..., K) given each label: (..., K)."""
     off = np.abs(noisy)

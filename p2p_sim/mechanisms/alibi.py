@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from analysis.privacy.alibi import laplace_epsilon, noise_scale_of, soft_labels
+from analysis.privacy.alibi import laplace_epsilon, laplace_variation, noise_scale_of, soft_labels
 from analysis.privacy.bound import PrivacyBound
 from p2p_sim.config import Config
 from p2p_sim.mechanisms.debias import check_labels
@@ -45,6 +45,11 @@ class Alibi:
     def local_epsilon(self) -> float:
         """2/b."""
         return laplace_epsilon(self.noise_scale)
+
+    @property
+    def total_variation(self) -> float:
+        """1 - e^{-1/b} (1 + 1/(2b))."""
+        return laplace_variation(self.noise_scale)
 
     @property
     def payload_bits(self) -> int:

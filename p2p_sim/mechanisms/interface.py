@@ -57,6 +57,11 @@ class Randomizer(Protocol):
         ...
 
     @property
+    def total_variation(self) -> float:
+        """Largest total variation between the payload's laws under two labels: its δ at ε = 0."""
+        ...
+
+    @property
     def payload_bits(self) -> int:
         """Size of one payload, bits."""
         ...

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.local import local_epsilon, local_flip_prob
+from analysis.privacy.local import local_delta, local_epsilon, local_flip_prob
 from analysis.privacy.rr_with_prior import best_candidates, by_prior
 from p2p_sim.config import Config, InputError
 from p2p_sim.mechanisms.debias import check_labels
@@ -62,6 +62,12 @@ class RRWithPrior:
         return local_epsilon(self.flip_prob(k), k) if k > 1 else 0.0
 
     @property
+    def total_variation(self) -> float:
+        """1 - αk/(k-1) under the common prior, of two labels among the k; 0 if k is 1."""
+        k = self.candidates
+        return local_delta(self.flip_prob(k), 0.0, k).upper if k > 1 else 0.0
+
+    @property
     def payload_bits(self) -> int:
         """Bits that name one of K classes."""
         return (self.num_classes - 1).bit_length()
@@ -99,6 +105,14 @@ class RRWithPrior:
         return max(1, BLOCK // self.num_classes)
 
 
+def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> None:
+    """Raise InputError if a prior, given under `key`, does not fit K classes or is none."""
+    if prior is not None and len(prior) != num_classes:
+        raise InputError(f"{key}: {len(prior)} probabilities are given for {num_classes} classes")
+    if prior is not None and (min(prior) < 0 or not math.isclose(sum(prior), 1.0, abs_tol=1e-6)):
+        raise InputError(f"{key} = {list(prior)}: must be probabilities that sum to 1")
+
+
 class RRWithPriorConfig(Config):
     """Label privacy in one or two stages (LP-1ST, LP-2ST) by RRWithPrior; nobody is trusted, nothing amplified.
 
@@ -124,11 +138,7 @@ class RRWithPriorConfig(Config):
 
     def check(self, num_classes: int) -> None:
         """Refuse a prior that does not fit K classes, or is none."""
-        prior = self.prior
-        if prior is not None and len(prior) != num_classes:
-            raise InputError(f"mechanism.prior: {len(prior)} probabilities are given for {num_classes} classes")
-        if prior is not None and (min(prior) < 0 or not math.isclose(sum(prior), 1.0, abs_tol=1e-6)):
-            raise InputError(f"mechanism.prior = {list(prior)}: must be probabilities that sum to 1")
+        check_prior("mechanism.prior", self.prior, num_classes)
 
     def build(
         self,

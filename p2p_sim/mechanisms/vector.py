@@ -10,7 +10,7 @@ from pydantic import Field
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.local import LOCAL_CONDITIONS
-from analysis.privacy.vector import bit_flip_prob_of, vector_epsilon
+from analysis.privacy.vector import bit_flip_prob_of, vector_delta, vector_epsilon
 from p2p_sim.config import Config
 from p2p_sim.mechanisms.debias import check_labels
 from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Trust
@@ -37,6 +37,11 @@ class VectorApproximation:
     def local_epsilon(self) -> float:
         """2 ln((1-p)/p), infinite at p = 0."""
         return vector_epsilon(self.bit_flip_prob)
+
+    @property
+    def total_variation(self) -> float:
+        """1 - 2p."""
+        return vector_delta(self.bit_flip_prob, 0.0).upper
 
     @property
     def payload_bits(self) -> int:
