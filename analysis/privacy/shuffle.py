@@ -17,8 +17,8 @@ It grows with σ, for the third value alone is smaller in the convex order than 
 for k above 0, between the two negative values, and below), so β may be that of the worst pair of labels. At most it is
 (e^ε₀-1)/(e^ε₀+1), which leaves no third value: randomised response between two labels is the worst of all, and the
 bound that of Feldman, McMillan and Talwar (Stronger privacy amplification by shuffling, 2023). That β
-matters besides ε₀ is due to Wang et al. (Privacy amplification via shuffling: unified, simplified, and tightened, 2024).
-Where few outputs point either way, as among the bits of vector approximation, β and with it ε is much smaller.
+matters beside ε₀ is due to Wang et al. (Privacy amplification via shuffling: unified, simplified, and tightened, 2024):
+where few outputs point either way, as among the bits of vector approximation, β and with it ε is much smaller.
 """
 
 import math

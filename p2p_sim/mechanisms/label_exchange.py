@@ -97,7 +97,9 @@ class LabelExchangeConfig(Config):
         """The mechanism for clusters of these sizes, its noise calibrated where a target is given."""
         if self.randomizer is not None:
             other = randomizer_of(self.randomizer, self.target_epsilon, sizes, num_classes, delta)
-            return LabelExchangeMechanism(other, self.sampling_rate, engine, adversaries, payload_kind=self.randomizer.releases)
+            return LabelExchangeMechanism(
+                other, self.sampling_rate, engine, adversaries, payload_kind=self.randomizer.releases
+            )
         flip_prob = self.flip_prob
         if flip_prob is None:
             assert self.target_epsilon is not None
@@ -250,7 +252,7 @@ class LabelExchangeMechanism:
         yield from _served(queue)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's ε at δ for each cluster size if nothing fails: a bracket for flips of K = 2, else an upper bound.
+        """The learner's ε at δ for each cluster size if nothing fails: a bracket for K = 2 flips, else an upper bound.
 
         Args:
             sizes: distinct, ascending. delta: δ. Of many sizes only the worst and the largest are looked at closely.

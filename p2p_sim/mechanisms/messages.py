@@ -88,7 +88,7 @@ MessagesConfig = Annotated[VectorMessages | AlibiMessages | PriorMessages, Field
 def randomizer_of(
     config: MessageConfig, target: float | None, sizes: NDArray[np.int64], num_classes: int, delta: float
 ) -> Randomizer:
-    """The local randomiser at the ε₀ that is given, or at one that keeps the learner's ε at δ at or below the target."""
+    """The local randomiser at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
     config.check(num_classes)
     local = config.epsilon
     if local is None:
@@ -109,7 +109,9 @@ def shuffled(noise: Randomizer, users: int) -> ShuffledMessages:
     return ShuffledMessages(users, noise.local_epsilon, noise.total_variation)
 
 
-def learner_model(noise: Randomizer, size: int, sampling_rate: float) -> LabelExchange | KaryExchange | ShuffledMessages:
+def learner_model(
+    noise: Randomizer, size: int, sampling_rate: float
+) -> LabelExchange | KaryExchange | ShuffledMessages:
     """What protects a label from the learner in a cluster of n users if nothing fails."""
     if not isinstance(noise, RandomizedResponse):
         return shuffled(noise, size)

@@ -43,9 +43,7 @@ class ClusterPrivacy:
     unmet: PrivacyBound | None = None
 
 
-def cluster_privacy(
-    shards: Sequence[RealisedShard], noise: Randomizer, delta: float
-) -> Iterator[ClusterPrivacy]:
+def cluster_privacy(shards: Sequence[RealisedShard], noise: Randomizer, delta: float) -> Iterator[ClusterPrivacy]:
     """The figures of every cluster of a run, in the population's order.
 
     Args:

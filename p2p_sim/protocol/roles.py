@@ -77,6 +77,12 @@ class AdversariesConfig(Config):
     """One adversary behind many users."""
 
     @property
+    def lying(self) -> tuple[str, ...]:
+        """The roles that some play who answer with a class that is not their noisy label."""
+        roles = ["liars"] * (self.liars.share > 0) + ["sybil"] * (self.sybil.share > 0 and self.sybil.answer != "noisy")
+        return tuple(roles)
+
+    @property
     def hiding_nobody(self) -> tuple[str, ...]:
         """The roles that some play who give no noisy label, so that fewer users hide each other."""
         fixed = [role for role in ("liars", "sybil") if getattr(self, role).answer in ("zero", "one")]
