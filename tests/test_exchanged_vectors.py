@@ -289,10 +289,10 @@ def test_what_is_not_known_for_such_messages_is_refused(tmp_path):
         )
     with pytest.raises(InputError, match="a transcript holds one class a message, not bits"):
         export_transcript(scenario(), tmp_path / "t.csv")
-    for network in ({}, {"loss_prob": 0.1, "request_timeout_s": 1.0}):
+    for network in ({}, {"loss": 0.1}):
         with pytest.raises(InputError, match=r"mechanism.randomizer: an audit is known for flipped labels alone"):
             audit(scenario(network=network), trials=10_000, cluster_size=5)
-    with pytest.raises(InputError, match=r"takes hard or signed labels.*releases bits ones"):
+    with pytest.raises(InputError, match=r"takes hard labels.*releases bits ones"):
         scenario(learner={"kind": "logistic_regression"})
 
 
