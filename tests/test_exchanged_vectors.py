@@ -248,6 +248,12 @@ def test_on_a_lossy_network_the_sources_count_and_elsewhere_the_message_alone():
     assert watched.row["epsilon_upper"] < watched.row["epsilon_local"] == watched.row["epsilon_coalition_upper"]
 
 
+def test_soft_labels_are_as_private_as_their_noise_is_real():
+    for network in ({}, {"loss": 0.1}, {"overlay": {"kind": "regular", "degree": 4}}):
+        bounds = run(scenario("alibi", network=network)).privacy
+        assert all(any("floating-point" in condition for condition in bound.conditions) for bound in bounds)
+
+
 def _answering(result) -> list[np.ndarray]:
     """Each cluster's users who answer: all but the free riders, 30% of each cluster to the nearest whole user."""
     sizes = result.population.cluster_sizes

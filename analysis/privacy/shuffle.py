@@ -46,11 +46,13 @@ class ShuffledMessages:
         local_epsilon: ε₀ of the randomiser, at least 0, infinite allowed.
         total_variation: β in [0, 1], the largest between the laws of one message under two labels, which is its δ(0);
             1 if nothing is known but ε₀.
+        caveats: conditions of ε₀ itself, which the figure holds under as well.
     """
 
     users: int
     local_epsilon: float
     total_variation: float = 1.0
+    caveats: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.local_epsilon >= 0.0:
@@ -77,7 +79,7 @@ class ShuffledMessages:
                 low, high = (middle, high) if self.delta(middle).upper > delta else (low, middle)
         if high < self.local_epsilon:
             basis = "bound for shuffled messages of any local randomiser"
-        return PrivacyBound(0.0, high, delta, "learner", "label", basis, LEARNER_CONDITIONS)
+        return PrivacyBound(0.0, high, delta, "learner", "label", basis, (*LEARNER_CONDITIONS, *self.caveats))
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""

@@ -23,10 +23,8 @@ from p2p_sim.streams import BLOCK, Streams, bernoulli
 
 Floats = NDArray[np.floating]
 PriorName = Literal["uniform", "cluster"]
-CONDITIONS = (
-    "every user draws one noisy vector and repeats it",
-    "the noise is a real number: what floating-point arithmetic gives away is not counted",
-)
+REAL_NOISE = "the noise is a real number: what floating-point arithmetic gives away is not counted"
+CONDITIONS = ("every user draws one noisy vector and repeats it", REAL_NOISE)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.shuffle import ShuffledMessages
 from analysis.privacy.vector import bit_flip_prob_of
 from p2p_sim.config import Config, InputError
-from p2p_sim.mechanisms.alibi import Alibi
+from p2p_sim.mechanisms.alibi import REAL_NOISE, Alibi
 from p2p_sim.mechanisms.interface import PayloadKind, Randomizer
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, check_prior
@@ -106,7 +106,12 @@ def _certified(config: MessageConfig, target: float, num_classes: int, delta: fl
 
 def shuffled(noise: Randomizer, users: int) -> ShuffledMessages:
     """What protects a label from whoever gets the messages of so many users without their senders."""
-    return ShuffledMessages(users, noise.local_epsilon, noise.total_variation)
+    return ShuffledMessages(users, noise.local_epsilon, noise.total_variation, caveats(noise))
+
+
+def caveats(noise: Randomizer) -> tuple[str, ...]:
+    """Conditions of the noise's own ε₀ that are not those of every message."""
+    return (REAL_NOISE,) if isinstance(noise, Alibi) else ()
 
 
 def learner_model(

@@ -17,7 +17,7 @@ from analysis.privacy.local import LOCAL_CONDITIONS, local_delta
 from analysis.privacy.realised import REALISED_CONDITIONS, CappedFetch, UniformSources
 from analysis.privacy.shuffle import ShuffledMessages
 from p2p_sim.mechanisms.interface import Randomizer
-from p2p_sim.mechanisms.messages import binary_flip_prob, shuffled
+from p2p_sim.mechanisms.messages import binary_flip_prob, caveats, shuffled
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.protocol.fetches import Capped, Table, Uniform, Unknown
 from p2p_sim.protocol.realised import RealisedShard
@@ -89,7 +89,7 @@ class NoiseAlone:
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε₀, whatever δ."""
         basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
-        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, LOCAL_CONDITIONS)
+        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, (*LOCAL_CONDITIONS, *caveats(self.noise)))
 
 
 @dataclass(frozen=True)
@@ -272,5 +272,6 @@ def _epsilon(model: Model, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBo
 def _cached_epsilon(model: UniformSources | KaryExchange | ShuffledMessages, delta: float) -> PrivacyBound:
     bound = model.epsilon(delta)
     if not isinstance(model, UniformSources):  # its lower end would be that of an exchange in which nothing fails
-        return replace(bound, epsilon_lower=0.0, conditions=REALISED_CONDITIONS)
+        more = model.caveats if isinstance(model, ShuffledMessages) else ()
+        return replace(bound, epsilon_lower=0.0, conditions=(*REALISED_CONDITIONS, *more))
     return bound
