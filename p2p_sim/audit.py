@@ -22,6 +22,7 @@ from p2p_sim.curator_audit import CuratorAudit, audit_scenario
 from p2p_sim.experiment import data_directory
 from p2p_sim.mechanisms.interface import LabelRelease, Mechanism
 from p2p_sim.mechanisms.label_exchange import exchange_of
+from p2p_sim.mechanisms.messages import flipped_labels
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.build import build_population
 from p2p_sim.population.population import Population
@@ -101,7 +102,7 @@ def audit(
     network, delta = scenario.network, scenario.privacy.delta
     sizes = np.array([size], dtype=np.int64)
     mechanism = exchange_of(scenario.mechanism.build(sizes, 2, delta, "events"), "an audit")
-    alpha, theta = mechanism.randomizer.flip_prob, mechanism.sampling_rate
+    alpha, theta = flipped_labels(mechanism.randomizer, "an audit").flip_prob, mechanism.sampling_rate
     largest = min(local_epsilon(alpha), LARGEST_EPSILON)
     if epsilon is not None and not 0.0 <= epsilon < largest:
         raise InputError(f"--epsilon {epsilon:g}: must be at least 0 and below {largest:.4g}")

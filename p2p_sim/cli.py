@@ -55,7 +55,7 @@ def run(
 
     Example: p2p-sim run scenarios/quickstart.toml --set mechanism.flip_prob=0.2
     """
-    from p2p_sim.export import check_destination, export_release, export_transcript
+    from p2p_sim.export import check_destination, check_transcript, export_release, export_transcript
     from p2p_sim.printing.run import print_json, print_summary, progress
     from p2p_sim.sweep.point import run_point
 
@@ -70,6 +70,8 @@ def run(
         raise InputError(f"--transcript {transcript}: is the file of --export too; choose another name")
     if transcript is not None and chosen.engine != "events":
         raise InputError(f"--transcript {transcript}: needs engine = 'events', not {chosen.engine!r}")
+    if transcript is not None:
+        check_transcript(chosen)
     try:
         with progress(chosen.name) as report:
             finished = run_point(chosen, out, data_dir, report)

@@ -1,9 +1,11 @@
 """The base of every configuration class: strict, frozen, closed to unknown keys."""
 
 import difflib
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 
 class Config(BaseModel):
@@ -26,3 +28,79 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """'; did you mean ...?', naming the valid choice nearest to a wrong one, or nothing."""
     close = difflib.get_close_matches(name, list(known), 1, 0.4)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def explain(error: ValidationError, model: type[Config]) -> str:
+    """The first fault of a validation error in one line: key, value and what is allowed."""
+    faults = error.errors(include_url=False)
+    first = faults[0]
+    # locations in tagged unions hold the tag after the field's name: population.digits.task
+    parts = [str(part) for part in first["loc"]]
+    if len(parts) > 1 and parts[0] in ("population", "clusters", "mechanism", "learner"):
+        parts = [parts[0], *parts[2:]]
+    if len(parts) > 2 and parts[0] == "network" and parts[1] in ("latency", "overlay", "peers", "availability"):
+        parts = [*parts[:2], *parts[3:]]
+    if len(parts) > 2 and parts[:2] == ["mechanism", "randomizer"]:
+        parts = [*parts[:2], *parts[3:]]
+    key, value = ".".join(parts), first.get("input")
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        known = sorted(_keys(model))
+        close = difflib.get_close_matches(key, known, 1, 0.5)
+        close = close or difflib.get_close_matches(parts[-1], [k.split(".")[-1] for k in known], 1)
+        return f"{key}: unknown key" + (f"; did you mean {close[0]}?" if close else "") + more
+    if first["type"] == "missing":
+        return f"{key}: is missing{more}"
+    if first["type"].startswith("union_tag"):
+        context = first["ctx"]
+        given = f' = "{context["tag"]}"' if "tag" in context else " is missing"
+        allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
+        return f"{key}.kind{given}: must be one of {allowed}{more}"
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    message = message[0].lower() + message[1:]
+    shown = "" if isinstance(value, dict) else f" = {json.dumps(value, default=str)}"
+    return f"{key}{shown}: {message}{more}" if key else f"{message}{more}"
+
+
+def _kinds(model: type[Config], path: list[str]) -> list[str]:
+    """The kinds that the table at a path may have."""
+    schema = model.model_json_schema()
+    nodes = [schema]
+    for part in path:
+        nodes = [
+            n["properties"][part] for node in nodes for n in _branches(node, schema) if part in n.get("properties", ())
+        ]
+    return [
+        kind
+        for node in nodes
+        for n in _branches(node, schema)
+        for kind in n.get("discriminator", {}).get("mapping", ())
+    ]
+
+
+def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A node of a JSON Schema and those it refers to or chooses from."""
+    yield node
+    chosen = [*node.get("oneOf", ()), *node.get("anyOf", ())]
+    if "$ref" in node:
+        chosen.append(schema["$defs"][node["$ref"].rsplit("/", 1)[-1]])
+    for other in chosen:
+        yield from _branches(other, schema)
+
+
+def _keys(model: type[Config]) -> set[str]:
+    """All dotted keys of a scenario, from its JSON Schema."""
+    schema = model.model_json_schema()
+    found: set[str] = set()
+
+    def walk(node: Mapping[str, Any], prefix: str) -> None:
+        if "$ref" in node:
+            walk(schema["$defs"][node["$ref"].rsplit("/", 1)[-1]], prefix)
+        for branch in (*node.get("oneOf", ()), *node.get("anyOf", ()), *node.get("allOf", ())):
+            walk(branch, prefix)
+        for name, child in node.get("properties", {}).items():
+            found.add(prefix + name)
+            walk(child, f"{prefix}{name}.")
+
+    walk(schema, "")
+    return found

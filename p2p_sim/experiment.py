@@ -14,6 +14,7 @@ from p2p_sim.learning.metrics import Risk, assess, exchange_floor, population_he
 from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.interface import Mechanism, ModelRelease, Outcome, Predictor, Release
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
+from p2p_sim.mechanisms.messages import binary_flip_prob
 from p2p_sim.mechanisms.realised import ClusterPrivacy, cluster_privacy
 from p2p_sim.network.network import Network
 from p2p_sim.population.build import build_population
@@ -175,7 +176,9 @@ def _floor(scenario: Scenario, population: Population, mechanism: Mechanism) -> 
     """What is left with infinitely many exchanged labels, where that is known."""
     if not isinstance(mechanism, LabelExchangeMechanism):
         return None
-    flip_prob = 0.0 if mechanism.debias else mechanism.randomizer.flip_prob
+    flip_prob = 0.0 if mechanism.debias else binary_flip_prob(mechanism.randomizer)
+    if flip_prob is None:
+        return None
     return exchange_floor(population, flip_prob, scenario.learner.loss)
 
 

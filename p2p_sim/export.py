@@ -30,6 +30,15 @@ def check_destination(option: str, path: Path) -> None:
         raise InputError(f"{option} {path}: {path.parent} cannot be written to")
 
 
+def check_transcript(scenario: Scenario) -> None:
+    """Refuse a transcript of messages that carry more than a class each."""
+    if scenario.mechanism.releases in ("bits", "soft"):
+        raise InputError(
+            f"mechanism.randomizer: a transcript holds one class a message, not {scenario.mechanism.releases}; leave "
+            "out --transcript, or export the release"
+        )
+
+
 def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
     """Write what the learner receives: replicate, user, cluster, label and her public features; returns the lines.
 
@@ -44,8 +53,9 @@ def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = No
     """Write every delivered message: replicate, time, kind, sender, receiver, noisy label, late; returns the lines.
 
     The learner is user -1. An eavesdropper sees all lines, the learner those she receives, a peer those she sends or
-    receives. A request carries label -1. Needs the event engine.
+    receives. A request carries label -1. Needs the event engine, and messages that carry a class.
     """
+    check_transcript(scenario)
     return _write(pd.concat(_transcripts(scenario, data_dir), ignore_index=True), path)
 
 
@@ -55,6 +65,8 @@ def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFram
         release, population = done.outcome.labels, done.population
         cluster = np.searchsorted(population.cluster_offsets, release.user, side="right") - 1
         labels = release.payload
+        if release.kind == "bits":
+            labels = np.unpackbits(labels.astype(np.uint8), axis=1, count=population.num_classes)
         names = {"label": labels} if labels.ndim == 1 else {f"label_{k}": labels[:, k] for k in range(labels.shape[1])}
         frame = pd.DataFrame({"replicate": replicate, "user": release.user, "cluster": cluster, **names})
         features = population.features[release.user]

@@ -24,6 +24,7 @@ from analysis.privacy.views import LearnerViews
 from p2p_sim.config import InputError
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
+from p2p_sim.mechanisms.messages import flipped_labels
 from p2p_sim.mechanisms.realised import target_deltas
 from p2p_sim.population.population import Population
 from p2p_sim.scenario import Scenario
@@ -80,7 +81,8 @@ def audit_realised(
     sizes = np.array([cluster_size], dtype=np.int64)
     built = scenario.mechanism.build(sizes, 2, scenario.privacy.delta, "events", scenario.adversaries)
     mechanism = exchange_of(built, "an audit of a network")
-    alpha, theta = mechanism.randomizer.flip_prob, mechanism.sampling_rate
+    noise, theta = flipped_labels(mechanism.randomizer, "an audit"), mechanism.sampling_rate
+    alpha = noise.flip_prob
     if scenario.adversaries.coalition.users:
         raise InputError("adversaries.coalition.users: an audit draws its own users; take a share")
     ideal = LearnerViews(LabelExchange(cluster_size, alpha, theta))
@@ -121,6 +123,7 @@ class _Attack:
 
         `pilot` moves the seed; a pilot's networks are not looked at.
         """
+        noise = flipped_labels(self.mechanism.randomizer, "an audit")
         n, found, deltas = self.cluster_size, np.zeros(3 * self.cluster_size**2, dtype=np.int64), []
         pattern = np.zeros(n, dtype=np.uint8)
         pattern[0], pattern[1 : 1 + self.ones] = label, 1
@@ -134,7 +137,7 @@ class _Attack:
             outcome = self.mechanism.release(people, self.scenario.network, streams, study=not pilot, places=places)
             found += np.bincount(views(outcome.labels, n, clusters), minlength=found.size)
             if outcome.realised is not None:
-                deltas.append(target_deltas(outcome.realised, self.mechanism.randomizer, self.epsilon))
+                deltas.append(target_deltas(outcome.realised, noise, self.epsilon))
         return found, np.concatenate(deltas) if deltas else np.zeros(0)
 
 

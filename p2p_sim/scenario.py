@@ -1,7 +1,6 @@
 """What a scenario is: one frozen value that says everything an experiment depends on."""
 
 import copy
-import difflib
 import hashlib
 import json
 import tomllib
@@ -11,19 +10,25 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import Config, InputError, explain
 from p2p_sim.learning.estimator import EstimatorConfig
+from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
+from p2p_sim.learning.one_vs_rest import OneVsRestConfig
 from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
 from p2p_sim.learning.table import TableConfig as TableLearnerConfig
 from p2p_sim.learning.trimmed import TrimmedClustersConfig
+from p2p_sim.mechanisms.alibi import AlibiConfig
 from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
 from p2p_sim.mechanisms.label_exchange import EngineName, LabelExchangeConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
+from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
 from p2p_sim.mechanisms.shuffled_response import ShuffledResponseConfig
+from p2p_sim.mechanisms.vector import VectorApproximationConfig
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.build import PopulationConfig
+from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
 from p2p_sim.population.datasets import DigitsConfig
 from p2p_sim.population.synthetic import SyntheticConfig
@@ -35,22 +40,38 @@ LearnerConfig = Annotated[
     | SoftLogisticRegressionConfig
     | EstimatorConfig
     | TableLearnerConfig
-    | TrimmedClustersConfig,
+    | TrimmedClustersConfig
+    | KnnConfig
+    | OneVsRestConfig,
     Field(discriminator="kind"),
 ]
 MechanismConfig = Annotated[
-    LabelExchangeConfig | RandomizedResponseConfig | ShuffledResponseConfig | ClusterRRConfig | DpSgdConfig,
+    LabelExchangeConfig
+    | RandomizedResponseConfig
+    | ShuffledResponseConfig
+    | ClusterRRConfig
+    | DpSgdConfig
+    | VectorApproximationConfig
+    | RRWithPriorConfig
+    | AlibiConfig,
     Field(discriminator="kind"),
 ]
 MODEL_VERSION = 3
 """Raised whenever the same scenario would give other rows."""
-EITHER = ("mechanism.target_epsilon", "mechanism.flip_prob", "mechanism.noise_multiplier")
+EITHER = (
+    "mechanism.target_epsilon",
+    "mechanism.flip_prob",
+    "mechanism.noise_multiplier",
+    "mechanism.randomizer.epsilon",
+)
 """Keys of which a scenario has one."""
 
 
 def default_clusters(population: Config | None) -> GivenClusters | KMeansClusters:
     """The population's own clusters where it has some, else k-means."""
-    own = isinstance(population, SyntheticConfig) or (isinstance(population, TableConfig) and population.cluster)
+    own = isinstance(population, SyntheticConfig | CircleConfig) or (
+        isinstance(population, TableConfig) and population.cluster
+    )
     return GivenClusters() if own else KMeansClusters(count=20, min_size=36)
 
 
@@ -73,22 +94,22 @@ class Scenario(Config):
     engine: EngineName = "events"
     """"events": messages over the simulated network; "vectorised": one draw from the same law."""
     population: PopulationConfig = DigitsConfig()
-    """Where the users come from; kind = "synthetic", "digits", "mnist", "fashion-mnist", "cifar-10",
+    """Where the users come from; kind = "synthetic", "circle", "digits", "mnist", "fashion-mnist", "cifar-10",
     "adult" or "table"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
     """How users are grouped by their features; kind = "given", "kmeans" or "grid". Absent: given where the population
     comes with clusters, else k-means into 20 clusters of at least 36 users."""
     mechanism: MechanismConfig
-    """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response",
-    "shuffled_response", "cluster_rr" or "dp_sgd"."""
+    """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "shuffled_response",
+    "cluster_rr", "dp_sgd", "vector_approximation", "rr_with_prior" or "alibi"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
     """Who does not follow the protocol, or tells others what she sees (event engine)."""
     learner: LearnerConfig = LogisticRegressionConfig()
     """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights),
-    "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features) or
-    "trimmed_clusters"."""
+    "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features),
+    "trimmed_clusters", "knn" or "one_vs_rest"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The statement that ε is part of."""
 
@@ -100,6 +121,11 @@ class Scenario(Config):
             beyond = "adversaries" if self.network.ideal else f"network.{self.network.faults[0]}"
             raise ValueError(
                 f"mechanism.kind = {self.mechanism.kind!r}: no messages of it are simulated; leave out {beyond}"
+            )
+        lying = self.adversaries.lying
+        if lying and self.mechanism.releases not in ("hard", "signed"):
+            raise ValueError(
+                f"adversaries.{lying[0]}: answers with a class; messages carry {self.mechanism.releases}; leave it out"
             )
         return self
 
@@ -134,9 +160,10 @@ class Scenario(Config):
             spoilt.add("network.on_timeout.fallback")
         spoilt |= {f"adversaries.{role}" for role in self.adversaries.hiding_nobody}
         if isinstance(self.mechanism.target_epsilon, float) and spoilt:
+            given = "flip_prob" if getattr(self.mechanism, "randomizer", None) is None else "randomizer.epsilon"
             raise ValueError(
                 f"mechanism.target_epsilon = {self.mechanism.target_epsilon:g}: can be met where all ask anybody, "
-                f"who answers with a noisy label, and nobody falls back on her own; with {min(spoilt)}, give flip_prob"
+                f"who answers with a noisy label, and nobody falls back on her own; with {min(spoilt)}, give {given}"
             )
         return self
 
@@ -253,62 +280,3 @@ def drop_key(tree: dict[str, Any], key: str) -> None:
 def _date(value: object) -> list[str]:
     """A TOML date as something that no field takes."""
     return [str(value)]
-
-
-def explain(error: ValidationError, model: type[Config]) -> str:
-    """The first fault of a validation error in one line: key, value and what is allowed."""
-    faults = error.errors(include_url=False)
-    first = faults[0]
-    # locations in tagged unions hold the tag after the field's name: population.digits.task
-    parts = [str(part) for part in first["loc"]]
-    if len(parts) > 1 and parts[0] in ("population", "clusters", "mechanism", "learner"):
-        parts = [parts[0], *parts[2:]]
-    if len(parts) > 2 and parts[0] == "network" and parts[1] in ("latency", "overlay", "peers", "availability"):
-        parts = [*parts[:2], *parts[3:]]
-    key, value = ".".join(parts), first.get("input")
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    if first["type"] == "extra_forbidden":
-        known = sorted(_keys(model))
-        close = difflib.get_close_matches(key, known, 1, 0.5)
-        close = close or difflib.get_close_matches(parts[-1], [k.split(".")[-1] for k in known], 1)
-        return f"{key}: unknown key" + (f"; did you mean {close[0]}?" if close else "") + more
-    if first["type"] == "missing":
-        return f"{key}: is missing{more}"
-    if first["type"].startswith("union_tag"):
-        context = first["ctx"]
-        given = f' = "{context["tag"]}"' if "tag" in context else " is missing"
-        allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
-        return f"{key}.kind{given}: must be one of {allowed}{more}"
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    message = message[0].lower() + message[1:]
-    shown = "" if isinstance(value, dict) else f" = {json.dumps(value, default=str)}"
-    return f"{key}{shown}: {message}{more}" if key else f"{message}{more}"
-
-
-def _kinds(model: type[Config], path: list[str]) -> list[str]:
-    """The kinds that the table at a path may have."""
-    schema = model.model_json_schema()
-    node: dict[str, Any] = schema
-    for part in path:
-        node = node["properties"][part]
-        if "$ref" in node:
-            node = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]
-    return list(node["discriminator"]["mapping"])
-
-
-def _keys(model: type[Config]) -> set[str]:
-    """All dotted keys of a scenario, from its JSON Schema."""
-    schema = model.model_json_schema()
-    found: set[str] = set()
-
-    def walk(node: Mapping[str, Any], prefix: str) -> None:
-        if "$ref" in node:
-            walk(schema["$defs"][node["$ref"].rsplit("/", 1)[-1]], prefix)
-        for branch in (*node.get("oneOf", ()), *node.get("anyOf", ()), *node.get("allOf", ())):
-            walk(branch, prefix)
-        for name, child in node.get("properties", {}).items():
-            found.add(prefix + name)
-            walk(child, f"{prefix}{name}.")
-
-    walk(schema, "")
-    return found

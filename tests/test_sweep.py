@@ -262,7 +262,9 @@ def test_every_sweep_that_is_shipped_is_a_plan_whose_first_point_runs(path):
     scenario = found.scenario(next(found.points()))
     kind = scenario.population.kind
     small = {"population.users": 400, "population.num_clusters": 2} if kind == "synthetic" else {}
-    if kind not in ("synthetic", "digits"):  # needs no data file
+    if kind == "circle":
+        small = {"population.users": 400, "population.holdout": 100}
+    elif kind not in ("synthetic", "digits"):  # needs no data file
         small = {"population.kind": "digits", "population.task": scenario.population.task, "clusters.count": 20}
     rows = derived(pd.DataFrame([p2p_sim.run(scenario.replace(**small)).row]))
     assert all(plot.y in rows for plot in found.plots)

@@ -60,6 +60,23 @@ def _at(certified: Callable[[float, int], bool], size: int, alpha: float) -> boo
     return certified(alpha, size)
 
 
+def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterable[int], epsilon: float) -> float:
+    """An ε₀ of three digits, at least ε and at most 100, at which the target is certified in every cluster.
+
+    It is the largest if the target, once missed, is missed at every larger ε₀.
+
+    Args:
+        certified: whether the target is certified at (ε₀, cluster size); it is at every ε₀ up to ε.
+        sizes: cluster sizes.
+        epsilon: ε.
+    """
+    local = max(epsilon, 100.0)
+    for size in sorted({int(size) for size in sizes}):
+        if local > epsilon and not certified(local, size):
+            local = largest_of_three_digits(partial(_at, certified, size), epsilon, local)
+    return local
+
+
 def calibrate_each(
     sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
 ) -> dict[int, float]:
@@ -113,6 +130,18 @@ def smallest_of_three_digits(certified: Callable[[float], bool], low: float, hig
             high = middle
         else:
             low = middle
+
+
+def largest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
+    """Bisect [low, high) on a logarithmic scale over numbers of three significant digits; `low` is known to hold."""
+    while True:
+        middle = _three_digits_up(math.sqrt(low * high))
+        if not low < middle < high:
+            return low
+        if certified(middle):
+            low = middle
+        else:
+            high = middle
 
 
 def _three_digits_up(value: float) -> float:

@@ -16,20 +16,16 @@ Balle et al. (2019).
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from scipy.special import betainc
-
+from analysis.privacy.blanket import Blanket
 from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.kary_exact import exact_delta
 from analysis.privacy.label_exchange import LEARNER_CONDITIONS, check_delta, check_epsilon
 from analysis.privacy.local import local_epsilon
 from analysis.privacy.setting import LARGEST_EPSILON
-from analysis.privacy.windows import Floats, bernstein_window, binomial_pmf, rounding
 
 ENUMERATED = 2_000_000
 """Largest table of (noisy counts × released counts) that is enumerated."""
 LARGEST_CLUSTER = 1_000_000
-_BLOCKS = 48
 
 
 @dataclass(frozen=True)
@@ -94,37 +90,12 @@ class KaryExchange:
         return self.delta(epsilon).upper <= delta
 
     def shuffled_delta(self, epsilon: float) -> float:
-        """Upper bound on δ(ε) by the blanket; δ given b falls with b, so blocks of b are charged at their first."""
-        k, alpha = self.num_classes, self.flip_prob
-        others, share = self.cluster_size - 1, min(1.0, alpha * k / (k - 1))
-        log_tail = -60.0
-        first, last = bernstein_window(others * share, others * share * (1.0 - share), others, log_tail)
-        mass = binomial_pmf(first, last, others, share)
-        starts = np.arange(0, mass.size, max(1, mass.size // _BLOCKS))
-        held = np.add.reduceat(mass, starts)
-        values = np.array([self._blanket(first + int(start), epsilon, log_tail) for start in starts])
-        slack = 1e-10 + 4.0 * rounding(mass.size)
-        return min(1.0, float(held @ values) * (1.0 + slack) + 2.0 * math.exp(log_tail))
-
-    def _blanket(self, uniform: int, epsilon: float, log_tail: float) -> float:
-        """δ(ε) of the multiset of `uniform` uniform labels and the target's noisy one."""
-        k, alpha, total = self.num_classes, self.flip_prob, uniform + 1
-        growth = math.expm1(epsilon)
+        """Upper bound on δ(ε) by the blanket of uniform labels."""
+        k, alpha, growth = self.num_classes, self.flip_prob, math.expm1(epsilon)
         other = alpha / (k - 1)
         gap, rest = 1.0 - alpha - other, growth * other
         keep, lose = gap - rest + 2.0**-50 * (gap + rest), gap + growth * (1.0 - alpha)  # rounded in δ's favour
-        if keep <= 0.0:
-            return 0.0
-        # s = N_0 + N_1 ~ Bin(total, 2/K), N_0 given s ~ Bin(s, 1/2), and the excess is (keep + lose)·N_0 - due
-        low, high = bernstein_window(2.0 * total / k, 2.0 * total / k * (1.0 - 2.0 / k), total, log_tail)
-        s = np.arange(low, high + 1, dtype=np.float64)
-        due = lose * s + rest * (total - s)
-        cut = np.floor(due / (keep + lose) * (1.0 - 1e-13)) + 1.0  # a tie is let in, so that rounding is charged
-        gain = (keep + lose) * s / 2.0 * _at_least(cut - 1.0, s - 1.0)
-        loss = due * _at_least(cut, s)
-        excess = np.maximum(gain - loss, 0.0) + 1e-11 * (gain + loss)
-        lost = (keep + lose + rest) * k * 4.0 * math.exp(log_tail)
-        return min(1.0, k / total * float(binomial_pmf(low, high, total, 2.0 / k) @ excess) + lost)
+        return Blanket(self.cluster_size, min(1.0, alpha * k / (k - 1)), k, keep, lose, rest).delta()
 
 
 class ShuffledLabels(KaryExchange):
@@ -134,11 +105,3 @@ class ShuffledLabels(KaryExchange):
     def enumerable(self) -> bool:
         """False: the exact figure is that of at most one submission a user."""
         return False
-
-
-def _at_least(x: Floats, coins: Floats) -> Floats:
-    """Pr[Bin(coins, 1/2) >= x], elementwise."""
-    inside = (x > 0) & (x <= coins)
-    safe = np.where(inside, x, 1.0)
-    value = betainc(safe, np.where(inside, coins - safe + 1.0, 1.0), 0.5)
-    return np.asarray(np.where(inside, value, np.where(x <= 0, 1.0, 0.0)))

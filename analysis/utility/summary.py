@@ -29,6 +29,8 @@ PARAMETERS = (
     "threshold",
     "bias_correction",
     "noise_multiplier",
+    "bit_flip_prob",
+    "stages",
 )
 WORST = (
     "epsilon_lower",

@@ -32,6 +32,8 @@ PARAMETERS = (
     "threshold",
     "bias_correction",
     "noise_multiplier",
+    "bit_flip_prob",
+    "stages",
 )
 """Every parameter of a mechanism that a row may hold."""
 STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon_paper_theorem3")
@@ -52,6 +54,11 @@ class Randomizer(Protocol):
     @property
     def local_epsilon(self) -> float:
         """ε of one payload on its own (label adjacency)."""
+        ...
+
+    @property
+    def total_variation(self) -> float:
+        """Largest total variation between the payload's laws under two labels: its δ at ε = 0."""
         ...
 
     @property

@@ -12,13 +12,19 @@ from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.calibration import calibrate_flip_prob
-from analysis.privacy.kary import KaryExchange
-from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.paper import lemma9_epsilon, theorem3
 from analysis.privacy.worst import epsilons
 from p2p_sim.config import Config, InputError
 from p2p_sim.mechanisms.growing import Growing
-from p2p_sim.mechanisms.interface import LabelRelease, Outcome, ReleaseKind, Trust
+from p2p_sim.mechanisms.interface import LabelRelease, Outcome, PayloadKind, Randomizer, ReleaseKind, Trust
+from p2p_sim.mechanisms.messages import (
+    MessagesConfig,
+    binary_flip_prob,
+    flipped_labels,
+    learner_model,
+    parameters_of,
+    randomizer_of,
+)
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
@@ -33,7 +39,7 @@ from p2p_sim.protocol.transcript import Messages, Transcript
 from p2p_sim.protocol.vectorised import exchange_shard
 from p2p_sim.streams import Streams
 
-Payload = NDArray[np.uint8]
+Payload = NDArray[np.generic]
 EngineName = Literal["events", "vectorised"]
 
 
@@ -45,28 +51,40 @@ class LabelExchangeConfig(Config):
     """α: probability that a noisy label differs from the true one, 0 to (K-1)/K for K classes. Give this or
     `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε: choose the smallest α that keeps every cluster's certified ε at the scenario's δ at or below this.
-    Above 0, at most 100."""
+    """ε: choose the least noise (α, or the randomizer's ε₀) that keeps every cluster's certified ε at the scenario's δ
+    at or below this. Above 0, at most 100."""
     sampling_rate: float = Field(default=1.0, ge=1e-9, le=1)
     """θ: probability that a user passes the label she fetched on to the learner, 1e-9 to 1."""
     debias: bool = False
     """Undo on average what α, which is public, does to the labels: they become K signed weights each."""
+    randomizer: MessagesConfig | None = None
+    """What a message carries in place of a flipped label; kind = "vector_approximation", "alibi" or "rr_with_prior"."""
 
     @property
     def releases(self) -> ReleaseKind:
         """What a learner gets."""
+        if self.randomizer is not None:
+            return self.randomizer.releases
         return "signed" if self.debias else "hard"
 
     @model_validator(mode="after")
     def _one_noise(self) -> "LabelExchangeConfig":
-        if (self.flip_prob is None) == (self.target_epsilon is None):
+        other = self.randomizer
+        if other is None and (self.flip_prob is None) == (self.target_epsilon is None):
             raise ValueError("give either flip_prob or target_epsilon")
+        if other is not None and (self.flip_prob is not None or self.debias):
+            beyond = "flip_prob" if self.flip_prob is not None else "debias"
+            raise ValueError(f"{beyond} is for flipped labels; leave it out, or randomizer.kind = {other.kind!r}")
+        if other is not None and (other.epsilon is None) == (self.target_epsilon is None):
+            raise ValueError("give either randomizer.epsilon or target_epsilon")
         return self
 
     def check(self, num_classes: int) -> None:
         """Refuse parameters that do not fit K classes."""
         if self.flip_prob is not None:
             check_flip_prob(self.flip_prob, num_classes)
+        if self.randomizer is not None:
+            self.randomizer.check(num_classes)
 
     def build(
         self,
@@ -76,7 +94,12 @@ class LabelExchangeConfig(Config):
         engine: EngineName,
         adversaries: AdversariesConfig = NOBODY,
     ) -> "LabelExchangeMechanism":
-        """The mechanism for clusters of these sizes, its flip probability calibrated where a target is given."""
+        """The mechanism for clusters of these sizes, its noise calibrated where a target is given."""
+        if self.randomizer is not None:
+            other = randomizer_of(self.randomizer, self.target_epsilon, sizes, num_classes, delta)
+            return LabelExchangeMechanism(
+                other, self.sampling_rate, engine, adversaries, payload_kind=self.randomizer.releases
+            )
         flip_prob = self.flip_prob
         if flip_prob is None:
             assert self.target_epsilon is not None
@@ -92,18 +115,20 @@ class LabelExchangeMechanism:
     """The exchange with its parameters fixed.
 
     Args:
-        randomizer: the local noise (α, K).
+        randomizer: the local noise.
         sampling_rate: θ.
         engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
         adversaries: who does not follow the protocol.
-        debias: release signed weights that undo α on average, instead of labels.
+        debias: release signed weights that undo α on average, instead of flipped labels.
+        payload_kind: what the randomizer's payloads are.
     """
 
-    randomizer: RandomizedResponse
+    randomizer: Randomizer
     sampling_rate: float
     engine: EngineName = "events"
     adversaries: AdversariesConfig = NOBODY
     debias: bool = False
+    payload_kind: PayloadKind = "hard"
 
     @property
     def trust(self) -> Trust:
@@ -112,8 +137,8 @@ class LabelExchangeMechanism:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """α and θ."""
-        return {"flip_prob": self.randomizer.flip_prob, "sampling_rate": self.sampling_rate}
+        """α, or what the noise has in its place, and θ."""
+        return {**parameters_of(self.randomizer), "sampling_rate": self.sampling_rate}
 
     def release(
         self,
@@ -140,7 +165,8 @@ class LabelExchangeMechanism:
         if part is not None:
             opened.config.check_splittable()
         expected = int(self.sampling_rate * population.num_users + 4 * population.num_users**0.5)
-        users, labels = Growing(np.dtype(np.int32), expected), Growing(np.dtype(np.uint8), expected)
+        nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
+        users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
         if self.engine == "vectorised":
             for submitter, fetched in self._draw(population, opened, part):
                 users.append(submitter)
@@ -168,8 +194,9 @@ class LabelExchangeMechanism:
 
     def _released(self, users: Growing, labels: Growing) -> LabelRelease:
         if self.debias:
-            return LabelRelease(users.values(), self.randomizer.debiased(labels.values()), "signed")
-        return LabelRelease(users.values(), labels.values(), "hard")
+            noise = flipped_labels(self.randomizer, "debiasing")
+            return LabelRelease(users.values(), noise.debiased(labels.values()), "signed")
+        return LabelRelease(users.values(), labels.values(), self.payload_kind)
 
     def _answers(
         self, population: Population, network: Network, part: tuple[int, int] | None
@@ -183,7 +210,7 @@ class LabelExchangeMechanism:
                 continue
             row = population.rows[shard.start : shard.stop]
             roles = Roles.draw(self.adversaries, shard, network.degrees(shard), row, network.streams)
-            yield shard, roles.lie(payload, self.randomizer.num_classes), roles
+            yield shard, roles.lie(payload, population.num_classes), roles
 
     def _draw(
         self, population: Population, network: Network, part: tuple[int, int] | None
@@ -225,25 +252,24 @@ class LabelExchangeMechanism:
         yield from _served(queue)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's ε at δ for each cluster size if nothing fails: a bracket for K = 2, else an upper bound.
+        """The learner's ε at δ for each cluster size if nothing fails: a bracket for K = 2 flips, else an upper bound.
 
         Args:
             sizes: distinct, ascending. delta: δ. Of many sizes only the worst and the largest are looked at closely.
         """
-        alpha, classes, theta = self.randomizer.flip_prob, self.randomizer.num_classes, self.sampling_rate
-        if classes > 2:
-            return epsilons([KaryExchange(int(n), alpha, theta, classes) for n in sizes], delta)
-        return epsilons([LabelExchange(int(n), alpha, theta) for n in sizes], delta)
+        return epsilons([learner_model(self.randomizer, int(n), self.sampling_rate) for n in sizes], delta)
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """ε₀ of the noisy label alone, and what Lemma 9 and Theorem 3 give where their conditions hold."""
-        noise, theta = self.randomizer, self.sampling_rate
-        alpha, binary = noise.flip_prob, noise.num_classes == 2
-        lemma9 = [lemma9_epsilon(int(n), alpha, theta, delta) if binary else None for n in sizes]
-        printed = theorem3(int(sizes.min()), theta) if binary else None
+        """ε₀ of a message alone, and what Lemma 9 and Theorem 3 give for flips where their conditions hold."""
+        theta, alpha = self.sampling_rate, binary_flip_prob(self.randomizer)
+        local: dict[str, float | None] = {"epsilon_local": self.randomizer.local_epsilon}
+        if alpha is None:
+            return local
+        lemma9 = [lemma9_epsilon(int(n), alpha, theta, delta) for n in sizes]
+        printed = theorem3(int(sizes.min()), theta)
         covered = printed is not None and alpha >= printed.flip_prob and delta >= printed.delta
         return {
-            "epsilon_local": noise.local_epsilon,
+            **local,
             "epsilon_paper_lemma9": None if None in lemma9 else max(e for e in lemma9 if e is not None),
             "epsilon_paper_theorem3": printed.epsilon if covered and printed is not None else None,
         }

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.local import LOCAL_CONDITIONS, local_epsilon, local_flip_prob
+from analysis.privacy.local import LOCAL_CONDITIONS, local_delta, local_epsilon, local_flip_prob
 from p2p_sim.config import Config, InputError
 from p2p_sim.mechanisms.debias import check_labels, signed_weights
 from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Trust
@@ -36,6 +36,11 @@ class RandomizedResponse:
     def local_epsilon(self) -> float:
         """ln((1-α)(K-1)/α), infinite at α = 0."""
         return local_epsilon(self.flip_prob, self.num_classes)
+
+    @property
+    def total_variation(self) -> float:
+        """1 - αK/(K-1)."""
+        return local_delta(self.flip_prob, 0.0, self.num_classes).upper
 
     @property
     def payload_bits(self) -> int:

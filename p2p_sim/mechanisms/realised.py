@@ -15,6 +15,9 @@ from analysis.privacy.fetch import FetchDistribution
 from analysis.privacy.kary import KaryExchange, ShuffledLabels
 from analysis.privacy.local import LOCAL_CONDITIONS, local_delta
 from analysis.privacy.realised import REALISED_CONDITIONS, CappedFetch, UniformSources
+from analysis.privacy.shuffle import ShuffledMessages
+from p2p_sim.mechanisms.interface import Randomizer
+from p2p_sim.mechanisms.messages import binary_flip_prob, caveats, shuffled
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.protocol.fetches import Capped, Table, Uniform, Unknown
 from p2p_sim.protocol.realised import RealisedShard
@@ -40,21 +43,20 @@ class ClusterPrivacy:
     unmet: PrivacyBound | None = None
 
 
-def cluster_privacy(
-    shards: Sequence[RealisedShard], noise: RandomizedResponse, delta: float
-) -> Iterator[ClusterPrivacy]:
+def cluster_privacy(shards: Sequence[RealisedShard], noise: Randomizer, delta: float) -> Iterator[ClusterPrivacy]:
     """The figures of every cluster of a run, in the population's order.
 
     Args:
         shards: what is known of the run besides labels.
-        noise: what each label went through.
+        noise: what each label went through; where messages carry something else than flipped labels, they are
+            accounted for where everybody may ask anybody and no coalition looks on, else as seen with their senders.
         delta: δ of every figure.
     """
     for cluster in _clusters(shards):
         yield _cluster(cluster, noise, delta)
 
 
-def user_epsilons(shards: Sequence[RealisedShard], noise: RandomizedResponse, delta: float) -> Floats:
+def user_epsilons(shards: Sequence[RealisedShard], noise: Randomizer, delta: float) -> Floats:
     """Certified ε of every user (n,) against a learner who sees the set of submissions, at the given δ."""
     return np.concatenate([_users(cluster, noise, delta) for cluster in _clusters(shards)])
 
@@ -75,17 +77,19 @@ class Model(Protocol):
 class NoiseAlone:
     """Nothing but the noise on each label is certain, for a reason."""
 
-    noise: RandomizedResponse
+    noise: Randomizer
     reason: str
 
     def delta(self, epsilon: float) -> Bracket:
-        """At most that of the noisy label itself."""
-        return Bracket(0.0, local_delta(self.noise.flip_prob, epsilon, self.noise.num_classes).upper)
+        """At most that of the message itself."""
+        if isinstance(self.noise, RandomizedResponse):
+            return Bracket(0.0, local_delta(self.noise.flip_prob, epsilon, self.noise.num_classes).upper)
+        return shuffled(self.noise, 1).delta(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε₀, whatever δ."""
         basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
-        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, LOCAL_CONDITIONS)
+        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, (*LOCAL_CONDITIONS, *caveats(self.noise)))
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ def target_deltas(shards: Sequence[RealisedShard], noise: RandomizedResponse, ep
     return np.array([_target_delta(cluster, noise, epsilon) for cluster in _clusters(shards)])
 
 
-def _cluster(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> ClusterPrivacy:
+def _cluster(cluster: _Cluster, noise: Randomizer, delta: float) -> ClusterPrivacy:
     others = _epsilon(_model(cluster, noise), delta, cluster.hidden)
     fell_back = bool((cluster.own & ~cluster.constant).any())
     learner = NoiseAlone(noise, "a user passed on her own label").epsilon(delta) if fell_back else others
@@ -149,21 +153,21 @@ def _cluster(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> Clus
     return ClusterPrivacy(learner, others, timed, replace(coalition, observer="coalition"), meets, unmet)
 
 
-def _unmet(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> tuple[float | None, PrivacyBound | None]:
+def _unmet(cluster: _Cluster, noise: Randomizer, delta: float) -> tuple[float | None, PrivacyBound | None]:
     """Probability that a member fetched a given label, and what holds if none did: their bits and fetches are known."""
-    nobody = not (cluster.hidden & ~cluster.member).any()
-    if nobody or not isinstance(cluster.law, Uniform) or noise.num_classes > 2:
+    nobody, alpha = not (cluster.hidden & ~cluster.member).any(), binary_flip_prob(noise)
+    if nobody or not isinstance(cluster.law, Uniform) or alpha is None:
         return None, None
     sources, count = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.member))
     known = int(np.count_nonzero(cluster.known)) + (1 + cluster.draws) * count
     meets = 1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * count)
     if known >= sources:
         return meets, NoiseAlone(noise, "the members may know everybody else's").epsilon(delta)
-    model = UniformSources(sources, known, int(np.count_nonzero(cluster.fetched)), noise.flip_prob)
+    model = UniformSources(sources, known, int(np.count_nonzero(cluster.fetched)), alpha)
     return meets, replace(_cached_epsilon(model, delta), observer="coalition")
 
 
-def _model(cluster: _Cluster, noise: RandomizedResponse, members: bool = False) -> Model:
+def _model(cluster: _Cluster, noise: Randomizer, members: bool = False) -> Model:
     """What protects users whose label others may have passed on; `members`: from the coalition, else the learner."""
     hidden = cluster.hidden & ~(cluster.member & members)
     if not hidden.any() or not (cluster.fetched.any() or members):
@@ -171,12 +175,10 @@ def _model(cluster: _Cluster, noise: RandomizedResponse, members: bool = False) 
     if isinstance(cluster.law, Unknown):
         return NoiseAlone(noise, cluster.law.reason)
     sources, known = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.known))
-    if noise.num_classes > 2:
+    if not isinstance(noise, RandomizedResponse) or noise.num_classes > 2:
         if isinstance(cluster.law, Uniform) and not members and sources - known > 1:
-            few = np.count_nonzero(cluster.fetched) <= sources - known  # these say less than one from each source would
-            law = KaryExchange if few else ShuffledLabels
-            return law(sources - known, noise.flip_prob, 1.0, noise.num_classes)
-        return NoiseAlone(noise, "no figure for this network with more than two classes")
+            return _messages(cluster, noise, sources - known)
+        return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
     if isinstance(cluster.law, Uniform):
         submissions = int(np.count_nonzero(cluster.fetched))
         if not members:
@@ -189,6 +191,14 @@ def _model(cluster: _Cluster, noise: RandomizedResponse, members: bool = False) 
         return NoiseAlone(noise, "no figure for coalitions where users come and go")
     caps = cluster.caps[cluster.fetched]
     return CappedFetch(caps, noise.flip_prob, np.minimum(1.0, known * caps))
+
+
+def _messages(cluster: _Cluster, noise: Randomizer, sources: int) -> KaryExchange | ShuffledMessages:
+    """From the learner, of messages of any kind, fetched from so many users whose messages are not known."""
+    if not isinstance(noise, RandomizedResponse):
+        return shuffled(noise, sources)
+    few = np.count_nonzero(cluster.fetched) <= sources  # these say less than one from each source would
+    return (KaryExchange if few else ShuffledLabels)(sources, noise.flip_prob, 1.0, noise.num_classes)
 
 
 def _learner_table(cluster: _Cluster, noise: RandomizedResponse) -> Model:
@@ -209,7 +219,7 @@ def _coalition_table(cluster: _Cluster, noise: RandomizedResponse) -> Model:
     )
 
 
-def _users(cluster: _Cluster, noise: RandomizedResponse, delta: float) -> Floats:
+def _users(cluster: _Cluster, noise: Randomizer, delta: float) -> Floats:
     """ε of each user of a cluster."""
     model = _model(cluster, noise)
     if isinstance(model, FetchDistribution):
@@ -253,14 +263,15 @@ def _epsilon(model: Model, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBo
     """ε for the worst of the users whose bit is not known."""
     if isinstance(model, FetchDistribution):
         return model.epsilon(delta, hidden)
-    if isinstance(model, UniformSources | KaryExchange):
+    if isinstance(model, UniformSources | KaryExchange | ShuffledMessages):
         return _cached_epsilon(model, delta)
     return model.epsilon(delta)
 
 
 @lru_cache(maxsize=65_536)
-def _cached_epsilon(model: UniformSources | KaryExchange, delta: float) -> PrivacyBound:
+def _cached_epsilon(model: UniformSources | KaryExchange | ShuffledMessages, delta: float) -> PrivacyBound:
     bound = model.epsilon(delta)
-    if isinstance(model, KaryExchange):  # its lower end would be that of an exchange in which nothing fails
-        return replace(bound, epsilon_lower=0.0, conditions=REALISED_CONDITIONS)
+    if not isinstance(model, UniformSources):  # its lower end would be that of an exchange in which nothing fails
+        more = model.caveats if isinstance(model, ShuffledMessages) else ()
+        return replace(bound, epsilon_lower=0.0, conditions=(*REALISED_CONDITIONS, *more))
     return bound

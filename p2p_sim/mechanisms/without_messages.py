@@ -43,6 +43,7 @@ class WithoutMessages(ABC):
     ) -> Outcome:
         """The same on a network that has been opened; `part`: shards first to last - 1 alone."""
         chosen = islice(shards(population.cluster_offsets), *(part or (None,)))
-        parts = [self.release_shard(shard, population, opened.streams) for shard in chosen]
+        nobody = Shard(0, 0, 0, np.zeros(1, dtype=np.int64))  # a part without shards has a release of the same kind
+        parts = [self.release_shard(shard, population, opened.streams) for shard in list(chosen) or [nobody]]
         user = np.concatenate([one.user for one in parts])
         return Outcome(LabelRelease(user, np.concatenate([one.payload for one in parts]), parts[0].kind))

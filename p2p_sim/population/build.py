@@ -6,6 +6,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
 from p2p_sim.population.datasets import AdultConfig, DigitsConfig
 from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistConfig
@@ -15,7 +16,14 @@ from p2p_sim.population.table import TableConfig
 from p2p_sim.streams import Streams
 
 PopulationConfig = Annotated[
-    SyntheticConfig | DigitsConfig | MnistConfig | FashionMnistConfig | Cifar10Config | AdultConfig | TableConfig,
+    SyntheticConfig
+    | CircleConfig
+    | DigitsConfig
+    | MnistConfig
+    | FashionMnistConfig
+    | Cifar10Config
+    | AdultConfig
+    | TableConfig,
     Field(discriminator="kind"),
 ]
 

@@ -28,6 +28,8 @@ PARAMETER_TEXTS = {
     "threshold": "threshold τ",
     "bias_correction": "bias correction β",
     "noise_multiplier": "noise multiplier",
+    "bit_flip_prob": "flip probability of a bit",
+    "stages": "stages",
 }
 TRUSTED = {
     "nobody": "",

@@ -77,6 +77,12 @@ class AdversariesConfig(Config):
     """One adversary behind many users."""
 
     @property
+    def lying(self) -> tuple[str, ...]:
+        """The roles that some play who answer with a class that is not their noisy label."""
+        roles = ["liars"] * (self.liars.share > 0) + ["sybil"] * (self.sybil.share > 0 and self.sybil.answer != "noisy")
+        return tuple(roles)
+
+    @property
     def hiding_nobody(self) -> tuple[str, ...]:
         """The roles that some play who give no noisy label, so that fewer users hide each other."""
         fixed = [role for role in ("liars", "sybil") if getattr(self, role).answer in ("zero", "one")]
@@ -147,13 +153,14 @@ class Roles:
             prober[users[np.unique(cluster, return_index=True)[1]]] = True
         return Roles(member | sybil, some("free-rider", config.free_riders.share), answer, prober)
 
-    def lie(self, payload: NDArray[np.uint8], num_classes: int) -> NDArray[np.uint8]:
-        """What each user answers (m,) when her noisy label is `payload`."""
+    def lie(self, payload: NDArray[np.generic], num_classes: int) -> NDArray[np.generic]:
+        """What each user answers when her payload is `payload` (m, ...); it is a class (m,) where anybody lies."""
         if not (self.answer != -1).any():
             return payload
-        given = np.where(self.constant, self.answer, payload).astype(np.uint8)
+        labels = payload.astype(np.uint8)
+        given = np.where(self.constant, self.answer, labels).astype(np.uint8)
         inverted = self.answer == _CODE["inverted"]
-        given[inverted] = (payload[inverted] + 1) % num_classes
+        given[inverted] = (labels[inverted] + 1) % num_classes
         return given
 
 

@@ -86,7 +86,7 @@ class Ledger:
     ) -> None:
         """Note delivered messages (m,) of a kind; users are numbered from the shard's first; no receiver: the learner.
 
-        `label` is needed where messages are kept, and None in requests.
+        `label` is needed where messages are kept, and None in requests; a payload of several numbers is not kept.
         """
         self.event(times)
         self._counts["messages_delivered"] += times.size
@@ -94,6 +94,7 @@ class Ledger:
             self._counts["learner_messages"] += times.size
         if self._log is None:
             return
+        told = np.full(times.size, -1, np.int16) if label is None or label.ndim > 1 else label.astype(np.int16)
         first, none = np.int32(self._first), np.full(times.size, LEARNER, dtype=np.int32)
         self._log.append(
             Messages(
@@ -101,7 +102,7 @@ class Ledger:
                 np.full(times.size, kind, dtype=np.int8),
                 sender + first,
                 none if receiver is None else receiver + first,
-                np.full(times.size, -1, dtype=np.int16) if label is None else label.astype(np.int16),
+                told,
                 np.zeros(times.size, dtype=np.bool_) if late is None else late,
             )
         )

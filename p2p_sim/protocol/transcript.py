@@ -20,7 +20,7 @@ class Messages:
     time_s: delivery time, seconds.
     kind: REQUEST, REPLY or SUBMISSION.
     sender, receiver: user index, or LEARNER.
-    label: the noisy label carried; -1 in a request.
+    label: the noisy label carried; -1 in a request, and where messages carry more than a class.
     late: a reply that came after its request's deadline and was dropped.
     """
 

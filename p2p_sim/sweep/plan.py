@@ -12,14 +12,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from p2p_sim.config import InputError
+from p2p_sim.config import InputError, explain
 from p2p_sim.experiment import data_checksums
 from p2p_sim.scenario import (
     EITHER,
     MODEL_VERSION,
     Scenario,
     drop_key,
-    explain,
     load_scenario,
     parse_override,
     read_toml,

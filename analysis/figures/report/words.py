@@ -71,9 +71,12 @@ def _users(rows: pd.DataFrame) -> str:
 def _mechanism(rows: pd.DataFrame) -> str:
     if set(rows["mechanism_kind"]) != {"label_exchange"}:
         return f"Labels are privatised by {_kinds(rows, 'mechanism_kind', MECHANISMS)}."
+    noise, what = f"flips her label once, with probability α = {span(rows['flip_prob'])}", "noisy label"
+    if rows["flip_prob"].isna().any():
+        noise, what = f"makes a noisy message of her label once, ε₀ = {span(rows['epsilon_local'])}", "message"
     return (
-        f"Each flips her label once, with probability α = {span(rows['flip_prob'])}, fetches the noisy label of a "
-        f"random peer of her cluster, and passes it on to a learner with probability θ = {span(rows['sampling_rate'])}."
+        f"Each {noise}, fetches the {what} of a random peer of her cluster, and passes it on to a learner with "
+        f"probability θ = {span(rows['sampling_rate'])}."
     )
 
 

@@ -1,0 +1,61 @@
+"""k nearest neighbours: the base learner of the vector approximation paper's synthetic study."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from p2p_sim.config import Config
+from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
+from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.neighbours import NeighbourMeans
+
+
+class KnnConfig(Config):
+    """Predict the class of which the mean label vector of the k nearest users has most (equation 16 of the paper).
+
+    For bits and soft labels the shares are scores whose order counts, not calibrated probabilities.
+    """
+
+    kind: Literal["knn"] = "knn"
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = ACCEPTED
+    """Releases it can learn from."""
+    loss: ClassVar[Literal["log", "zero_one"]] = "zero_one"
+    """In which its excess risk is measured."""
+    neighbours: int = Field(default=200, ge=1)
+    """k: users whose labels are averaged, at least 1; all of them where there are fewer."""
+
+    def fit(
+        self,
+        features: NDArray[np.floating],
+        labels: NDArray[np.uint8],
+        num_classes: int,
+        cluster_offsets: NDArray[np.int64] | None = None,
+    ) -> Predictor:
+        """Learn from features (m, d) and labels (m,) without privacy; the clusters do not matter."""
+        return self._of(features, one_hot(labels, num_classes))
+
+    def fit_release(
+        self,
+        features: NDArray[np.floating],
+        release: LabelRelease,
+        num_classes: int,
+        cluster_offsets: NDArray[np.int64] | None = None,
+    ) -> Predictor:
+        """Learn from a release; `features` (n, d) are the public features of all users; the clusters do not matter."""
+        return self._of(features[release.user], label_vectors(release, num_classes, self.kind))
+
+    def _of(self, features: NDArray[np.floating], vectors: NDArray[np.float32]) -> Predictor:
+        if not len(vectors):  # nothing arrived: every class alike
+            features, vectors = np.zeros((1, features.shape[1])), np.zeros((1, vectors.shape[1]), np.float32)
+        return _Neighbours(NeighbourMeans(features, vectors, self.neighbours))
+
+
+@dataclass(frozen=True)
+class _Neighbours:
+    means: NeighbourMeans
+
+    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
+        return normalised(self.means.at(features))

@@ -1,0 +1,165 @@
+"""ALIBI (Malek Esmaeili et al. 2021): Laplace noise on the one-hot label, made a soft label by Bayes' rule."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from analysis.privacy.alibi import laplace_epsilon, laplace_variation, noise_scale_of, soft_labels
+from analysis.privacy.bound import PrivacyBound
+from p2p_sim.config import Config
+from p2p_sim.mechanisms.debias import check_labels
+from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Trust
+from p2p_sim.mechanisms.without_messages import WithoutMessages
+from p2p_sim.population.population import Population
+from p2p_sim.population.shards import Shard
+from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
+from p2p_sim.streams import BLOCK, Streams, bernoulli
+
+Floats = NDArray[np.floating]
+PriorName = Literal["uniform", "cluster"]
+REAL_NOISE = "the noise is a real number: what floating-point arithmetic gives away is not counted"
+CONDITIONS = ("every user draws one noisy vector and repeats it", REAL_NOISE)
+
+
+@dataclass(frozen=True)
+class Alibi:
+    """Add Laplace noise to each entry of the one-hot label; a soft label is what Bayes' rule makes of it.
+
+    Args:
+        noise_scale: scale b of the noise, above 0.
+        num_classes: K, from 2 to 256.
+    """
+
+    noise_scale: float
+    num_classes: int
+
+    @property
+    def local_epsilon(self) -> float:
+        """2/b."""
+        return laplace_epsilon(self.noise_scale)
+
+    @property
+    def total_variation(self) -> float:
+        """1 - e^{-1/b} (1 + 1/(2b))."""
+        return laplace_variation(self.noise_scale)
+
+    @property
+    def payload_bits(self) -> int:
+        """K numbers in single precision."""
+        return 32 * self.num_classes
+
+    def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
+        """Soft labels (n, K) of the labels (n,) in 0..K-1 under the uniform prior."""
+        vectors = self.noisy(labels, rng)
+        self.apply_bayes(vectors, np.full((1, self.num_classes), 1.0 / self.num_classes))
+        return vectors
+
+    def noisy(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
+        """Noisy one-hot vectors (n, K), cut to [0, 1], which is all of them that Bayes' rule looks at."""
+        check_labels(labels, self.num_classes)
+        out = np.empty((labels.size, self.num_classes), dtype=np.float32)
+        for rows in self._blocks(labels.size):
+            block = out[rows]
+            rng.standard_exponential(dtype=np.float32, out=block)
+            block *= self.noise_scale
+            block *= 1.0 - 2.0 * bernoulli(rng, 0.5, block.size).reshape(block.shape).astype(np.float32)
+            block[np.arange(len(block)), labels[rows]] += 1.0
+            np.clip(block, 0.0, 1.0, out=block)
+        return out
+
+    def apply_bayes(self, vectors: NDArray[np.float32], priors: Floats) -> None:
+        """Replace noisy vectors (n, K) by soft labels, given priors (n, K) or one for all (1, K)."""
+        for rows in self._blocks(len(vectors)):
+            vectors[rows] = soft_labels(vectors[rows], priors if len(priors) == 1 else priors[rows], self.noise_scale)
+
+    def estimated_prior(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Class shares (K,) estimated from noisy vectors (m, K), m at least 1; none below 1/m before they are scaled.
+
+        The mean of clip(L, 0, 1) for noise L is a = (b/2)(1 - e^{-1/b}), that of clip(1 + L, 0, 1) is 1 - a.
+        """
+        low = -self.noise_scale / 2.0 * math.expm1(-1.0 / self.noise_scale)
+        shares = (vectors.mean(axis=0, dtype=np.float64) - low) / (1.0 - 2.0 * low)
+        shares = np.maximum(shares, 1.0 / len(vectors))
+        return np.asarray(shares / shares.sum())
+
+    def _blocks(self, count: int) -> Iterator[slice]:
+        rows = max(1, BLOCK // self.num_classes)
+        return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
+
+
+class AlibiConfig(Config):
+    """Every user sends a noisy one-hot vector under her own name; the learner makes soft labels of them."""
+
+    kind: Literal["alibi"] = "alibi"
+    target_epsilon: float = Field(gt=0, le=100)
+    """ε, above 0 and at most 100: the noise has scale 2/ε."""
+    prior: PriorName = "uniform"
+    """What Bayes' rule starts from: "uniform", or "cluster": class shares of the user's cluster, estimated from the
+    noisy vectors."""
+
+    @property
+    def releases(self) -> ReleaseKind:
+        """What a learner gets."""
+        return "soft"
+
+    def check(self, num_classes: int) -> None:
+        """Any number of classes will do."""
+
+    def build(
+        self,
+        sizes: NDArray[np.int64],
+        num_classes: int,
+        delta: float,
+        engine: str = "vectorised",
+        adversaries: AdversariesConfig = NOBODY,
+    ) -> "LocalAlibi":
+        """The mechanism for K classes."""
+        return LocalAlibi(Alibi(noise_scale_of(self.target_epsilon), num_classes), self.prior)
+
+
+@dataclass(frozen=True)
+class LocalAlibi(WithoutMessages):
+    """ALIBI with noise by every user on her own."""
+
+    randomizer: Alibi
+    prior: PriorName = "uniform"
+
+    @property
+    def trust(self) -> Trust:
+        """Nobody."""
+        return "nobody"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The scale of the noise."""
+        return {"noise_scale": self.randomizer.noise_scale}
+
+    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
+        """Every user's soft label under her own name."""
+        truth, rng = population.labels[shard.start : shard.stop], streams.generator("flip", shard.index)
+        user = np.arange(shard.start, shard.stop, dtype=np.int32)
+        if self.prior == "uniform":
+            return LabelRelease(user, self.randomizer.randomize(truth, rng), "soft")
+        vectors = self.randomizer.noisy(truth, rng)
+        for first, last in itertools.pairwise(shard.offsets.tolist()):
+            cluster = vectors[first:last]
+            self.randomizer.apply_bayes(cluster, self.randomizer.estimated_prior(cluster)[None, :])
+        return LabelRelease(user, vectors, "soft")
+
+    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
+        """ε₀, whatever δ and the cluster."""
+        upper = self.randomizer.local_epsilon
+        seen = 1.0 - 4.0 * delta  # one vector in four has the largest log-ratio
+        lower = max(0.0, upper * (1.0 - 1e-12) + math.log(seen)) if seen > 0 else 0.0
+        bound = PrivacyBound(lower, upper, delta, "learner", "label", "pure: the noisy vector", CONDITIONS)
+        return [bound] * len(sizes)
+
+    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
+        """ε₀ again."""
+        return {"epsilon_local": self.randomizer.local_epsilon}

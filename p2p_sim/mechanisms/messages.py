@@ -1,0 +1,150 @@
+"""What messages of the exchange carry besides flipped labels, and what the learner can tell of any of them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from analysis.privacy.alibi import noise_scale_of
+from analysis.privacy.calibration import largest_local_epsilon
+from analysis.privacy.kary import KaryExchange
+from analysis.privacy.label_exchange import LabelExchange
+from analysis.privacy.shuffle import ShuffledMessages
+from analysis.privacy.vector import bit_flip_prob_of
+from p2p_sim.config import Config, InputError
+from p2p_sim.mechanisms.alibi import REAL_NOISE, Alibi
+from p2p_sim.mechanisms.interface import PayloadKind, Randomizer
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, check_prior
+from p2p_sim.mechanisms.vector import VectorApproximation
+
+
+class MessageConfig(Config, ABC):
+    """What every kind of message has."""
+
+    epsilon: float | None = Field(default=None, gt=0, le=100)
+    """ε₀ of a message on its own, above 0 and at most 100. Give this or `mechanism.target_epsilon`, which is met by an
+    ε₀ of three digits, as large as it may be."""
+    releases: ClassVar[PayloadKind]
+    """What a learner gets."""
+
+    def check(self, num_classes: int) -> None:
+        """Refuse parameters that do not fit K classes."""
+
+    @abstractmethod
+    def randomizer(self, epsilon: float, num_classes: int) -> Randomizer:
+        """The local randomiser at ε₀ for K classes."""
+
+
+class VectorMessages(MessageConfig):
+    """K bits of the one-hot label, each through randomised response."""
+
+    kind: Literal["vector_approximation"] = "vector_approximation"
+    releases: ClassVar[PayloadKind] = "bits"
+
+    def randomizer(self, epsilon: float, num_classes: int) -> VectorApproximation:
+        """Each bit at ε₀/2."""
+        return VectorApproximation(bit_flip_prob_of(epsilon), num_classes)
+
+
+class AlibiMessages(MessageConfig):
+    """The one-hot label with Laplace noise, made a soft label by Bayes' rule under the uniform prior."""
+
+    kind: Literal["alibi"] = "alibi"
+    releases: ClassVar[PayloadKind] = "soft"
+    prior: Literal["uniform"] = "uniform"
+    """What Bayes' rule starts from: "uniform", since a user has no message but her own."""
+
+    def randomizer(self, epsilon: float, num_classes: int) -> Alibi:
+        """Noise of scale 2/ε₀."""
+        return Alibi(noise_scale_of(epsilon), num_classes)
+
+
+class PriorMessages(MessageConfig):
+    """A label through RRWithPrior, under a prior that all users share."""
+
+    kind: Literal["rr_with_prior"] = "rr_with_prior"
+    releases: ClassVar[PayloadKind] = "hard"
+    stages: Literal[1] = 1
+    """1: what a user says must not depend on what others said."""
+    prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=256)
+    """Common prior: K public probabilities that do not come from the labels; absent: all the same."""
+
+    def check(self, num_classes: int) -> None:
+        """Refuse a prior that does not fit K classes, or is none."""
+        check_prior("mechanism.randomizer.prior", self.prior, num_classes)
+
+    def randomizer(self, epsilon: float, num_classes: int) -> RRWithPrior:
+        """Among the labels that the prior thinks most likely."""
+        return RRWithPrior(epsilon, num_classes, self.prior)
+
+
+MessagesConfig = Annotated[VectorMessages | AlibiMessages | PriorMessages, Field(discriminator="kind")]
+
+
+def randomizer_of(
+    config: MessageConfig, target: float | None, sizes: NDArray[np.int64], num_classes: int, delta: float
+) -> Randomizer:
+    """The local randomiser at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
+    config.check(num_classes)
+    local = config.epsilon
+    if local is None:
+        assert target is not None
+        local = largest_local_epsilon(_certified(config, target, num_classes, delta), sizes.tolist(), target)
+    return config.randomizer(local, num_classes)
+
+
+def _certified(config: MessageConfig, target: float, num_classes: int, delta: float) -> Callable[[float, int], bool]:
+    def certified(local: float, size: int) -> bool:
+        return shuffled(config.randomizer(local, num_classes), size).satisfies(target, delta)
+
+    return certified
+
+
+def shuffled(noise: Randomizer, users: int) -> ShuffledMessages:
+    """What protects a label from whoever gets the messages of so many users without their senders."""
+    return ShuffledMessages(users, noise.local_epsilon, noise.total_variation, caveats(noise))
+
+
+def caveats(noise: Randomizer) -> tuple[str, ...]:
+    """Conditions of the noise's own ε₀ that are not those of every message."""
+    return (REAL_NOISE,) if isinstance(noise, Alibi) else ()
+
+
+def learner_model(
+    noise: Randomizer, size: int, sampling_rate: float
+) -> LabelExchange | KaryExchange | ShuffledMessages:
+    """What protects a label from the learner in a cluster of n users if nothing fails."""
+    if not isinstance(noise, RandomizedResponse):
+        return shuffled(noise, size)
+    if noise.num_classes > 2:
+        return KaryExchange(size, noise.flip_prob, sampling_rate, noise.num_classes)
+    return LabelExchange(size, noise.flip_prob, sampling_rate)
+
+
+def flipped_labels(noise: Randomizer, purpose: str) -> RandomizedResponse:
+    """The noise, if messages carry flipped labels.
+
+    Raises:
+        InputError: they do not, and `purpose` is known for these alone.
+    """
+    if not isinstance(noise, RandomizedResponse):
+        raise InputError(f"mechanism.randomizer: {purpose} is known for flipped labels alone; give mechanism.flip_prob")
+    return noise
+
+
+def binary_flip_prob(noise: Randomizer) -> float | None:
+    """α of flipped labels of two classes, of which the papers speak; None for other messages."""
+    return noise.flip_prob if isinstance(noise, RandomizedResponse) and noise.num_classes == 2 else None
+
+
+def parameters_of(noise: Randomizer) -> dict[str, float]:
+    """What a row says of the noise, each name one of `interface.PARAMETERS`."""
+    if isinstance(noise, RandomizedResponse):
+        return {"flip_prob": noise.flip_prob}
+    if isinstance(noise, VectorApproximation):
+        return {"bit_flip_prob": noise.bit_flip_prob}
+    return {"noise_scale": noise.noise_scale} if isinstance(noise, Alibi) else {"stages": 1}

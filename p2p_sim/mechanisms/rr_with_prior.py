@@ -1,0 +1,233 @@
+"""RRWithPrior, and with it label privacy in one or two stages (LP-1ST, LP-2ST; Ghazi et al. 2021)."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.local import local_delta, local_epsilon, local_flip_prob
+from analysis.privacy.rr_with_prior import best_candidates, by_prior
+from p2p_sim.config import Config, InputError
+from p2p_sim.mechanisms.debias import check_labels
+from p2p_sim.mechanisms.interface import LabelRelease, Outcome, ReleaseKind, Trust
+from p2p_sim.mechanisms.neighbours import NeighbourMeans
+from p2p_sim.mechanisms.without_messages import WithoutMessages
+from p2p_sim.network.network import Network
+from p2p_sim.population.population import Population
+from p2p_sim.population.shards import Shard, shards
+from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
+from p2p_sim.streams import BLOCK, Streams, bernoulli
+
+Floats = NDArray[np.float64]
+CONDITIONS = (
+    "every user draws one noisy label and repeats it",
+    "the halves are drawn without the labels, and the first half's noisy labels alone decide the second half's priors",
+)
+
+
+@dataclass(frozen=True)
+class RRWithPrior:
+    """Randomised response among the labels that a prior thinks most likely, as many as keep the label most often.
+
+    Args:
+        target_epsilon: ε, above 0 and at most 100.
+        num_classes: K, from 2 to 256.
+        prior: K probabilities that depend on no label; absent: all the same, which makes it plain randomised response.
+    """
+
+    target_epsilon: float
+    num_classes: int
+    prior: tuple[float, ...] | None = None
+
+    @property
+    def common_prior(self) -> Floats:
+        """(K,), the prior of whoever has no other."""
+        return np.full(self.num_classes, 1.0 / self.num_classes) if self.prior is None else np.array(self.prior)
+
+    @property
+    def candidates(self) -> int:
+        """k under the common prior."""
+        return int(best_candidates(self.common_prior, self.target_epsilon))
+
+    @property
+    def local_epsilon(self) -> float:
+        """ε under the common prior: 0 if its k is 1, for then the output says nothing."""
+        k = self.candidates
+        return local_epsilon(self.flip_prob(k), k) if k > 1 else 0.0
+
+    @property
+    def total_variation(self) -> float:
+        """1 - αk/(k-1) under the common prior, of two labels among the k; 0 if k is 1."""
+        k = self.candidates
+        return local_delta(self.flip_prob(k), 0.0, k).upper if k > 1 else 0.0
+
+    @property
+    def payload_bits(self) -> int:
+        """Bits that name one of K classes."""
+        return (self.num_classes - 1).bit_length()
+
+    def flip_prob(self, candidates: int) -> float:
+        """α of randomised response among k labels, the smallest that is ε-private; 0 for k = 1."""
+        return local_flip_prob(self.target_epsilon, candidates) if candidates > 1 else 0.0
+
+    @cached_property
+    def _flip_probs(self) -> Floats:
+        """α by k, from 0 to K."""
+        return np.array([self.flip_prob(k) for k in range(self.num_classes + 1)])
+
+    def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
+        """Noisy labels (n,) of the labels (n,) in 0..K-1 under the common prior."""
+        prior, rows = self.common_prior[None, :], self._block
+        blocks = [self.with_priors(labels[i : i + rows], prior, rng) for i in range(0, labels.size, rows)]
+        return np.concatenate([np.zeros(0, np.uint8), *blocks])
+
+    def with_priors(self, labels: NDArray[np.uint8], priors: Floats, rng: np.random.Generator) -> NDArray[np.uint8]:
+        """The same with each user's own prior (n, K), or one for all (1, K); memory grows with n K."""
+        check_labels(labels, self.num_classes)
+        order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
+        rank = np.argmax(order == labels[:, None], axis=1)
+        known = rank < k
+        flip = ~known | (rng.random(labels.size) < self._flip_probs[k])
+        other = (rng.random(labels.size) * (k - known)).astype(np.int64)  # among the k, the label itself left out
+        other += known & (other >= rank)
+        chosen = np.where(flip, other, rank)
+        order = np.broadcast_to(order, (labels.size, self.num_classes))
+        return np.take_along_axis(order, chosen[:, None], axis=1)[:, 0].astype(np.uint8)
+
+    @property
+    def _block(self) -> int:
+        return max(1, BLOCK // self.num_classes)
+
+
+def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> None:
+    """Raise InputError if a prior, given under `key`, does not fit K classes or is none."""
+    if prior is not None and len(prior) != num_classes:
+        raise InputError(f"{key}: {len(prior)} probabilities are given for {num_classes} classes")
+    if prior is not None and (min(prior) < 0 or not math.isclose(sum(prior), 1.0, abs_tol=1e-6)):
+        raise InputError(f"{key} = {list(prior)}: must be probabilities that sum to 1")
+
+
+class RRWithPriorConfig(Config):
+    """Label privacy in one or two stages (LP-1ST, LP-2ST) by RRWithPrior; nobody is trusted, nothing amplified.
+
+    In two stages a random half of the users goes first with a common prior; each user of the other half then has as her
+    prior the shares of noisy labels among her nearest neighbours of the first half. The second half's priors do not
+    depend on its labels, and a user takes part in one half alone: ε in all (parallel composition).
+    """
+
+    kind: Literal["rr_with_prior"] = "rr_with_prior"
+    target_epsilon: float = Field(gt=0, le=100)
+    """ε, above 0 and at most 100."""
+    stages: Literal[1, 2] = 2
+    """1: all users with the common prior; 2: half of them, and then the others."""
+    prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=256)
+    """Common prior: K public probabilities that do not come from the labels; absent: all the same."""
+    neighbours: int = Field(default=200, ge=1)
+    """Users of the first half whose noisy labels make a prior, at least 1."""
+
+    @property
+    def releases(self) -> ReleaseKind:
+        """What a learner gets."""
+        return "hard"
+
+    def check(self, num_classes: int) -> None:
+        """Refuse a prior that does not fit K classes, or is none."""
+        check_prior("mechanism.prior", self.prior, num_classes)
+
+    def build(
+        self,
+        sizes: NDArray[np.int64],
+        num_classes: int,
+        delta: float,
+        engine: str = "vectorised",
+        adversaries: AdversariesConfig = NOBODY,
+    ) -> "LocalRRWithPrior":
+        """The mechanism for K classes."""
+        self.check(num_classes)
+        return LocalRRWithPrior(RRWithPrior(self.target_epsilon, num_classes, self.prior), self.stages, self.neighbours)
+
+
+@dataclass(frozen=True)
+class LocalRRWithPrior(WithoutMessages):
+    """RRWithPrior by every user on her own, or by half of the users after the others.
+
+    Args:
+        randomizer: ε, K and the common prior.
+        stages: 1 or 2.
+        neighbours: whose noisy labels make a prior of the second stage.
+    """
+
+    randomizer: RRWithPrior
+    stages: int = 2
+    neighbours: int = 200
+
+    @property
+    def trust(self) -> Trust:
+        """Nobody."""
+        return "nobody"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The number of stages."""
+        return {"stages": self.stages}
+
+    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
+        """Every user's noisy label under the common prior."""
+        truth = population.labels[shard.start : shard.stop]
+        noisy = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
+        return LabelRelease(np.arange(shard.start, shard.stop, dtype=np.int32), noisy, "hard")
+
+    def release_on(
+        self,
+        opened: Network,
+        population: Population,
+        record: bool = False,
+        study: bool = False,
+        part: tuple[int, int] | None = None,
+    ) -> Outcome:
+        """Both stages; the first one of all shards even where a part is asked for, since priors come from it."""
+        if self.stages == 1:
+            return super().release_on(opened, population, record, study, part)
+        streams, every = opened.streams, list(shards(population.cluster_offsets))
+        goes_first = np.concatenate([bernoulli(streams.generator("half", s.index), 0.5, s.size) for s in every])
+        noisy = np.concatenate([self.release_shard(s, population, streams).payload for s in every])
+        means = self._learn(population.features[goes_first], noisy[goes_first])
+        chosen = list(islice(every, *(part or (None,))))
+        for shard in chosen:
+            second = shard.start + np.flatnonzero(~goes_first[shard.start : shard.stop])
+            rng = streams.generator("second", shard.index)
+            for block in np.array_split(second, second.size * self.randomizer.num_classes // BLOCK + 1):
+                priors = means.at(population.features[block])
+                noisy[block] = self.randomizer.with_priors(population.labels[block], priors, rng)
+        user = np.concatenate([np.zeros(0, np.int32), *(np.arange(s.start, s.stop, dtype=np.int32) for s in chosen)])
+        return Outcome(LabelRelease(user, noisy[user], "hard"))
+
+    def _learn(self, features: NDArray[np.floating], noisy: NDArray[np.generic]) -> NeighbourMeans:
+        """The first half's noisy labels, by place; where nobody went first, the common prior."""
+        k = self.randomizer.num_classes
+        if not len(noisy):
+            common = self.randomizer.common_prior.astype(np.float32)
+            return NeighbourMeans(np.zeros((1, features.shape[1])), common[None, :], 1)
+        votes = np.zeros((len(noisy), k), dtype=np.float32)
+        votes[np.arange(len(noisy)), noisy.astype(np.intp)] = 1.0
+        return NeighbourMeans(features, votes, self.neighbours)
+
+    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
+        """ε, whatever δ and the cluster; the lower figure is that of a user who has the common prior."""
+        noise, k = self.randomizer, self.randomizer.candidates
+        alpha = noise.flip_prob(k)
+        kept = (1.0 - alpha - delta) * (k - 1)
+        lower = max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12)) if k > 1 else 0.0
+        upper = noise.local_epsilon if self.stages == 1 else noise.target_epsilon
+        bound = PrivacyBound(lower, upper, delta, "learner", "label", "pure: the noisy label", CONDITIONS)
+        return [bound] * len(sizes)
+
+    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
+        """ε₀ again."""
+        return {"epsilon_local": self.privacy(sizes[:1], delta)[0].epsilon_upper}

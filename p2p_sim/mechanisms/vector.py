@@ -1,0 +1,127 @@
+"""Vector approximation: every user sends her one-hot label, each bit of it through randomised response."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.local import LOCAL_CONDITIONS
+from analysis.privacy.vector import bit_flip_prob_of, vector_delta, vector_epsilon
+from p2p_sim.config import Config
+from p2p_sim.mechanisms.debias import check_labels
+from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Trust
+from p2p_sim.mechanisms.without_messages import WithoutMessages
+from p2p_sim.population.population import Population
+from p2p_sim.population.shards import Shard
+from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
+from p2p_sim.streams import BLOCK, Streams, bernoulli
+
+
+@dataclass(frozen=True)
+class VectorApproximation:
+    """Turn a label into K bits, each that of the one-hot label with probability 1 - `bit_flip_prob`.
+
+    Args:
+        bit_flip_prob: p in [0, 1/2].
+        num_classes: K, from 2 to 256.
+    """
+
+    bit_flip_prob: float
+    num_classes: int
+
+    @property
+    def local_epsilon(self) -> float:
+        """2 ln((1-p)/p), infinite at p = 0."""
+        return vector_epsilon(self.bit_flip_prob)
+
+    @property
+    def total_variation(self) -> float:
+        """1 - 2p."""
+        return vector_delta(self.bit_flip_prob, 0.0).upper
+
+    @property
+    def payload_bits(self) -> int:
+        """K."""
+        return self.num_classes
+
+    def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
+        """Noisy bits of the labels (n,), packed as by `numpy.packbits`: (n, ceil(K/8)), padded with zeros."""
+        check_labels(labels, self.num_classes)
+        k, width = self.num_classes, -(-self.num_classes // 8)
+        one_hot = np.packbits(np.eye(k, dtype=np.bool_), axis=1)
+        packed = np.empty((labels.size, width), dtype=np.uint8)
+        rows = max(1, BLOCK // k)
+        flips = np.zeros((rows, 8 * width), dtype=np.bool_)
+        for start in range(0, labels.size, rows):
+            truth, out = labels[start : start + rows], packed[start : start + rows]
+            flips[: truth.size, :k] = bernoulli(rng, self.bit_flip_prob, truth.size * k).reshape(-1, k)
+            noise = np.packbits(flips[: truth.size]).reshape(-1, width)
+            np.bitwise_xor(one_hot[truth], noise, out=out)
+        return packed
+
+
+class VectorApproximationConfig(Config):
+    """Every user sends K noisy bits under her own name; nobody is trusted, nothing amplified."""
+
+    kind: Literal["vector_approximation"] = "vector_approximation"
+    target_epsilon: float = Field(gt=0, le=100)
+    """ε, above 0 and at most 100: each bit is flipped with probability 1/(1+e^{ε/2}), since a label moves two bits."""
+
+    @property
+    def releases(self) -> ReleaseKind:
+        """What a learner gets."""
+        return "bits"
+
+    def check(self, num_classes: int) -> None:
+        """Any number of classes will do."""
+
+    def build(
+        self,
+        sizes: NDArray[np.int64],
+        num_classes: int,
+        delta: float,
+        engine: str = "vectorised",
+        adversaries: AdversariesConfig = NOBODY,
+    ) -> "LocalVectorApproximation":
+        """The mechanism for K classes."""
+        return LocalVectorApproximation(VectorApproximation(bit_flip_prob_of(self.target_epsilon), num_classes))
+
+
+@dataclass(frozen=True)
+class LocalVectorApproximation(WithoutMessages):
+    """Vector approximation by every user on her own."""
+
+    randomizer: VectorApproximation
+
+    @property
+    def trust(self) -> Trust:
+        """Nobody."""
+        return "nobody"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """p."""
+        return {"bit_flip_prob": self.randomizer.bit_flip_prob}
+
+    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
+        """Every user's noisy bits under her own name."""
+        truth = population.labels[shard.start : shard.stop]
+        packed = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
+        return LabelRelease(np.arange(shard.start, shard.stop, dtype=np.int32), packed, "bits")
+
+    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
+        """ε₀, whatever δ and the cluster."""
+        flip = self.randomizer.bit_flip_prob
+        kept = (1.0 - flip) ** 2 - delta
+        lower = max(0.0, math.log(max(kept / flip**2, 1.0)) * (1.0 - 1e-12))
+        upper = self.randomizer.local_epsilon
+        bound = PrivacyBound(lower, upper, delta, "learner", "label", "pure: the noisy bits", LOCAL_CONDITIONS)
+        return [bound] * len(sizes)
+
+    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
+        """ε₀ again."""
+        return {"epsilon_local": self.randomizer.local_epsilon}
