@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from analysis.privacy.finite_law import law_delta
 from analysis.privacy.rr_with_prior import top_k_law
-from analysis.privacy.shuffle import ShuffledMessages
+from analysis.privacy.shuffled_messages import ShuffledMessages
 from analysis.privacy.vector import bit_flip_prob_of, vector_law
 from analysis.utility import summary
 from p2p_sim.audit import audit

@@ -10,7 +10,7 @@ import pytest
 from analysis.privacy import LabelExchange
 from analysis.privacy.finite_law import law_epsilon
 from analysis.privacy.rr_with_prior import top_k_law
-from analysis.privacy.shuffle import ShuffledMessages, shuffled_epsilon
+from analysis.privacy.shuffled_messages import ShuffledMessages, shuffled_epsilon
 from analysis.privacy.vector import bit_flip_prob_of, vector_law
 
 

@@ -12,8 +12,8 @@ from analysis.privacy.local import local_epsilon
 from analysis.privacy.observers import Coalition, Eavesdropper, Peer, TimedLearner
 from analysis.privacy.paper import lemma9_epsilon, theorem3
 from analysis.privacy.realised import CappedFetch, UniformSources
-from analysis.privacy.shuffle import ShuffledMessages
 from analysis.privacy.shuffled import ShuffledResponse
+from analysis.privacy.shuffled_messages import ShuffledMessages
 from analysis.privacy.sufficient import sufficient_flip_prob
 
 __all__ = [

@@ -12,7 +12,7 @@ from analysis.privacy.alibi import noise_scale_of
 from analysis.privacy.calibration import largest_local_epsilon
 from analysis.privacy.kary import KaryExchange
 from analysis.privacy.label_exchange import LabelExchange
-from analysis.privacy.shuffle import ShuffledMessages
+from analysis.privacy.shuffled_messages import ShuffledMessages
 from analysis.privacy.vector import bit_flip_prob_of
 from p2p_sim.config import Config, InputError
 from p2p_sim.mechanisms.alibi import REAL_NOISE, Alibi

@@ -15,7 +15,7 @@ from analysis.privacy.fetch import FetchDistribution
 from analysis.privacy.kary import KaryExchange, ShuffledLabels
 from analysis.privacy.local import LOCAL_CONDITIONS, local_delta
 from analysis.privacy.realised import REALISED_CONDITIONS, CappedFetch, UniformSources
-from analysis.privacy.shuffle import ShuffledMessages
+from analysis.privacy.shuffled_messages import ShuffledMessages
 from p2p_sim.mechanisms.interface import Randomizer
 from p2p_sim.mechanisms.messages import binary_flip_prob, caveats, shuffled
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
