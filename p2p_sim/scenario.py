@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from p2p_sim.config import Config, InputError
+from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.one_vs_rest import OneVsRestConfig
@@ -41,7 +42,8 @@ LearnerConfig = Annotated[
     | TableLearnerConfig
     | TrimmedClustersConfig
     | KnnConfig
-    | OneVsRestConfig,
+    | OneVsRestConfig
+    | ConvolutionalConfig,
     Field(discriminator="kind"),
 ]
 MechanismConfig = Annotated[
@@ -102,7 +104,7 @@ class Scenario(Config):
     """Who does not follow the protocol, or tells others what she sees (event engine)."""
     learner: LearnerConfig = LogisticRegressionConfig()
     """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights), "table"
-    (the majority of each distinct row of features), "trimmed_clusters", "knn" or "one_vs_rest"."""
+    (the majority of each distinct row of features), "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The statement that ε is part of."""
 
