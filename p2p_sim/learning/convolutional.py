@@ -34,7 +34,7 @@ class ConvolutionalConfig(Config):
     architecture: Architecture = "simple"
     """"simple": two convolution and pooling layers with dropout 1/2; "resnet18": ResNet-18 for small images."""
     epochs: int = Field(default=10, ge=1)
-    """Passes over the labels, at least 1; fixed beforehand, since to stop by a look at true labels would cost privacy."""
+    """Passes over the labels, at least 1; fixed beforehand, since to stop by a look at true labels costs privacy."""
     batch: int = Field(default=400, ge=1)
     """Labels that a step of Adam averages over, at least 1."""
     learning_rate: float = Field(default=1e-3, gt=0, le=1)
@@ -85,7 +85,7 @@ class ConvolutionalConfig(Config):
     def _train(self, features: NDArray[np.floating], targets: NDArray[np.float32], bits: bool) -> Predictor:
         self.check_installed()
         settings = Settings(
-            self.architecture, image_shape(features.shape[1], self.architecture), bits, self.epochs, self.batch,
+            self.architecture, image_shape(features.shape[1]), bits, self.epochs, self.batch,
             self.learning_rate, self.seed or 0, self.threads, self._device(),
         )  # fmt: skip
         images = np.ascontiguousarray(features, dtype=np.float32)

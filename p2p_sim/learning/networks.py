@@ -8,27 +8,26 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Architecture = Literal["simple", "resnet18"]
-LEAST_SIDE = {"simple": 4, "resnet18": 16}
-"""Smallest images, pixels along a side, of which every layer still gets some."""
+LEAST_SIDE = 16
+"""Pixels along a side of the smallest images of which every layer still gets some."""
 
 
-def image_shape(num_features: int, architecture: Architecture) -> tuple[int, int, int]:
+def image_shape(num_features: int) -> tuple[int, int, int]:
     """Channels, height and width of square images, grey or in three colours, that are stored as rows of pixels.
 
-    >>> image_shape(784, "simple"), image_shape(3072, "resnet18")
+    >>> image_shape(784), image_shape(3072)
     ((1, 28, 28), (3, 32, 32))
 
     Raises:
         InputError: rows of so many numbers are no such images, or too small ones.
     """
-    least = LEAST_SIDE[architecture]
     for channels in (1, 3):
         side = round((num_features / channels) ** 0.5)
-        if channels * side**2 == num_features and side >= least:
+        if channels * side**2 == num_features and side >= LEAST_SIDE:
             return channels, side, side
     raise InputError(
         f"learner.kind = 'convolutional': {num_features} features a user are no square image, grey or in three "
-        f"colours, of at least {least} pixels a side; leave out population.pca_dims"
+        f"colours, of at least {LEAST_SIDE} pixels a side; leave out population.pca_dims"
     )
 
 
@@ -54,10 +53,11 @@ def _simple(channels: int, side: int, num_classes: int) -> "nn.Module":
     """Two convolution and pooling layers, dropout 1/2 (vector approximation paper, Section 5.2; widths are ours)."""
     from torch import nn
 
+    left = ((side - 4) // 2 - 4) // 2
     return nn.Sequential(
-        nn.Conv2d(channels, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Dropout(0.5), nn.Linear(64 * (side // 4) ** 2, 128), nn.ReLU(),
+        nn.Conv2d(channels, 16, 5), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(16, 32, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(),
+        nn.Dropout(0.5), nn.Linear(32 * left**2, 128), nn.ReLU(),
         nn.Dropout(0.5), nn.Linear(128, num_classes),
     )  # fmt: skip
 
