@@ -29,7 +29,7 @@ def theorem_2(learned: Floats, label_distribution: Floats, epsilon: float) -> Po
 
     >>> found = theorem_2(np.array([[0.5, 0.4]]), np.array([[0.4, 0.6]]), epsilon=2.0)
     >>> found.excess.round(3).tolist(), found.bound.round(3).tolist()
-    ([0.2], [0.632])
+    ([0.2], [0.633])
 
     Args:
         learned: (n, K) g_j(x), what a model says of P(Z(j) = 1 | x).
