@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from p2p_sim.config import Config, InputError, explain
+from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.estimator import EstimatorConfig
 from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
@@ -42,7 +43,8 @@ LearnerConfig = Annotated[
     | TableLearnerConfig
     | TrimmedClustersConfig
     | KnnConfig
-    | OneVsRestConfig,
+    | OneVsRestConfig
+    | ConvolutionalConfig,
     Field(discriminator="kind"),
 ]
 MechanismConfig = Annotated[
@@ -109,7 +111,7 @@ class Scenario(Config):
     learner: LearnerConfig = LogisticRegressionConfig()
     """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights),
     "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features),
-    "trimmed_clusters", "knn" or "one_vs_rest"."""
+    "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The statement that ε is part of."""
 

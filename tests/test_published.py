@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from docs.published import clustering_figure1, clustering_synthetic
+from docs.published import clustering_figure1, clustering_synthetic, vector
 
 
 def test_figure_1_of_the_clustering_paper_on_digits(tmp_path, monkeypatch):
@@ -27,3 +27,18 @@ def test_the_mechanisms_on_a_known_law(tmp_path):
     assert (points["epsilon_upper"] <= points["mechanism.target_epsilon"] * (1 + 1e-9)).all()
     floor = points[points["mechanism"].str.contains("exchange")]["excess_risk_floor"]
     assert floor.notna().all()
+
+
+def test_the_synthetic_study_of_the_vector_approximation_paper(tmp_path, monkeypatch):
+    monkeypatch.setattr(vector, "SPREADS", {"scaled": "σ = 2/K"})
+    written = vector.main(tmp_path / "out", tmp_path / "work", None, workers=1, small=True)
+    assert [path.name for path in written] == ["table.csv", "theorem2.csv", "synthetic.png", "theorem2.png"]
+    assert all(path.stat().st_size > 20_000 for path in written[2:])
+    table, bounds = (pd.read_csv(path) for path in written[:2])
+    assert len(table) == 32
+    assert (table["epsilon_upper"] <= table["mechanism.target_epsilon"] * (1 + 1e-9)).all()
+    assert table["nonprivate_accuracy"].mean() > table["accuracy"].mean()
+    # 1,000 rows of the holdout twice, ten standard errors of an accuracy: Bayes' rule is not beaten (1e-9 a point)
+    assert (table["accuracy"] < table["bayes_accuracy"] + 10 * 0.5 / 2000**0.5).all()
+    assert (bounds["excess"] <= bounds["bound"]).all()
+    assert len(bounds) == 8

@@ -261,10 +261,14 @@ def test_every_sweep_that_is_shipped_is_a_plan_whose_first_point_runs(path):
     assert found.plots
     scenario = found.scenario(next(found.points()))
     kind = scenario.population.kind
-    small = {"population.users": 400, "population.num_clusters": 2} if kind == "synthetic" else {}
-    if kind == "circle":
-        small = {"population.users": 400, "population.holdout": 100}
-    elif kind not in ("synthetic", "digits"):  # needs no data file
-        small = {"population.kind": "digits", "population.task": scenario.population.task, "clusters.count": 20}
-    rows = derived(pd.DataFrame([p2p_sim.run(scenario.replace(**small)).row]))
+    small = {
+        "synthetic": {"population.users": 400, "population.num_clusters": 2},
+        "circle": {"population.users": 400, "population.holdout": 100},
+    }
+    changes = small.get(kind, {})
+    if kind not in ("synthetic", "circle", "digits"):  # needs no data file
+        changes = {"population.kind": "digits", "population.task": scenario.population.task, "clusters.count": 20}
+    if scenario.learner.kind == "convolutional":  # needs no PyTorch
+        changes["learner.kind"] = "knn"
+    rows = derived(pd.DataFrame([p2p_sim.run(scenario.replace(**changes)).row]))
     assert all(plot.y in rows for plot in found.plots)

@@ -27,19 +27,20 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
         title: heading.
         path: where the figure goes; its ending decides the format.
     """
-    exact = rows["excess_risk"].notna().all()
-    if exact:
-        value, reference = mean_interval(rows["excess_risk"]), mean_interval(rows["nonprivate_excess_risk"])
+    if rows["excess_risk"].notna().all():
+        values, references = rows["excess_risk"], rows["nonprivate_excess_risk"]
         label = f"excess risk ({loss_text(rows)})"
     else:
-        value = mean_interval(1.0 - rows["error_rate"])
-        reference = mean_interval(1.0 - rows["nonprivate_error_rate"])
+        values, references = 1.0 - rows["error_rate"], 1.0 - rows["nonprivate_error_rate"].astype(float)
         label = "accuracy on the holdout"
+    value = mean_interval(values)
     with rc_context(RC):
         figure = new_figure()
         axes = figure.add_subplot()
-        axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
-        axes.axhline(reference.value, color=GREY, linestyle="--", label=f"without privacy: {reference.value:.3f}")
+        if references.notna().all():
+            reference = mean_interval(references)
+            axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
+            axes.axhline(reference.value, color=GREY, linestyle="--", label=f"without privacy: {reference.value:.3f}")
         shown = _statements(rows)
         low, high = _ends(value)
         error = [[value.value - low], [high - value.value]]

@@ -20,6 +20,8 @@ def is_privacy(name: str) -> bool:
 def derived(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with accuracies, and with the paired loss and ratio against the same learner without privacy."""
     table = rows.copy()
+    if "nonprivate_error_rate" in table:  # gaps where nothing was learned without privacy
+        table["nonprivate_error_rate"] = table["nonprivate_error_rate"].astype(float)
     if "error_rate" in table:
         table["accuracy"] = 1.0 - table["error_rate"]
     if "nonprivate_error_rate" in table:

@@ -52,8 +52,10 @@ def means(rows: pd.DataFrame) -> dict[str, Mean]:
     return {name: mean_interval(rows[name].astype(float)) for name in MEANS if rows[name].notna().all()}
 
 
-def excess_error(rows: pd.DataFrame) -> Mean:
-    """Paired difference of error rates: private minus non-private, replicate by replicate."""
+def excess_error(rows: pd.DataFrame) -> Mean | None:
+    """Paired difference of error rates: private minus non-private, replicate by replicate; None without the latter."""
+    if rows["nonprivate_error_rate"].isna().any():
+        return None
     return mean_interval((rows["error_rate"] - rows["nonprivate_error_rate"]).astype(float))
 
 
@@ -74,7 +76,8 @@ def summarise(rows: pd.DataFrame) -> dict[str, Any]:
         if rows[name].notna().all():
             record |= {f"{name}_min": float(rows[name].min()), f"{name}_max": float(rows[name].max())}
     record |= worst_epsilons(rows)
-    for name, mean in {**means(rows), "excess_error_rate": excess_error(rows)}.items():
+    paired = excess_error(rows)
+    for name, mean in {**means(rows), **({"excess_error_rate": paired} if paired else {})}.items():
         interval = [mean.low, mean.high] if mean.replicates > 1 else None
         record[name] = {"mean": mean.value, "interval_95": interval}
     return record

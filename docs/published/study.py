@@ -60,9 +60,14 @@ def run_panel(
 
 
 def _thin(axis: Axis) -> Axis:
-    """Two values of a numeric axis; all of one whose values are named."""
+    """Two values of a numeric axis, not its ends if there are more than three; all of one whose values are named."""
     values = axis.values or ()
-    return axis if axis.labels or len(values) < 3 else axis.model_copy(update={"values": (values[1], values[-2])})
+    skip = len(values) // 4
+    return (
+        axis
+        if axis.labels or len(values) < 3
+        else axis.model_copy(update={"values": (values[skip], values[-1 - skip])})
+    )
 
 
 def keep(work: Path, out: Path) -> None:

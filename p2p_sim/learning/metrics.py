@@ -23,7 +23,8 @@ Loss = Literal["log", "zero_one"]
 
 @dataclass(frozen=True)
 class Risk:
-    """A private predictor beside the same learner without privacy; figures that do not apply are None.
+    """A private predictor beside the same learner without privacy; figures that do not apply, or of a learner without
+    privacy that was not trained, are None.
 
     error_rate, nonprivate_error_rate: 0-1 loss, exact under a known law, else on the holdout.
     excess_risk: expected loss above the best model of the hypothesis class, exact; nonprivate likewise.
@@ -32,7 +33,7 @@ class Risk:
     """
 
     error_rate: float
-    nonprivate_error_rate: float
+    nonprivate_error_rate: float | None
     excess_risk: float | None = None
     nonprivate_excess_risk: float | None = None
     best_risk: float | None = None
@@ -40,25 +41,30 @@ class Risk:
     excess_risk_loss: Loss | None = None
 
 
-def assess(population: Population, private: Predictor, nonprivate: Predictor, loss: Loss = "log") -> Risk:
-    """Measure both predictors on the population's law or, where that is unknown, on its holdout.
+def assess(population: Population, private: Predictor, nonprivate: Predictor | None, loss: Loss = "log") -> Risk:
+    """Measure both predictors, or the private one alone, on the population's law or, where unknown, on its holdout.
 
     The hypothesis class is that of affine logistic models for the log loss, of all functions for the 0-1 loss.
     """
     law, holdout = population.law, population.holdout
-    if law is not None:
-        predicted = [p.probabilities(law.points) for p in (private, nonprivate)]
-        errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted]
-        bayes = bayes_error_rate(law.mass, law.label_distribution)
-        if loss == "zero_one":
-            return Risk(errors[0], errors[1], errors[0] - bayes, errors[1] - bayes, bayes, bayes, loss)
+    learned = [private] if nonprivate is None else [private, nonprivate]
+    if law is None:
+        assert holdout is not None
+        return Risk(*_pair([holdout_error_rate(holdout.labels, p.probabilities(holdout.features)) for p in learned]))
+    predicted = [p.probabilities(law.points) for p in learned]
+    errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted]
+    bayes = bayes_error_rate(law.mass, law.label_distribution)
+    if loss == "zero_one":
+        best, risks = bayes, errors
+    else:
         best = best_logistic_risk(law.points, law.mass, law.label_distribution[:, 1])
         risks = [log_risk(law.mass, law.label_distribution, p) for p in predicted]
-        return Risk(errors[0], errors[1], risks[0] - best, risks[1] - best, best, bayes, loss)
-    assert holdout is not None
-    predicted = [p.probabilities(holdout.features) for p in (private, nonprivate)]
-    errors = [holdout_error_rate(holdout.labels, p) for p in predicted]
-    return Risk(errors[0], errors[1])
+    return Risk(*_pair(errors), *_pair([risk - best for risk in risks]), best, bayes, loss)
+
+
+def _pair(values: list[float]) -> tuple[float, float | None]:
+    """The private figure, and the other one if there is one."""
+    return values[0], values[1] if len(values) > 1 else None
 
 
 def exchange_floor(population: Population, flip_prob: float, loss: Loss = "log") -> float | None:

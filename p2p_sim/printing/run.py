@@ -195,18 +195,16 @@ def _warnings(rows: Any) -> list[str]:
 
 
 def _utility(rows: Any) -> list[tuple[str, str]]:
-    values = means(rows)
+    values, paired = means(rows), excess_error(rows)
     exact, zero_one = "excess_risk" in values, (rows["excess_risk_loss"] == "zero_one").all()
-    lines = [
-        ("accuracy (exact)" if exact else "accuracy on holdout", _accuracy(rows["error_rate"])),
-        ("  without privacy", _accuracy(rows["nonprivate_error_rate"])),
-        ("  paired loss of accuracy", str(excess_error(rows))),
-    ]
+    lines = [("accuracy (exact)" if exact else "accuracy on holdout", _accuracy(rows["error_rate"]))]
+    if paired is not None:
+        lines.append(("  without privacy", _accuracy(rows["nonprivate_error_rate"])))
+        lines.append(("  paired loss of accuracy", str(paired)))
     if exact:
-        lines += [
-            ("excess risk, 0-1 loss" if zero_one else "excess risk, nats", str(values["excess_risk"])),
-            ("  without privacy", str(values["nonprivate_excess_risk"])),
-        ]
+        lines.append(("excess risk, 0-1 loss" if zero_one else "excess risk, nats", str(values["excess_risk"])))
+    if "nonprivate_excess_risk" in values:
+        lines.append(("  without privacy", str(values["nonprivate_excess_risk"])))
     return lines
 
 

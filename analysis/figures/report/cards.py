@@ -41,6 +41,8 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
             ),
         ]
     point = done.iloc[0]
+    reference = f"nonprivate_{quality}"
+    known = [Card(f"{heading} without privacy", *_mean(point, reference))] if math.isfinite(point[reference]) else []
     return [
         Card(
             "ε, learner, at most",
@@ -48,7 +50,7 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
             f"δ = {number(float(point['delta']))}, worst cluster",
         ),
         Card(f"{heading}{unit}", *_mean(point, quality)),
-        Card(f"{heading} without privacy", *_mean(point, f"nonprivate_{quality}")),
+        *known,
         Card("ε₀, the noise alone", rounded_up(float(point["epsilon_local"])), "peers and eavesdroppers"),
     ]
 

@@ -1,0 +1,210 @@
+"""The vector approximation paper's experiments: its synthetic study with Theorem 2, and its table on images.
+
+Run with `python -m docs.published.vector --data-dir DIR`; interrupted, it goes on where it stopped. The images need the
+extra [deep], and CIFAR-10 a GPU as well.
+"""
+
+import argparse
+import importlib.util
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analysis.figures.curves import Curve, Panel
+from analysis.figures.study import plot_study
+from analysis.utility.intervals import mean_interval
+from analysis.utility.points import HIGH, LOW
+from analysis.utility.vector_bound import theorem_2
+from docs.published.study import PUBLISHED, ROOT, SWEEPS, curves, keep, run_panel, write_table
+from p2p_sim.experiment import exchange
+from p2p_sim.learning.label_vectors import label_vectors
+from p2p_sim.learning.training import CHECKPOINTS
+from p2p_sim.mechanisms.neighbours import NeighbourMeans
+from p2p_sim.population.circle import CircleConfig
+from p2p_sim.scenario import Scenario, load_scenario
+
+NAME = "vector"
+SPREADS = {"narrow": "σ = 0.05", "scaled": "σ = 2/K"}
+EPSILON, NEIGHBOURS, CLASSES = "mechanism.target_epsilon", "learner.neighbours", "population.num_classes"
+IMAGES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar-10": "CIFAR-10"}
+VECTOR, RESPONSE, TWO_STAGES, ALIBI = "vector approximation", "randomised response", "LP-2ST", "ALIBI"
+PRINTED = {
+    ("mnist", VECTOR): {0.5: 0.879, 1.0: 0.962, 2.0: 0.974},
+    ("mnist", RESPONSE): {0.5: 0.749, 1.0: 0.953, 2.0: 0.977},
+    ("mnist", TWO_STAGES): {0.5: 0.814, 1.0: 0.918, 2.0: 0.977},
+    ("mnist", ALIBI): {0.5: 0.843, 1.0: 0.945, 2.0: 0.976},
+    ("fashion-mnist", VECTOR): {0.5: 0.757, 1.0: 0.834},
+    ("fashion-mnist", RESPONSE): {0.5: 0.596, 1.0: 0.746},
+    ("fashion-mnist", TWO_STAGES): {0.5: 0.601, 1.0: 0.756},
+    ("fashion-mnist", ALIBI): {0.5: 0.543, 1.0: 0.798},
+    ("cifar-10", VECTOR): {1.0: 0.751, 2.0: 0.916, 3.0: 0.927, 4.0: 0.932},
+    ("cifar-10", TWO_STAGES): {1.0: 0.637, 2.0: 0.861, 3.0: 0.922, 4.0: 0.934},
+    ("cifar-10", ALIBI): {1.0: 0.710, 2.0: 0.842},
+}
+"""Accuracies that the paper's Tables 1 and 2 print, by data set, mechanism and ε; on CIFAR-10 without pre-training."""
+REDUCED = ("population.users=2000", "population.holdout=1000", "replicates=2")
+"""What a test changes."""
+
+
+def main(out: Path, work: Path, data_dir: Path | None, workers: int = 2, small: bool = False) -> list[Path]:
+    """Run the synthetic study, and the images where PyTorch and the data are; draw the figures, write the tables.
+
+    Args:
+        out: where figures, tables, rows and manifests go. work: where the sweeps run.
+        data_dir: where data files are. workers: local processes.
+        small: few users, classes and replicates, no images: for the tests.
+    """
+    reduced = REDUCED if small else ()
+    tables = {name: _run(name, out, work, None, workers, reduced) for name in SPREADS}
+    bounds = {name: _bounds(name, table, small) for name, table in tables.items()}
+    images = {} if small or data_dir is None else _images(out, work, data_dir, workers)
+    columns = ("mechanism", EPSILON, NEIGHBOURS, CLASSES, "epsilon_upper", "trust", "bayes_accuracy")
+    synthetic = {name: table.assign(bayes_accuracy=_bayes(name, table)) for name, table in tables.items()}
+    write_table(synthetic, columns, ("accuracy", "nonprivate_accuracy"), out)
+    pd.concat(bounds, names=["panel"]).reset_index(0).to_csv(out / "theorem2.csv", index=False, float_format="%.6g")
+    written = [out / "table.csv", out / "theorem2.csv", out / "synthetic.png", out / "theorem2.png"]
+    _draw_synthetic(synthetic, out / "synthetic.png")
+    _draw_bounds(bounds, out / "theorem2.png")
+    return [*written, *(_write_images(images, out) if images else ())]
+
+
+def _run(
+    name: str, out: Path, work: Path, data_dir: Path | None, workers: int, reduced: Sequence[str] = ()
+) -> pd.DataFrame:
+    table = run_panel(SWEEPS / NAME / f"{name}.toml", work / name, data_dir, workers, reduced)
+    keep(work / name, out / name)
+    return table
+
+
+def _bayes(name: str, table: pd.DataFrame) -> list[float]:
+    """Accuracy of Bayes' rule at each point."""
+    return [1.0 - _circle(name, int(classes)).bayes_error_rate() for classes in table[CLASSES]]
+
+
+def _circle(name: str, classes: int) -> CircleConfig:
+    return CircleConfig(num_classes=classes, spread=0.05 if name == "narrow" else None)
+
+
+def _draw_synthetic(tables: dict[str, pd.DataFrame], path: Path) -> None:
+    """A panel for each spread, number of neighbours and ε; accuracy against K."""
+    panels = []
+    for name, table in tables.items():
+        for (neighbours, epsilon), part in table.groupby([NEIGHBOURS, EPSILON]):
+            once = part[part["mechanism"] == VECTOR].sort_values(CLASSES)
+            x, reference = once[CLASSES].tolist(), "nonprivate_accuracy"
+            ends = [once[reference + end].tolist() for end in ("", LOW, HIGH)]
+            lines = [
+                *curves(part, CLASSES, "accuracy", "mechanism"),
+                Curve("without privacy", x, *ends),
+                Curve("Bayes' rule", x, once["bayes_accuracy"].tolist(), dashed=True, marked=False),
+            ]
+            title = f"{SPREADS[name]}, ε = {epsilon:g}, k = {neighbours}"
+            panels.append(Panel("number of classes K", "accuracy", lines, log_x=False, log_y=False, title=title))
+    count = int(min(table["replicates"].min() for table in tables.values()))
+    note = (
+        f"{count} trials a point, bands: 95% intervals. {_users(tables)} users, k nearest neighbours as the learner, "
+        "pure ε for a user's label against everybody; Bayes' rule exact."
+    )
+    plot_study(panels, path, "K Gaussians around a circle: the vector approximation paper's Figures 2 to 4", note)
+
+
+def _users(tables: dict[str, pd.DataFrame]) -> str:
+    return f"{int(next(iter(tables.values()))['num_users'].max()):,}"
+
+
+def _bounds(name: str, table: pd.DataFrame, small: bool) -> pd.DataFrame:
+    """Theorem 2's bound beside the excess risk of vector approximation at every point of a sweep.
+
+    Means over the law are taken over the holdout's features, with the law's own p(y|x).
+    """
+    base = load_scenario(ROOT / "scenarios" / "vectors.toml", REDUCED if small else ())
+    found = []
+    for point in table[table["mechanism"] == VECTOR].to_dict("records"):
+        changes = {key: point[key] for key in (EPSILON, NEIGHBOURS, CLASSES)}
+        scenario = base.replace(**changes, **({"population.spread": 0.05} if name == "narrow" else {}))
+        each = [_measured(scenario, replicate) for replicate in range(int(point["replicates"]))]
+        line = {key: point[key] for key in (EPSILON, NEIGHBOURS, CLASSES, "replicates")}
+        for column, values in zip(("error", "excess", "bound"), np.transpose(each), strict=True):
+            mean = mean_interval(values)
+            line |= {column: mean.value, column + LOW: mean.low, column + HIGH: mean.high}
+        found.append(line)
+    return pd.DataFrame(found)
+
+
+def _measured(scenario: Scenario, replicate: int) -> tuple[float, float, float]:
+    """Means of Δ(x), of the excess risk and of the bound in one replicate."""
+    done = exchange(scenario, replicate)
+    population, release, circle = done.population, done.outcome.labels, scenario.population
+    assert population.holdout is not None
+    assert isinstance(circle, CircleConfig)
+    vectors = label_vectors(release, population.num_classes, "knn")
+    places = population.holdout.features.astype(np.float64)
+    learned = NeighbourMeans(population.features[release.user], vectors, scenario.learner.neighbours).at(places)
+    at = theorem_2(
+        learned, circle.label_distribution(places), done.mechanism.privacy(np.array([2]), 1e-6)[0].epsilon_upper
+    )
+    return float(at.error.mean()), float(at.excess.mean()), float(at.bound.mean())
+
+
+def _draw_bounds(bounds: dict[str, pd.DataFrame], path: Path) -> None:
+    """A panel for each spread and number of neighbours: excess risk, and the bound dashed, for each ε."""
+    panels = []
+    for name, table in bounds.items():
+        for neighbours, part in table.groupby(NEIGHBOURS):
+            lines = []
+            for epsilon, line in part.groupby(EPSILON):
+                x = line[CLASSES].tolist()
+                for column, text in (("excess", "excess risk"), ("bound", "Theorem 2's bound")):
+                    ends = [line[column + end].tolist() for end in ("", LOW, HIGH)]
+                    lines.append(Curve(f"{text}, ε = {epsilon:g}", x, *ends, dashed=column == "bound"))
+            title = f"{SPREADS[name]}, k = {neighbours}"
+            panels.append(Panel("number of classes K", "excess risk", lines, log_x=False, title=title))
+    note = "Vector approximation, k nearest neighbours; the bound takes the largest error of a learned bit as measured."
+    plot_study(panels, path, "Theorem 2 of the vector approximation paper beside the excess risk", note, columns=2)
+
+
+def _images(out: Path, work: Path, data_dir: Path, workers: int) -> dict[str, pd.DataFrame]:
+    """The sweeps on images that can be run here: none without PyTorch, CIFAR-10 only with a GPU."""
+    if importlib.util.find_spec("torch") is None:
+        return {}
+    import torch
+
+    os.environ.setdefault(CHECKPOINTS, str(work / "checkpoints"))
+    here = [name for name in IMAGES if name != "cifar-10" or torch.cuda.is_available()]
+    return {name: _run(name, out, work, data_dir, workers) for name in here}
+
+
+def _write_images(tables: dict[str, pd.DataFrame], out: Path) -> list[Path]:
+    """Accuracies beside those printed, as images.csv and as a figure."""
+    folder, panels = out / "images", []
+    folder.mkdir(exist_ok=True)
+    for name, table in tables.items():
+        printed = [PRINTED.get((name, m), {}).get(e) for m, e in zip(table["mechanism"], table[EPSILON], strict=True)]
+        tables[name] = table.assign(paper_accuracy=pd.array(printed, dtype="Float64"))
+        lines = curves(table, EPSILON, "accuracy", "mechanism")
+        lines += [
+            Curve(f"{mechanism}, as printed", list(points), list(points.values()), dashed=True)
+            for (data, mechanism), points in PRINTED.items()
+            if data == name
+        ]
+        panels.append(Panel("ε", "accuracy", lines, log_y=False, title=IMAGES[name]))
+    columns = ("mechanism", EPSILON, "epsilon_upper", "trust", "paper_accuracy")
+    write_table(tables, columns, ("accuracy", "nonprivate_accuracy"), folder)
+    count = int(min(table["replicates"].min() for table in tables.values()))
+    note = f"{count} trainings a point, of as many epochs for all mechanisms. Dashed: the paper's Tables 1 and 2."
+    plot_study(panels, folder / "images.png", "Labels of images: the vector approximation paper's tables", note)
+    return [folder / "table.csv", folder / "images.png"]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="The vector approximation paper's experiments.")
+    parser.add_argument("--data-dir", type=Path, default=os.environ.get("P2P_SIM_DATA"))
+    parser.add_argument("--work", type=Path, default=ROOT / "results" / NAME, help="where the sweeps run and resume")
+    parser.add_argument("--out", type=Path, default=PUBLISHED / NAME)
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    for path in main(given.out, given.work, given.data_dir, given.workers):
+        print(path)

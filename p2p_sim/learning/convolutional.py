@@ -1,0 +1,111 @@
+"""A convolutional network on images: the learner of the vector approximation paper's experiments with real data."""
+
+import importlib.util
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from p2p_sim.config import Config, InputError
+from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
+from p2p_sim.learning.networks import Architecture, image_shape
+from p2p_sim.learning.training import Settings, Training, predicted
+from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.streams import Streams
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class ConvolutionalConfig(Config):
+    """Train a network on the pixels, with Adam: softmax for hard and soft labels, one sigmoid a bit for bits.
+
+    The features are the pixels of square images, grey or in three colours. For bits the shares are scores whose order
+    counts, not calibrated probabilities. Needs PyTorch.
+    """
+
+    kind: Literal["convolutional"] = "convolutional"
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = ACCEPTED
+    """Releases it can learn from."""
+    loss: ClassVar[Literal["log", "zero_one"]] = "zero_one"
+    """In which its excess risk is measured."""
+    architecture: Architecture = "simple"
+    """"simple": two convolution and pooling layers with dropout 1/2; "resnet18": ResNet-18 for small images."""
+    epochs: int = Field(default=10, ge=1)
+    """Passes over the labels, at least 1; fixed beforehand, since to stop by a look at true labels costs privacy."""
+    batch: int = Field(default=400, ge=1)
+    """Labels that a step of Adam averages over, at least 1."""
+    learning_rate: float = Field(default=1e-3, gt=0, le=1)
+    """Step size of Adam, above 0 and at most 1."""
+    threads: int = Field(default=1, ge=1, le=256)
+    """Threads of a training, 1 to 256. The same number gives the same weights each time on the same machine."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where it computes; "auto": on a GPU if there is one. The weights on a GPU differ from those on a CPU."""
+    nonprivate: bool = True
+    """Train a second network on the true labels, for comparison; false: the columns without privacy stay empty."""
+    seed: int | None = Field(default=None, ge=0, le=2**63 - 1)
+    """Seed of initial weights, order and dropout; absent: the scenario's, different for each replicate."""
+
+    def seeded(self, streams: Streams) -> Self:
+        """With the seed that a replicate's streams give, where none is fixed."""
+        return self if self.seed is not None else self.model_copy(update={"seed": streams.integer_seed("learner")})
+
+    def check_installed(self) -> None:
+        """Refuse to go on without PyTorch, or without the GPU that is asked for."""
+        if importlib.util.find_spec("torch") is None:
+            raise InputError(
+                "learner.kind = 'convolutional': needs PyTorch, about 200 MB (CPU): pip install 'p2p-sim[deep]'"
+            )
+        self._device()
+
+    def fit(
+        self,
+        features: NDArray[np.floating],
+        labels: NDArray[np.uint8],
+        num_classes: int,
+        cluster_offsets: NDArray[np.int64] | None = None,
+    ) -> Predictor:
+        """Learn from features (m, d) and labels (m,) without privacy; the clusters do not matter."""
+        return self._train(features, one_hot(labels, num_classes), bits=False)
+
+    def fit_release(
+        self,
+        features: NDArray[np.floating],
+        release: LabelRelease,
+        num_classes: int,
+        cluster_offsets: NDArray[np.int64] | None = None,
+    ) -> Predictor:
+        """Learn from a release; `features` (n, d) are the public features of all users; the clusters do not matter."""
+        targets = label_vectors(release, num_classes, self.kind)
+        everybody = len(release) == len(features)
+        return self._train(features if everybody else features[release.user], targets, release.kind == "bits")
+
+    def _train(self, features: NDArray[np.floating], targets: NDArray[np.float32], bits: bool) -> Predictor:
+        self.check_installed()
+        settings = Settings(
+            self.architecture, image_shape(features.shape[1]), bits, self.epochs, self.batch,
+            self.learning_rate, self.seed or 0, self.threads, self._device(),
+        )  # fmt: skip
+        images = np.ascontiguousarray(features, dtype=np.float32)
+        return _Trained(Training(settings, images, targets).run(), settings)
+
+    def _device(self) -> str:
+        import torch
+
+        present = torch.cuda.is_available()
+        if self.device == "cuda" and not present:
+            raise InputError('learner.device = "cuda": PyTorch finds no GPU here; "auto" and "cpu" will do')
+        return "cuda" if present and self.device != "cpu" else "cpu"
+
+
+@dataclass(frozen=True)
+class _Trained:
+    network: "nn.Module"
+    settings: Settings
+
+    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Predicted class probabilities (n, K), or sigmoids over their sums."""
+        found = predicted(self.network, features, self.settings)
+        return normalised(found) if self.settings.bits else found
