@@ -5,6 +5,8 @@ Run as `python -m docs.published.clustering_synthetic`; interrupted, it goes on 
 
 from pathlib import Path
 
+import pandas as pd
+
 from analysis.figures.curves import Panel
 from analysis.figures.study import plot_study
 from docs.published.study import SWEEPS, arguments, curves, keep, run_panel, write_table
@@ -22,16 +24,18 @@ def main(out: Path, work: Path, workers: int = 2, small: bool = False) -> list[P
         out: where figure, table, rows and manifest go. work: where the sweep runs. workers: local processes.
     """
     reduced = ("replicates=2", "population.users=2000") if small else ()
-    table = run_panel(SWEEPS / "clustering-mechanisms.toml", work, None, workers, reduced)
-    keep(work, out)
-    panels = []
+    parts = []
+    for name in ("clustering-mechanisms", "clustering-exchange"):
+        parts.append(run_panel(SWEEPS / f"{name}.toml", work / name, None, workers, reduced))
+        keep(work / name, out / name)
+    table, panels = pd.concat(parts, ignore_index=True), []
     for phi in table[PHI].unique():
         part = table[table[PHI] == phi]
         lines = curves(part, EPSILON, "excess_risk", "mechanism", (HALF,))
         panels.append(Panel("target ε", "excess risk (0-1 loss)", lines, title=f"φ = {phi:g}"))
     write_table({NAME: table}, ("mechanism", PHI, EPSILON, "epsilon_upper", "trust"), MEASURES, out)
     note = (
-        f"{int(table['replicates'].min())} replicates a point, bands: 95% intervals. 20 clusters of 4 points, "
+        f"{int(table['replicates'].min())} to {int(table['replicates'].max())} replicates a point, bands: 95% intervals. 20 clusters of 4 points, "
         f"n = {int(table['num_users'].max()):,}; majority of each point; pure ε for ClusterRR and UniformRR,\n"
         f"δ = {table['delta'].iloc[0]:g} for the exchange; both splits know φ. In brackets: who must be trusted."
     )
