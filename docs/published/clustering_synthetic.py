@@ -34,8 +34,9 @@ def main(out: Path, work: Path, workers: int = 2, small: bool = False) -> list[P
         lines = curves(part, EPSILON, "excess_risk", "mechanism", (HALF,))
         panels.append(Panel("target ε", "excess risk (0-1 loss)", lines, title=f"φ = {phi:g}"))
     write_table({NAME: table}, ("mechanism", PHI, EPSILON, "epsilon_upper", "trust"), MEASURES, out)
+    count = table["replicates"]
     note = (
-        f"{int(table['replicates'].min())} to {int(table['replicates'].max())} replicates a point, bands: 95% intervals. 20 clusters of 4 points, "
+        f"{count.min()} to {count.max()} replicates a point, bands: 95% intervals. 20 clusters of 4 points, "
         f"n = {int(table['num_users'].max()):,}; majority of each point; pure ε for ClusterRR and UniformRR,\n"
         f"δ = {table['delta'].iloc[0]:g} for the exchange; both splits know φ. In brackets: who must be trusted."
     )

@@ -5,7 +5,6 @@ The baseline of the clustering paper's Figure 1 (Abadi et al. 2016), but with fe
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -15,12 +14,11 @@ from pydantic import Field, model_validator
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.dp_sgd import LARGEST_NOISE, SMALLEST_NOISE, DpSgd, calibrate_noise
 from p2p_sim.config import Config, InputError
-from p2p_sim.mechanisms.interface import ModelRelease, Outcome, ReleaseKind, Trust
-from p2p_sim.network.config import NetworkConfig
+from p2p_sim.mechanisms.interface import Mechanism, ModelRelease, Outcome, ReleaseKind, Trust
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
-from p2p_sim.streams import Streams, bernoulli
+from p2p_sim.streams import bernoulli
 
 Singles = NDArray[np.float32]
 
@@ -93,7 +91,7 @@ class DpSgdConfig(Config):
 
 
 @dataclass(frozen=True)
-class DpSgdMechanism:
+class DpSgdMechanism(Mechanism):
     """Noisy gradient steps with their accountant; one run over all users, no messages."""
 
     accountant: DpSgd
@@ -108,18 +106,6 @@ class DpSgdMechanism:
     def parameters(self) -> dict[str, float]:
         """σ and q."""
         return {"noise_multiplier": self.accountant.noise_multiplier, "sampling_rate": self.accountant.sampling_rate}
-
-    def release(
-        self,
-        population: Population,
-        network: NetworkConfig,
-        streams: Streams,
-        record: bool = False,
-        study: bool = False,
-        places: tuple[Path, ...] = (),
-    ) -> Outcome:
-        """The model learned from the population's labels; the network carries nothing."""
-        return self.release_on(Network.open(network, population, streams, places), population, record, study)
 
     def release_on(
         self,

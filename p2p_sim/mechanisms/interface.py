@@ -1,5 +1,6 @@
 """The seams every mechanism shares: what it takes, what it releases, what it says of privacy."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,18 +146,18 @@ class Outcome:
         )
 
 
-class Mechanism(Protocol):
+class Mechanism(ABC):
     """A way to privatise labels, its parameters fixed."""
 
     @property
+    @abstractmethod
     def trust(self) -> Trust:
         """Who must be trusted."""
-        ...
 
     @property
+    @abstractmethod
     def parameters(self) -> dict[str, float]:
         """Values by name, each one of `PARAMETERS`."""
-        ...
 
     def release(
         self,
@@ -171,14 +172,15 @@ class Mechanism(Protocol):
 
         Args:
             population: who holds them.
-            network: over which messages travel.
+            network: over which messages travel; it carries nothing where a mechanism sends none.
             streams: the replicate's random streams.
             record: keep the transcript.
             study: note what is known of the run besides labels.
             places: directories in which the network's files are looked for.
         """
-        ...
+        return self.release_on(Network.open(network, population, streams, places), population, record, study)
 
+    @abstractmethod
     def release_on(
         self,
         opened: Network,
@@ -188,12 +190,11 @@ class Mechanism(Protocol):
         part: tuple[int, int] | None = None,
     ) -> Outcome:
         """The same on a network that has been opened for this population; `part`: shards first to last - 1 alone."""
-        ...
 
+    @abstractmethod
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """What the learner can tell about a label, for each cluster size, at the given δ."""
-        ...
+        """What the learner can tell about a label, for each cluster size (distinct, ascending), at the given δ."""
 
+    @abstractmethod
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         """Other figures by name, each one of `STATEMENTS`, the worst over the cluster sizes; None where none holds."""
-        ...

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ from analysis.privacy.paper import lemma9_epsilon, theorem3
 from analysis.privacy.worst import epsilons
 from p2p_sim.config import Config, InputError
 from p2p_sim.mechanisms.growing import Growing
-from p2p_sim.mechanisms.interface import LabelRelease, Outcome, PayloadKind, Randomizer, ReleaseKind, Trust
+from p2p_sim.mechanisms.interface import LabelRelease, Mechanism, Outcome, PayloadKind, Randomizer, ReleaseKind, Trust
 from p2p_sim.mechanisms.messages import (
     MessagesConfig,
     binary_flip_prob,
@@ -26,7 +25,6 @@ from p2p_sim.mechanisms.messages import (
     randomizer_of,
 )
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
-from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.network.shared_link import departures
 from p2p_sim.population.population import Population
@@ -37,7 +35,6 @@ from p2p_sim.protocol.roles import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Messages, Transcript
 from p2p_sim.protocol.vectorised import exchange_shard
-from p2p_sim.streams import Streams
 
 Payload = NDArray[np.generic]
 EngineName = Literal["events", "vectorised"]
@@ -111,7 +108,7 @@ class LabelExchangeConfig(Config):
 
 
 @dataclass(frozen=True)
-class LabelExchangeMechanism:
+class LabelExchangeMechanism(Mechanism):
     """The exchange with its parameters fixed.
 
     Args:
@@ -139,18 +136,6 @@ class LabelExchangeMechanism:
     def parameters(self) -> dict[str, float]:
         """α, or what the noise has in its place, and θ."""
         return {**parameters_of(self.randomizer), "sampling_rate": self.sampling_rate}
-
-    def release(
-        self,
-        population: Population,
-        network: NetworkConfig,
-        streams: Streams,
-        record: bool = False,
-        study: bool = False,
-        places: tuple[Path, ...] = (),
-    ) -> Outcome:
-        """Run the exchange shard by shard; on a network without faults both engines release the same bytes."""
-        return self.release_on(Network.open(network, population, streams, places), population, record, study)
 
     def release_on(
         self,

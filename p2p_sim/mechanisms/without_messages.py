@@ -1,37 +1,23 @@
 """What mechanisms share that are drawn in one go: no message of theirs is simulated."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 
-from p2p_sim.mechanisms.interface import LabelRelease, Outcome
-from p2p_sim.network.config import NetworkConfig
+from p2p_sim.mechanisms.interface import LabelRelease, Mechanism, Outcome
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard, shards
 from p2p_sim.streams import Streams
 
 
-class WithoutMessages(ABC):
+class WithoutMessages(Mechanism):
     """A mechanism that releases labels shard by shard, with random streams of the shard's own."""
 
     @abstractmethod
     def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
         """What is released of the users of one shard."""
-
-    def release(
-        self,
-        population: Population,
-        network: NetworkConfig,
-        streams: Streams,
-        record: bool = False,
-        study: bool = False,
-        places: tuple[Path, ...] = (),
-    ) -> Outcome:
-        """Privatise the population's labels; the network, which must be without faults, carries nothing."""
-        return self.release_on(Network.open(network, population, streams, places), population, record, study)
 
     def release_on(
         self,
