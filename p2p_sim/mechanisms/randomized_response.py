@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,27 +83,16 @@ def check_flip_prob(flip_prob: float, num_classes: int) -> float:
     return flip_prob
 
 
-class RandomizedResponseConfig(Config):
-    """Every user flips her own label and sends it to the learner under her name; nobody is trusted, nothing amplified.
+class FlippedLabelsConfig(Config):
+    """What mechanisms share whose users flip their labels and do nothing else."""
 
-    The clustering paper's uniform randomised response (Corollary 1).
-    """
-
-    kind: Literal["randomized_response"] = "randomized_response"
     flip_prob: float | None = Field(default=None, ge=0, le=1)
     """α: probability that a noisy label differs from the true one, 0 to (K-1)/K. Give this or `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε, above 0 and at most 100: α = (K-1)/(K-1+e^ε)."""
-    debias: bool = False
-    """Release K signed weights a label that undo α on average, as Corollary 1 does (β = λ); else the noisy labels."""
-
-    @property
-    def releases(self) -> ReleaseKind:
-        """What a learner gets."""
-        return "signed" if self.debias else "hard"
+    """ε, above 0 and at most 100: choose the smallest α that is certified for it, at the scenario's δ where δ helps."""
 
     @model_validator(mode="after")
-    def _one_noise(self) -> "RandomizedResponseConfig":
+    def _one_noise(self) -> Self:
         if (self.flip_prob is None) == (self.target_epsilon is None):
             raise ValueError("give either flip_prob or target_epsilon")
         return self
@@ -112,6 +101,22 @@ class RandomizedResponseConfig(Config):
         """Refuse parameters that do not fit K classes."""
         if self.flip_prob is not None:
             check_flip_prob(self.flip_prob, num_classes)
+
+
+class RandomizedResponseConfig(FlippedLabelsConfig):
+    """Every user flips her own label and sends it to the learner under her name; nobody is trusted, nothing amplified.
+
+    The clustering paper's uniform randomised response (Corollary 1): α = (K-1)/(K-1+e^ε).
+    """
+
+    kind: Literal["randomized_response"] = "randomized_response"
+    debias: bool = False
+    """Release K signed weights a label that undo α on average, as Corollary 1 does (β = λ); else the noisy labels."""
+
+    @property
+    def releases(self) -> ReleaseKind:
+        """What a learner gets."""
+        return "signed" if self.debias else "hard"
 
     def build(
         self,

@@ -5,15 +5,13 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.calibration import smallest_flip_prob
 from analysis.privacy.shuffled import ShuffledResponse
 from analysis.privacy.worst import epsilons
-from p2p_sim.config import Config
 from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Trust
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
+from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse, check_flip_prob
 from p2p_sim.mechanisms.without_messages import WithoutMessages
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
@@ -21,33 +19,18 @@ from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 from p2p_sim.streams import Streams
 
 
-class ShuffledResponseConfig(Config):
+class ShuffledResponseConfig(FlippedLabelsConfig):
     """Every user flips her label; a shuffler, who is trusted, hands each cluster's noisy labels on in random order.
 
     What the label exchange does without a shuffler, at the price of drawing with replacement.
     """
 
     kind: Literal["shuffled_response"] = "shuffled_response"
-    flip_prob: float | None = Field(default=None, ge=0, le=1)
-    """α: probability that a noisy label differs from the true one, 0 to (K-1)/K. Give this or `target_epsilon`."""
-    target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε: choose the smallest α that keeps every cluster's certified ε at the scenario's δ at or below this."""
 
     @property
     def releases(self) -> ReleaseKind:
         """What a learner gets."""
         return "hard"
-
-    @model_validator(mode="after")
-    def _one_noise(self) -> "ShuffledResponseConfig":
-        if (self.flip_prob is None) == (self.target_epsilon is None):
-            raise ValueError("give either flip_prob or target_epsilon")
-        return self
-
-    def check(self, num_classes: int) -> None:
-        """Refuse parameters that do not fit K classes."""
-        if self.flip_prob is not None:
-            check_flip_prob(self.flip_prob, num_classes)
 
     def build(
         self,
