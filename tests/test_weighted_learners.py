@@ -104,7 +104,12 @@ def test_what_is_no_classifier_is_refused(learner, text):
         Scenario.from_tree(tree)
 
 
-def test_a_parameter_out_of_range_is_one_line():
-    config = EstimatorConfig(estimator="sklearn.ensemble.RandomForestClassifier", parameters={"n_estimators": -1})
-    with pytest.raises(InputError, match=r"learner.estimator = 'sklearn.ensemble.*n_estimators"):
+@pytest.mark.parametrize(
+    ("estimator", "parameter"),
+    [("ensemble.RandomForestClassifier", "n_estimators"), ("neighbors.KNeighborsClassifier", "n_neighbors")],
+)
+def test_a_parameter_out_of_range_is_one_line(estimator, parameter):
+    value = 5_000 if parameter == "n_neighbors" else -1
+    config = EstimatorConfig(estimator=f"sklearn.{estimator}", parameters={parameter: value})
+    with pytest.raises(InputError, match=f"learner.estimator = 'sklearn.{estimator}': .*{parameter}"):
         config.fit(FEATURES, DIGITS.astype(np.uint8), 10)

@@ -89,6 +89,7 @@ class EstimatorConfig(Config):
         model = self._model()
         try:
             model.fit(features, labels) if weights is None else model.fit(features, labels, sample_weight=weights)
+            model.predict_proba(features[:1])  # some refuse only here, such as more neighbours than rows
         except (TypeError, ValueError) as error:
             raise InputError(f"learner.estimator = {self.estimator!r}: {str(error).splitlines()[0]}") from None
         return FittedClassifier(model, num_classes)
