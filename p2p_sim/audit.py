@@ -92,6 +92,10 @@ def audit(
         if colluders or epsilon is not None:
             raise InputError("--observer, --epsilon: an audit of a curator tests the learner's pure ε; leave them out")
         return audit_scenario(scenario, trials, cluster_size, data_dir)
+    if scenario.mechanism.kind != "label_exchange":
+        raise InputError(
+            f"mechanism.kind = {scenario.mechanism.kind!r}: an audit attacks 'label_exchange' or 'cluster_rr'"
+        )
     size = _size(scenario, cluster_size, data_dir)
     if colluders >= size:
         raise InputError(f"--members {colluders}: must be below the cluster size, {size}; the target is no member")

@@ -79,7 +79,7 @@ def _placed(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], resul
             continue
         fixed = _lookup(results.scenario, axis)
         if fixed is None:
-            rows = rows.merge(others[[axis]].drop_duplicates(), how="cross")
+            rows = rows.drop(columns=axis, errors="ignore").merge(others[[axis]].drop_duplicates(), how="cross")
         else:
             rows = rows.assign(**{axis: fixed})
     return rows

@@ -1,6 +1,7 @@
 """One replicate on one page: scenario -> streams -> population -> release -> privacy, risk -> row."""
 
 import os
+import pickle
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from p2p_sim.scenario import MODEL_VERSION, LearnerConfig, Scenario
 from p2p_sim.streams import Streams
 
 _POPULATIONS: Recent[Population] = Recent(budget=2**27)
-_NONPRIVATE: Recent[Predictor] = Recent(budget=64)
+_NONPRIVATE: Recent[Predictor] = Recent(budget=2**27)
 """Users of the last replicates, and what is learned from them without privacy, for other mechanisms that meet them."""
 
 
@@ -101,7 +102,8 @@ def prepare(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
 
 def _key(scenario: Scenario, replicate: int, places: tuple[Path, ...]) -> tuple[Hashable, ...]:
     """What a replicate's users depend on."""
-    files = tuple((path, path.stat().st_mtime_ns) for path in scenario.population.files(places))
+    states = ((path, path.stat()) for path in scenario.population.files(places))
+    files = tuple((path, state.st_mtime_ns, state.st_size) for path, state in states)
     people = scenario.population.model_dump_json(), scenario.clusters.model_dump_json()
     return *people, files, scenario.seed, replicate
 
@@ -200,7 +202,7 @@ def _risk(scenario: Scenario, done: Exchanged, replicate: int, release: Release,
         return assess(population, private, None, learner.loss)
     places = scenario.places(data_directory(data_dir))
     key = (*_key(scenario, replicate, places), learner.model_dump_json())
-    nonprivate = _NONPRIVATE.get(key, fit, lambda _: 1)
+    nonprivate = _NONPRIVATE.get(key, fit, _bytes)
     return assess(population, private, nonprivate, learner.loss)
 
 
@@ -208,6 +210,13 @@ def _learner(scenario: Scenario, replicate: int) -> LearnerConfig:
     """The learner, with the replicate's random numbers where it needs some: the same whatever the mechanism."""
     learner = scenario.learner
     return learner.seeded(Streams(scenario.seed, replicate)) if isinstance(learner, ConvolutionalConfig) else learner
+
+
+def _bytes(predictor: Predictor) -> int:
+    """Size of a model: some of scikit-learn's hold all that they learned from."""
+    arrays: list[pickle.PickleBuffer] = []
+    rest = pickle.dumps(predictor, protocol=5, buffer_callback=arrays.append)
+    return len(rest) + sum(array.raw().nbytes for array in arrays)
 
 
 def _honest_risk(scenario: Scenario, done: Exchanged, replicate: int, data_dir: Path | None) -> Risk | None:

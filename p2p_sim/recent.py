@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
@@ -19,14 +20,21 @@ class Recent(Generic[Value]):
 
     budget: int
     kept: OrderedDict[Hashable, tuple[Value, int]] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
 
     def get(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
-        """The value of a key, made if it is not there; `size` says how many bytes it takes."""
-        if key in self.kept:
-            self.kept.move_to_end(key)
-            return self.kept[key][0]
+        """The value of a key, made if it is not there; `size` says how many bytes it takes.
+
+        Threads may share it; two that miss the same value at the same time both make it.
+        """
+        with self._lock:
+            if key in self.kept:
+                self.kept.move_to_end(key)
+                return self.kept[key][0]
         value = make()
-        self.kept[key] = (value, size(value))
-        while sum(bytes_ for _, bytes_ in self.kept.values()) > self.budget:
-            self.kept.popitem(last=False)
+        taken = size(value)
+        with self._lock:
+            self.kept[key] = (value, taken)
+            while sum(bytes_ for _, bytes_ in self.kept.values()) > self.budget:
+                self.kept.popitem(last=False)
         return value

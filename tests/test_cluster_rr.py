@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import beta as beta_law
 
+from analysis.privacy.centralised import ClusterResampling
 from analysis.privacy.claims.clustering_matrices import randomisation_matrix
 from analysis.privacy.released import released_distribution
 from analysis.utility.rehearsal import best_choice, candidates, corollary2, rehearse, split_budget, uniform
 from p2p_sim.config import InputError
-from p2p_sim.mechanisms.cluster_rr import ClusterResponse, released_distributions
+from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR, released_distributions
 from p2p_sim.mechanisms.debias import signed_weights
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.scenario import Scenario
@@ -168,3 +169,30 @@ def test_a_cluster_of_one_class_is_treated_like_any_other():
     noisy, q = response.draw(labels, np.array([0, 50_000]), np.random.default_rng(0), np.random.default_rng(1))
     assert q[0].tolist() == pytest.approx([0.95, 0.05])
     assert 0.03 < noisy.mean() < 0.07
+
+
+def lower_is_sound(mechanism):
+    """Whether "no smaller ε holds" stays below what is certified for the labels alone, 200 users."""
+    certified = ClusterResampling(200, 2, 0.9, 1.0, 0.1, released=False).epsilon(1e-5).epsilon_upper
+    [stated] = mechanism.privacy(np.array([200]), 1e-5)
+    return stated.epsilon_lower <= certified <= stated.epsilon_upper
+
+
+class AsIfReleased(ClusterRR):
+    """Planted bug: takes the noisy distributions for released."""
+
+    def _accountant(self, size):
+        return ClusterResampling(size, 2, 0.9, 1.0, 0.1, released=True)
+
+
+def test_nothing_is_said_to_be_attained_by_distributions_that_stay_with_the_curator():
+    response = ClusterResponse(0.9, 1.0, 0.1, 0.0, 2)
+    assert lower_is_sound(ClusterRR(response))
+    assert lower_is_sound(ClusterRR(response, approximate=True))
+    assert not lower_is_sound(AsIfReleased(response))
+
+
+def test_uniform_resampling_is_exact_without_the_distributions():
+    [found] = ClusterRR(ClusterResponse(0.5, 1.0, 0.5, 0.0, 2)).privacy(np.array([200]), 1e-9)
+    assert found.epsilon_lower == pytest.approx(np.log(3.0), rel=1e-6)
+    assert found.epsilon_upper == pytest.approx(np.log(3.0), rel=1e-12)

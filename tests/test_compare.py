@@ -67,6 +67,14 @@ def test_a_run_meets_the_point_of_a_sweep_that_has_its_value(pair, tmp_path):
     assert only.difference.replicates == 3
 
 
+def test_a_run_is_held_against_every_mechanism_of_a_sweep(pair, tmp_path):
+    write_results(tmp_path / "run", {}, 3, mechanism={"flip_prob": 0.2, "sampling_rate": 0.5})
+    kinds = [{"kind": "label_exchange", "flip_prob": 0.2}, {"kind": "randomized_response", "flip_prob": 0.2}]
+    write_results(tmp_path / "sweep", {"mechanism": kinds}, 3)
+    found = compare(tmp_path / "sweep", tmp_path / "run", ["error_rate"])
+    assert [d.values for d in found.differences if d.values] == [{"mechanism": kind["kind"]} for kind in kinds]
+
+
 def test_a_key_that_the_other_side_lacks_is_no_obstacle():
     one = pd.DataFrame({"k": [1, 1, 2, 2], "replicate": [0, 1, 0, 1], "y": [1.0, 2.0, 3.0, 5.0]})
     two = pd.DataFrame({"k": [2.0, 2.0], "replicate": [1, 2], "y": [6.0, 0.0]})

@@ -244,8 +244,24 @@ def test_privacy_is_stated_with_observer_conditions_and_caution(tmp_path):
     capped = report_page(faulty.assign(basis="largest fetch probabilities"), manifest(AXES, 3))
     assert "exceeds her cap" in capped
     assert "fetched uniformly and independently from the same sources" not in capped
+    assert "oracle" not in text
+    told = report_page(rows.assign(oracle=True), manifest(AXES, 3))
+    assert "was told φ by an oracle, which looked at the population; ε does not account for that" in told
     unknown = report_page(rows.assign(mechanism_kind="something_new"), manifest(AXES, 3))
     assert "every user draws one noisy label" not in unknown
+
+
+def test_the_first_figures_name_the_loss_and_no_noise_that_is_not_there():
+    """Of the 0-1 loss of a curator's release, in several points and in one."""
+    text, rows = page()
+    assert "excess risk, nats" in text
+    curator = {"mechanism_kind": "cluster_rr", "epsilon_local": None, "excess_risk_loss": "zero_one"}
+    assert "nats" not in report_page(rows.assign(**curator), manifest(AXES, 3))
+    _, one = page(axes=[])
+    assert "ε₀, the noise alone" in report_page(one, manifest([], 3))
+    told = report_page(one.assign(**curator), manifest([], 3))
+    assert "nats" not in told
+    assert "peers and eavesdroppers" not in told
 
 
 def test_the_listings_run_again():

@@ -235,6 +235,16 @@ def test_a_replicate_split_by_shards_is_the_same(tmp_path, engine):
     assert (tmp_path / "whole" / ROWS).read_bytes() == (tmp_path / "split" / ROWS).read_bytes()
 
 
+@pytest.mark.parametrize("kind", ["label_exchange", "randomized_response", "shuffled_response"])
+def test_more_parts_than_shards_change_nothing(tmp_path, kind):
+    """60 users in one shard, in 2 parts, one of which is empty."""
+    head = f'[set]\nengine = "events"\nmechanism = {{ kind = "{kind}", flip_prob = 0.1 }}\n'
+    found = plan(tmp_path, '[[axes]]\nkey = "mechanism.flip_prob"\nvalues = [0.2]\n', head, ("replicates=1",))
+    run_sweep(found, tmp_path / "whole")
+    run_sweep(found, tmp_path / "split", SplitShards(Serial()))
+    assert (tmp_path / "whole" / ROWS).read_bytes() == (tmp_path / "split" / ROWS).read_bytes()
+
+
 def test_a_point_whose_clusters_share_a_link_is_not_split(tmp_path):
     """The base can be split, its point cannot."""
     axes = '[[axes]]\nkey = "network.learner_bandwidth_bps"\nvalues = [1e6]\n'

@@ -93,6 +93,9 @@ def test_any_classifier_of_scikit_learn_learns_from_hard_and_soft_labels(estimat
         ({"estimator": "os.system"}, "learner.estimator = .*pattern"),
         ({"estimator": "sklearn.ensemble.Forest"}, "names no class of scikit-learn"),
         ({"estimator": "sklearn.cluster.KMeans"}, "must be a classifier with predict_proba"),
+        ({"estimator": "sklearn.mixture.GaussianMixture"}, "must be a classifier with predict_proba"),
+        ({"estimator": "sklearn.svm.SVC"}, "'sklearn.svm.SVC': has no predict_proba with these parameters"),
+        ({"parameters": {"depth": 3}}, "'sklearn.naive_bayes.GaussianNB': .*depth"),
     ],
 )
 def test_what_is_no_classifier_is_refused(learner, text):
@@ -101,7 +104,12 @@ def test_what_is_no_classifier_is_refused(learner, text):
         Scenario.from_tree(tree)
 
 
-def test_a_wrong_parameter_is_one_line():
-    config = EstimatorConfig(parameters={"depth": 3})
-    with pytest.raises(InputError, match=r"learner.estimator = 'sklearn.naive_bayes.GaussianNB': .*depth"):
+@pytest.mark.parametrize(
+    ("estimator", "parameter"),
+    [("ensemble.RandomForestClassifier", "n_estimators"), ("neighbors.KNeighborsClassifier", "n_neighbors")],
+)
+def test_a_parameter_out_of_range_is_one_line(estimator, parameter):
+    value = 5_000 if parameter == "n_neighbors" else -1
+    config = EstimatorConfig(estimator=f"sklearn.{estimator}", parameters={parameter: value})
+    with pytest.raises(InputError, match=f"learner.estimator = 'sklearn.{estimator}': .*{parameter}"):
         config.fit(FEATURES, DIGITS.astype(np.uint8), 10)

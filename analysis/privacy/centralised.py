@@ -53,6 +53,8 @@ class ClusterResampling:
         noise_scale: σ in [0, ∞]; the Laplace noise on each share has scale σ/n.
         threshold: τ in [0, 1/K], the least noisy share.
         released: whether the learner gets the noisy cluster distributions (with bias correction β > 0 she does).
+        counted: if she does not, compute what the randomness of the labels hides; else state the pure ε alone, from
+            which nothing follows for the smallest ε that holds.
     """
 
     cluster_size: int
@@ -61,6 +63,7 @@ class ClusterResampling:
     noise_scale: float
     threshold: float
     released: bool
+    counted: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.cluster_size, int) or not 1 <= self.cluster_size <= LARGEST_CLUSTER:
@@ -148,7 +151,8 @@ class ClusterResampling:
             found, basis = _counted_epsilon(self, delta), COUNTED
         else:
             found = Bracket(min(self._attained_epsilon(delta), pure), pure)
-            basis = PURE if self.released or self.num_classes > 2 or self._uniform else f"{PURE}; {TOO_LARGE}"
+            pure_alone = self.released or not self.counted or self.num_classes > 2 or self._uniform
+            basis = PURE if pure_alone else f"{PURE}; {TOO_LARGE}"
         return PrivacyBound(found.lower, found.upper, delta, "learner", "label", basis, CURATOR_CONDITIONS)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
@@ -159,18 +163,18 @@ class ClusterResampling:
     @property
     def _countable(self) -> bool:
         """Whether more than the pure ε is computed."""
-        if self.released or self.num_classes > 2 or self._laid_open or self._uniform:
+        if self.released or not self.counted or self.num_classes > 2 or self._laid_open or self._uniform:
             return False
         return affordable(self.cluster_size, self.noise_scale, self.threshold)
 
     def _attained_delta(self, epsilon: float) -> float:
-        """δ(ε) of the best explicit event; 0 where q̃ is not released."""
+        """δ(ε) of the best explicit event; 0 where q̃ is not known."""
         lam, excess = self.resampling_prob, math.expm1(epsilon - self._noise_epsilon)
         values = (p * (1.0 - lam - excess * lam * (high if excess > 0.0 else low)) for p, low, high in self._events())
         return max(0.0, max(values, default=0.0) * (1.0 - 1e-12))
 
     def _attained_epsilon(self, delta: float) -> float:
-        """ε(δ) of the best explicit event; 0 where q̃ is not released."""
+        """ε(δ) of the best explicit event; 0 where q̃ is not known."""
         lam, best = self.resampling_prob, 0.0
         for probability, low, high in self._events():
             left = 1.0 - lam - delta / probability if delta < probability else -1.0
@@ -182,10 +186,10 @@ class ClusterResampling:
     def _events(self) -> Iterator[tuple[float, float, float]]:
         """Events of q̃ with ratio e^(2/σ): the probability in the likelier world, and between what q̃(a) lies in it."""
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
-        if not self.released:
-            return
-        if self._uniform:
+        if self._uniform:  # q̃ is known, released or not
             yield 1.0, tau, tau
+            return
+        if not self.released:
             return
         top, many = 1.0 - (k - 1) * tau, math.ceil(n * tau)
         if n - (k - 1) * many >= 1:  # as many users as possible hold a, `many` each of the others

@@ -71,6 +71,7 @@ def summarise(rows: pd.DataFrame) -> dict[str, Any]:
     record |= {
         name: first[name] for name in ("engine", "population", "mechanism", "trust", "observer", "adjacency", "basis")
     }
+    record["oracle"] = bool(rows["oracle"].any())
     record |= {name: float(first[name]) for name in ("delta", "sampling_rate") if rows[name].notna().all()}
     for name in PARAMETERS:
         if rows[name].notna().all():

@@ -2,11 +2,11 @@
 
 import importlib
 import inspect
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from p2p_sim.config import Config, InputError
 from p2p_sim.learning.logistic_regression import FittedClassifier, constant_predictor
@@ -40,6 +40,22 @@ class EstimatorConfig(Config):
         _classifier(name)
         return name
 
+    @model_validator(mode="after")
+    def _predicts(self) -> Self:
+        if not hasattr(self._model(), "predict_proba"):  # such as an SVC without probability = true
+            raise ValueError(f"estimator = {self.estimator!r}: has no predict_proba with these parameters")
+        return self
+
+    def _model(self) -> Any:
+        """The classifier, not yet fitted."""
+        class_ = _classifier(self.estimator)
+        known = inspect.signature(class_).parameters
+        fixed: dict[str, Parameter] = {"random_state": 0} if "random_state" in known else {}
+        try:
+            return class_(**{**fixed, **self.parameters})
+        except TypeError as error:
+            raise ValueError(f"estimator = {self.estimator!r}: {str(error).splitlines()[0]}") from None
+
     def fit(
         self,
         features: NDArray[np.floating],
@@ -70,12 +86,10 @@ class EstimatorConfig(Config):
         present = np.unique(labels)
         if present.size < 2:
             return constant_predictor(present, num_classes)
-        class_ = _classifier(self.estimator)
-        known = inspect.signature(class_).parameters
-        fixed: dict[str, Parameter] = {"random_state": 0} if "random_state" in known else {}
+        model = self._model()
         try:
-            model = class_(**{**fixed, **self.parameters})
             model.fit(features, labels) if weights is None else model.fit(features, labels, sample_weight=weights)
+            model.predict_proba(features[:1])  # some refuse only here, such as more neighbours than rows
         except (TypeError, ValueError) as error:
             raise InputError(f"learner.estimator = {self.estimator!r}: {str(error).splitlines()[0]}") from None
         return FittedClassifier(model, num_classes)
@@ -92,6 +106,8 @@ def _classifier(name: str) -> Any:
         found = getattr(importlib.import_module(module), last)
     except (ImportError, AttributeError):
         raise ValueError("names no class of scikit-learn") from None
-    if not hasattr(found, "predict_proba"):
+    from sklearn.base import ClassifierMixin
+
+    if not (isinstance(found, type) and issubclass(found, ClassifierMixin) and hasattr(found, "predict_proba")):
         raise ValueError("must be a classifier with predict_proba")
     return found

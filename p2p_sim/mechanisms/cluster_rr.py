@@ -138,5 +138,6 @@ class ClusterRR(WithoutMessages):
 
     def _accountant(self, size: int) -> ClusterResampling:
         r = self.response
-        released = r.bias_correction > 0.0 or not self.approximate
-        return ClusterResampling(size, r.num_classes, r.resampling_prob, r.noise_scale, r.threshold, released)
+        released = r.bias_correction > 0.0
+        parameters = size, r.num_classes, r.resampling_prob, r.noise_scale, r.threshold, released
+        return ClusterResampling(*parameters, counted=self.approximate)

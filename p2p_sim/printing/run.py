@@ -99,6 +99,8 @@ def _statement(rows: Any) -> str:
         f"({worst_epsilons(rows)['epsilon_upper']:.3g}, {first['delta']:g}) allows"
     )
     simulated = "The noise is simulated; it protects nobody's real data."
+    if rows["oracle"].any():
+        simulated = f"The mechanism was told φ by an oracle, which ε does not account for. {simulated}"
     if first["mechanism_kind"] != "label_exchange":
         return f"{says.format('release')}.\n{TRUSTED[first['trust']]}{simulated}"
     return (

@@ -51,9 +51,12 @@ def perform_parts(batch: Batch) -> list[Done]:
     return results
 
 
-def _outcome(part: Part) -> Outcome:
+def _outcome(part: Part) -> Outcome | None:
+    """What a share of the shards leaves behind; None where there are fewer shards than shares and it has none."""
     ready = _prepared(part.scenario, part.folder, part.replicate, part.data_dir)
     first, last = _range(sum(1 for _ in shards(ready.population.cluster_offsets)), part.index, part.count)
+    if first == last:
+        return None
     with threadpool_limits(1):
         outcome = ready.mechanism.release_on(ready.network, ready.population, study=True, part=(first, last))
     return replace(outcome, overlay=None)  # the driver has its own
@@ -85,14 +88,14 @@ class SplitShards:
         begin, count = time.perf_counter(), PARTS_PER_WORKER * self.inner.workers
         parts = [Part(**asdict(task), index=index, count=count) for index in range(count)]
         try:
-            found: dict[int, Outcome] = {}
+            found: dict[int, Outcome | None] = {}
             for results in self.inner.run(iter([(part,) for part in parts]), perform_parts):
                 for done in results:
                     if done.error is not None:
                         return replace(done, task=task, row=None)
                     assert isinstance(done.task, Part)
                     found[done.task.index] = done.row
-            row = _row(task, [found[index] for index in range(count)])
+            row = _row(task, [part for index in range(count) if (part := found[index]) is not None])
             return Done(task, row, None, time.perf_counter() - begin)
         except RunFailed:
             raise

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.figures.labels import loss_text
 from analysis.figures.report.statement import rounded_up
 from analysis.figures.report.text import number, with_interval
 from analysis.utility.points import HIGH, LOW
@@ -28,7 +29,7 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
     done = points[points["replicates"] > 0]
     exact = bool(done["excess_risk"].notna().all())
     quality, heading = ("excess_risk", "excess risk") if exact else ("accuracy", "accuracy")
-    unit = ", nats" if exact else ""
+    unit = f", {loss_text(done).removeprefix('log loss, ')}" if exact else ""
     epsilon = done["epsilon_upper"].fillna(math.inf).astype(float)
     if len(done) > 1:
         values = done[quality].dropna().astype(float)
@@ -43,7 +44,7 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
     point = done.iloc[0]
     reference = f"nonprivate_{quality}"
     known = [Card(f"{heading} without privacy", *_mean(point, reference))] if math.isfinite(point[reference]) else []
-    return [
+    cards = [
         Card(
             "ε, learner, at most",
             rounded_up(float(epsilon.iloc[0])),
@@ -51,8 +52,11 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
         ),
         Card(f"{heading}{unit}", *_mean(point, quality)),
         *known,
-        Card("ε₀, the noise alone", rounded_up(float(point["epsilon_local"])), "peers and eavesdroppers"),
     ]
+    alone = point["epsilon_local"]
+    if pd.notna(alone):  # a curator's users put no noise on their own labels
+        cards.append(Card("ε₀, the noise alone", rounded_up(float(alone)), "whoever sees a noisy label and its owner"))
+    return cards
 
 
 def _mean(point: pd.Series, name: str) -> tuple[str, str]:

@@ -131,6 +131,11 @@ def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
             f". {some}{'the' if some else 'The'} figures are conditional on each replicate's realised network (who "
             "was online, what was lost, who submitted); the worst replicate's is shown, and they must not be averaged"
         )
+    if rows["oracle"].any():
+        some = "The" if rows["oracle"].all() else "At some points the"
+        text += (
+            f". {some} mechanism was told φ by an oracle, which looked at the population; ε does not account for that"
+        )
     return f"{text}. The noise is simulated: it protects nobody's real data."
 
 
