@@ -60,3 +60,9 @@ def test_the_flip_probability_is_calibrated_for_the_audited_size(call):
     record = json.loads(out)
     assert status == 0
     assert 0.85 < record["epsilon_upper"] <= 0.9
+
+
+def test_a_mechanism_that_no_audit_attacks_is_named_first(call):
+    status, out, err = call("--set", 'mechanism={kind="dp_sgd", target_epsilon=1.0}')
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert "mechanism.kind = 'dp_sgd': an audit attacks 'label_exchange' or 'cluster_rr'" in err

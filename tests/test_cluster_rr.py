@@ -3,17 +3,21 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import beta as beta_law
 
+import p2p_sim
 from analysis.privacy.centralised import ClusterResampling
 from analysis.privacy.claims.clustering_matrices import randomisation_matrix
 from analysis.privacy.released import released_distribution
 from analysis.utility.rehearsal import best_choice, candidates, corollary2, rehearse, split_budget, uniform
+from analysis.utility.summary import summarise
 from p2p_sim.config import InputError
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR, released_distributions
 from p2p_sim.mechanisms.debias import signed_weights
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.printing.run import _statement
 from p2p_sim.scenario import Scenario
 
 FALSE_ALARM = 1e-9
@@ -196,3 +200,24 @@ def test_uniform_resampling_is_exact_without_the_distributions():
     [found] = ClusterRR(ClusterResponse(0.5, 1.0, 0.5, 0.0, 2)).privacy(np.array([200]), 1e-9)
     assert found.epsilon_lower == pytest.approx(np.log(3.0), rel=1e-6)
     assert found.epsilon_upper == pytest.approx(np.log(3.0), rel=1e-12)
+
+
+def test_approximate_accounting_meets_its_target_in_the_smallest_cluster_too():
+    """And adds less noise than the pure ε asks for; a control: parameters that large clusters alone would get."""
+    scenario = Scenario.from_tree(tree(target_epsilon=1.0, heterogeneity=0.0, split="half", approximate=True))
+    sizes = np.array([12, 100])
+
+    def reached(build_for):
+        built = scenario.mechanism.build(np.array(build_for), 2, 1e-5)
+        return max(bound.epsilon_upper for bound in built.privacy(sizes, 1e-5))
+
+    assert reached([12, 100]) <= 1.0 < reached([100])
+
+
+@pytest.mark.parametrize("guess", [{"oracle": True}, {"heterogeneity": 0.1}])
+def test_an_oracle_is_named_beside_epsilon(guess):
+    scenario = Scenario.from_tree(tree(target_epsilon=1.0, split="half", **guess))
+    rows = pd.DataFrame([p2p_sim.run(scenario).row])
+    told = "oracle" in guess
+    assert ("told φ by an oracle, which ε does not account for" in _statement(rows)) is told
+    assert summarise(rows)["oracle"] is told

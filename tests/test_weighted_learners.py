@@ -50,6 +50,28 @@ def test_signed_weights_minimise_the_modified_loss():
         assert loss(model.coefficients + 0.01 * rng.normal(size=(3, 3))) > best
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_class_of_negative_weight_leaves_a_minimum(classes):
+    """Found, with a gradient of nearly 0; a control: the loss without a penalty on the intercepts falls for ever."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(200, 2))
+    weights = signed_weights(np.zeros(200, dtype=int), np.full(classes, 1.0 / classes), 0.5)
+    assert weights[:, 1].sum() < -10.0
+    w = SoftLogisticRegressionConfig().fit_release(x, release(weights, "signed"), classes).coefficients
+    design, targets = np.hstack([x, np.ones((200, 1))]), weights if classes > 2 else weights[:, 1:]
+
+    def gradient(w):
+        scores = design @ w if classes > 2 else np.hstack([np.zeros((200, 1)), design @ w])
+        p = np.exp(scores - scores.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        return design.T @ (p[:, -targets.shape[1] :] - targets)
+
+    assert np.abs(gradient(w) + w).max() < 0.05
+    for far in (1e2, 1e4):
+        w[-1, -1] = -far
+        assert gradient(w)[-1, -1] > 10.0
+
+
 def test_debiased_labels_recover_the_shares_of_a_table():
     rng = np.random.default_rng(2)
     point = rng.integers(4, size=200_000)

@@ -19,7 +19,8 @@ class SoftLogisticRegressionConfig(Config):
 
     The weights of a label sum to one, so that the loss is log Σ e^s - w·s in the scores s: convex whatever the signs.
     It is the modified loss of the clustering paper's Algorithm 1 where the weights are columns of Q⁻¹. For hard labels
-    it is scikit-learn's objective.
+    it is scikit-learn's objective. Where strong noise leaves a class with a negative sum of weights, the loss has no
+    minimum unless intercepts are penalised too; there, they are.
     """
 
     kind: Literal["soft_logistic_regression"] = "soft_logistic_regression"
@@ -28,7 +29,7 @@ class SoftLogisticRegressionConfig(Config):
     loss: ClassVar[Literal["log", "zero_one"]] = "log"
     """In which its excess risk is measured."""
     l2: float = Field(default=1.0, gt=0)
-    """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out; above 0."""
+    """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out where they can be; above 0."""
     max_iterations: int = Field(default=1000, ge=1)
     """Most L-BFGS iterations, at least 1."""
 
@@ -63,7 +64,8 @@ class SoftLogisticRegressionConfig(Config):
         width, scores = design.shape[1], targets.shape[1]
         pull = (design.T @ targets.astype(design.dtype)).astype(np.float64)
         penalised = np.full((width, 1), self.l2)
-        penalised[-1] = 0.0
+        if (weights.sum(axis=0) >= 0.0).all():
+            penalised[-1] = 0.0
 
         def objective(flat: Floats) -> tuple[float, Floats]:
             w = flat.reshape(width, scores)
