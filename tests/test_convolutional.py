@@ -134,6 +134,16 @@ def test_it_learns_from_labels_of_each_kind(kind):
 
 
 @with_torch
+@pytest.mark.parametrize("kept", [0, 1])
+def test_hardly_any_label_is_no_error(tmp_path, monkeypatch, kept):
+    monkeypatch.setenv(CHECKPOINTS, str(tmp_path))
+    pixels, labels = images(5)
+    release = LabelRelease(np.arange(kept, dtype=np.int32), labels[:kept], "hard")
+    found = ConvolutionalConfig(epochs=1).fit_release(pixels, release, CLASSES).probabilities(pixels)
+    assert found.sum(axis=1) == pytest.approx(np.ones(5))
+
+
+@with_torch
 def test_bits_have_sigmoids_of_their_own_and_soft_labels_one_distribution():
     pixels = images(400)[0]
     always = np.ones((400, CLASSES), np.float32)  # all bits set: sigmoids can say so, a softmax cannot

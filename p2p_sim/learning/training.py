@@ -60,10 +60,9 @@ class Training:
             network = build(chosen.architecture, chosen.shape, self.targets.shape[1]).to(chosen.device)
             optimizer = torch.optim.Adam(network.parameters(), lr=chosen.learning_rate)
             done = self._restore(network, optimizer)
-            data = self._data() if done < chosen.epochs else None
+            data = self._data()
             with epochs_shown(chosen.epochs, done) as show:
                 for epoch in range(done + 1, chosen.epochs + 1):
-                    assert data is not None
                     _seed(chosen.seed, epoch)
                     loss = _epoch(network, optimizer, *data, chosen)
                     self._keep(network, optimizer, epoch)
@@ -126,7 +125,8 @@ def _epoch(network: "nn.Module", optimizer: Any, images: "Tensor", targets: "Ten
     functions = torch.nn.functional
     loss_of = functions.binary_cross_entropy_with_logits if chosen.bits else functions.cross_entropy
     total, order = 0.0, torch.randperm(len(images)).to(chosen.device)
-    for rows in order.split(chosen.batch):
+    for start in range(0, len(order), chosen.batch):
+        rows = order[start : start + chosen.batch]
         optimizer.zero_grad()
         loss = loss_of(scores(network, images[rows]), targets[rows])
         loss.backward()
