@@ -71,8 +71,8 @@ def test_the_printed_formulas():
 
 
 def test_the_printed_source_of_transfer_costs_k_epsilon():
-    printed = ObjectivePerturbation(10**6, (1.0,) * 5, (0.1,) * 5, calibrate_perturbation(1.0, 10**6, [0.1]).noise_epsilon,
-                                    (0.0,) * 5)  # fmt: skip
+    one = calibrate_perturbation(1.0, 10**6, [0.1])
+    printed = ObjectivePerturbation(10**6, (1.0,) * 5, (0.1,) * 5, one.noise_epsilon, (0.0,) * 5)
     assert printed.epsilon_upper == pytest.approx(5.0, rel=1e-4)
     corrected = calibrate_perturbation(1.0, 10**6, [0.1 / 25] * 5, [0.2] * 5)
     assert corrected.epsilon_upper <= 1.0
@@ -84,7 +84,7 @@ def test_the_density_is_that_of_the_released_weights():
     rows = np.array([[1.0], [0.8], [-0.3]])
     setting = calibrate_perturbation(1.0, 3, [0.05], tight=True)
     objective = PerturbedObjective(rows, setting.l2[0], setting.extra_l2[0], np.zeros(1))
-    drawn = np.array([objective.minimise(noise)[0] for noise in draw_noise(1, setting.noise_scale, rng, 4000)])
+    drawn = np.array([objective.minimise(noise)[0] for noise in draw_noise(1, setting.noise_scale, rng, 2500)])
     grid = np.linspace(-90.0, 90.0, 40_001)
 
     def distribution(values):
