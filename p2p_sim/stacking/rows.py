@@ -47,7 +47,7 @@ def read_examples(estimator: Any, features: ArrayLike, labels: ArrayLike) -> tup
         kind = type_of_target(given)
         raise ValueError(f"Only binary classification is supported. The type of the target is {kind}: {classes[:5]}")
     if len(classes) < 2:
-        raise ValueError(f"labels: all are of one class, {classes[0]!r}; two classes are needed")
+        raise ValueError(f"labels: all are of one class, {classes[0]}; two classes are needed")
     estimator.classes_ = classes
     return rows, np.where(given == classes[1], 1.0, -1.0)
 
