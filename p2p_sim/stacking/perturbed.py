@@ -73,7 +73,8 @@ class PerturbedObjective:
 
         rows = self.signed_rows
         p = _sigmoid(rows @ weights)
-        hessian = (rows * (p * (1.0 - p))[:, None]).T @ rows / len(rows)
+        weighted = rows * np.sqrt(p * (1.0 - p) / len(rows))[:, None]
+        hessian = weighted.T @ weighted
         hessian[np.diag_indices_from(hessian)] += self.l2 + self.extra_l2
         return -np.asarray(cho_solve(cho_factor(hessian), gradient))
 
