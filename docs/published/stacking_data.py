@@ -81,8 +81,8 @@ def stand_in() -> Benchmark:
 class Organisations:
     """One source and several targets with the same features, and what is publicly known of these.
 
-    groups: (K,) feature indices, the most important first. importance: (K,) q_k. Features are scaled by public constants
-    to about unit variance.
+    groups: (K,) feature indices, the most important first. importance: (K,) q_k. Features are scaled by public
+    constants to about unit variance.
     """
 
     name: str

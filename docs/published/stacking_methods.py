@@ -35,7 +35,9 @@ def auc(scores: Floats, labels: NDArray[np.int64]) -> float:
     return float(roc_auc_score(labels, scores)) if 0 < labels.sum() < len(labels) else 0.5
 
 
-def benchmark_row(method: str, data: Benchmark, split: tuple[Rows, Rows], point: Point, streams: Streams) -> dict[str, float]:
+def benchmark_row(
+    method: str, data: Benchmark, split: tuple[Rows, Rows], point: Point, streams: Streams
+) -> dict[str, float]:
     """AUC and ε of one method in one replicate."""
     (rows, labels), (test, truth) = split
     noise = streams.generator("stacking noise " + method)
@@ -58,7 +60,9 @@ def benchmark_row(method: str, data: Benchmark, split: tuple[Rows, Rows], point:
     return _row(stacking.decision_function(test), truth, stacking.privacy_.epsilon_upper)
 
 
-def combiner_rows(weighted: bool, data: Benchmark, split: tuple[Rows, Rows], point: Point, streams: Streams) -> list[dict[str, object]]:
+def combiner_rows(
+    weighted: bool, data: Benchmark, split: tuple[Rows, Rows], point: Point, streams: Streams
+) -> list[dict[str, object]]:
     """AUC of every combiner of the same low-level models, and of each of these alone (the paper's Figure 4)."""
     (rows, labels), (test, truth) = split
     found: list[dict[str, object]] = []
@@ -135,7 +139,9 @@ def transfer_rows(
         teacher = _Source(organisations, method, epsilon, l2[method], scale, source, streams)
         for name, (train, test) in list(targets.items())[:only]:
             scores, upper = teacher.scores(train, test[0], streams.generator(f"stacking noise {name}"))
-            found.append({"organisation": name, "method": method, "rows": len(train[1]), **_row(scores, test[1], upper)})
+            found.append(
+                {"organisation": name, "method": method, "rows": len(train[1]), **_row(scores, test[1], upper)}
+            )
     return found
 
 
