@@ -11,7 +11,6 @@ import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from itertools import product
@@ -61,21 +60,25 @@ DRAWN = tuple(method for method in TRANSFER if method != "PLR-HTL")
 """In the figure of the transfer; the tables have all."""
 KEYS = ["study", "data", "organisation", "method", "combiner", "epsilon", "groups", "skew"]
 Row = dict[str, object]
+Chosen = dict[str, dict[str, dict[str, float]]]
+"""λ by data, ε and method."""
 
 
 def main(out: Path, data_dir: Path | None, replicates: int = 30, workers: int = 2, small: bool = False) -> list[Path]:
     """Run everything, write rows, manifest, tables and figures; `small` takes stand-ins for the data, for tests."""
     out.mkdir(parents=True, exist_ok=True)
+    groups: list[Organisations]
     if small or data_dir is None:
         benchmarks, groups = [stand_in()], [branches(0, (400, 150, 150), 2)]
-        trials = [replace(groups[0], law=1)]
+        trials = [branches(1, (400, 150, 150), 2)]
     else:
         hospitals = heart(data_dir)
         sizes = tuple(len(labels) for _, labels in hospitals.data)
         benchmarks, groups = [mnist(data_dir), news20(data_dir)], [branches(0), hospitals]
         trials = [branches(1), Branches("heart", hospitals.groups, hospitals.importance, sizes, 1)]
     with ProcessPoolExecutor(workers, initializer=partial(threadpool_limits, 1)) as pool:
-        rows, chosen = [], {}
+        rows: list[Row] = []
+        chosen: Chosen = {}
         for data in benchmarks:
             chosen[data.name] = _tune(pool.map, data)
             tasks = partial(_benchmark_replicate, data, chosen[data.name])
@@ -203,7 +206,7 @@ def _columns(mean: Mean) -> dict[str, float]:
     return {"difference": mean.value, "low": mean.low, "high": mean.high, "replicates": mean.replicates}
 
 
-def _write_manifest(path: Path, chosen: dict[str, object], replicates: int) -> None:
+def _write_manifest(path: Path, chosen: Chosen, replicates: int) -> None:
     libraries = ("numpy", "scipy", "scikit-learn", "pandas")
     manifest = {
         "study": NAME, "seed": SEED, "replicates": replicates, "epsilons": EPSILONS, "group_counts": COUNTS,
