@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.optimize import minimize
 from scipy.stats import kstest
 
 from analysis.privacy.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
@@ -128,6 +129,20 @@ def test_the_bound_is_attained_by_a_long_prior():
     weights = prior + np.array([[0.0, 1.0]])
     ratio = log_density(weights, ahead, setting, prior) - log_density(weights, behind, setting, prior)
     assert float(ratio[0]) == pytest.approx(setting.noise_epsilon, rel=1e-5)
+
+
+def test_without_a_prior_most_of_the_bound_is_attained():
+    """A search over two neighbours' rows, one row that all others share, and the weights, in two dimensions."""
+    setting, turn = calibrate_perturbation(1.0, 1000, [0.005], tight=True), np.random.default_rng(0)
+
+    def ratio(p):
+        rows = 1.0 / (1.0 + np.exp(-p[5:, None])) * np.stack([np.cos(p[2:5]), np.sin(p[2:5])], axis=1)
+        worlds = [np.vstack([rows[[k]], np.repeat(rows[[2]], 999, axis=0)]) for k in (0, 1)]
+        return float(np.subtract(*(log_density(p[None, :2], world, setting) for world in worlds))[0])
+
+    starts = [np.concatenate([10.0 * turn.normal(size=2), turn.uniform(0.0, 6.3, 3), [3.0] * 3]) for _ in range(3)]
+    found = [minimize(lambda p: -ratio(p), x, method="Nelder-Mead", options={"maxfev": 1200}) for x in starts]
+    assert 0.85 < max(-one.fun for one in found) <= setting.epsilon_upper
 
 
 def test_in_one_dimension_the_noise_covers_twice_what_moves():

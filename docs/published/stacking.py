@@ -16,14 +16,16 @@ from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from matplotlib import rc_context
 from threadpoolctl import threadpool_limits
 
 from analysis.figures.curves import Curve, Panel
 from analysis.figures.study import plot_study
+from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, save
 from analysis.utility.intervals import Mean, mean_interval
 from docs.published.stacking_data import (
-    HOSPITALS,
     TRAIN,
     Benchmark,
     Branches,
@@ -51,13 +53,14 @@ SEED = 1
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 COUNTS = (1, 2, 3, 5, 10, 20)
 SKEWS = (0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25)
-PENALTIES = (0.001, 0.01, 0.1, 1.0)
-TUNING = 4
+PENALTIES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
+TUNING = 8
 """Replicates of each λ."""
 TUNED_TARGETS = 5
 """Targets of the simulated stand-in on which λ is chosen."""
 DRAWN = tuple(method for method in TRANSFER if method != "PLR-HTL")
 """In the figure of the transfer; the tables have all."""
+TITLES = {"branches": "a simulated main hospital and its branches", "heart": "UCI Heart Disease, source Cleveland"}
 KEYS = ["study", "data", "organisation", "method", "combiner", "epsilon", "groups", "skew"]
 Row = dict[str, object]
 Chosen = dict[str, dict[str, dict[str, float]]]
@@ -93,7 +96,7 @@ def main(out: Path, data_dir: Path | None, replicates: int = 30, workers: int = 
     means = summary(table)
     means.to_csv(out / "table.csv", index=False, float_format="%.4f")
     paired(table).to_csv(out / "differences.csv", index=False, float_format="%.4f")
-    return [_draw_benchmarks(means, out, replicates), _draw_transfer(means, table, out, replicates)]
+    return [_draw_benchmarks(means, out, replicates), _draw_transfer(means, out, replicates)]
 
 
 def _tune(run: Callable[..., Iterable[float]], data: Benchmark) -> dict[str, dict[str, float]]:
@@ -236,31 +239,42 @@ def _draw_benchmarks(means: pd.DataFrame, out: Path, replicates: int) -> Path:
             title = data if study == "epsilon" else f"{data}, ε = 1"
             panels.append(Panel(label, "test AUC", curves, log_x=study != "importance", log_y=False, title=title))
     note = (
-        f"{replicates} splits a point, bands: 95% intervals. Example adjacency: a whole row is protected. n = 3,000, "
-        "100 components, K = 5 where it is not the axis.\nImportance, norms and λ come from public rows. "
-        "Dashed: what Kε buys, drawn where ε would be."
+        f"{replicates} splits a point, bands: 95% intervals. A whole row is protected (example adjacency).\n"
+        "n = 3,000, 100 components, K = 5 where it is not the axis. Importance, norms and λ come\n"
+        "from public rows. Dashed: what Kε buys, drawn where ε would be."
     )
     plot_study(panels, out / "benchmarks.png", "The stacking paper's Figures 1 to 3 at honest privacy", note, 2)
     return out / "benchmarks.png"
 
 
-def _draw_transfer(means: pd.DataFrame, table: pd.DataFrame, out: Path, replicates: int) -> Path:
-    """AUC at every target, these in the order of the published table."""
-    panels = []
-    for data in means.loc[means["study"] == "transfer", "data"].unique():
-        part = means[(means["study"] == "transfer") & (means["data"] == data)]
-        names = [str(name) for name in part["organisation"].unique()]
-        places = {name: float(i) for i, name in enumerate(names, 1)}
-        placed = part.assign(place=part["organisation"].map(places))
-        label = "branch" if data == "branches" else ", ".join(f"{i}: {n}" for i, n in enumerate(names, 1))
-        panels.append(Panel(label, "test AUC", _curves(placed, "place", DRAWN), log_x=False, log_y=False,
-                            title="one main hospital, simulated branches" if data == "branches"
-                            else f"UCI Heart Disease, source {HOSPITALS[0]}"))  # fmt: skip
-    note = (
-        f"{replicates} draws a point, bands: 95% intervals. ε = 1 for the source (one release for all targets) and "
-        "1 for each target; example adjacency."
-    )
-    plot_study(panels, out / "transfer.png", "Hypothesis transfer between organisations (the paper's Table 2)", note, 2)
+def _draw_transfer(means: pd.DataFrame, out: Path, replicates: int) -> Path:
+    """AUC at every target as dots with intervals, side by side."""
+    part = means[means["study"] == "transfer"]
+    names = [list(part.loc[part["data"] == data, "organisation"].unique()) for data in part["data"].unique()]
+    with rc_context(RC):
+        figure = new_figure(12.0, 5.0)
+        grid = figure.subplots(1, len(names), squeeze=False, width_ratios=[len(n) + 2 for n in names])[0]
+        for axes, data, targets in zip(grid, part["data"].unique(), names, strict=True):
+            for index, method in enumerate(DRAWN):
+                line = part[(part["data"] == data) & (part["method"] == method)].set_index("organisation").loc[targets]
+                places = np.arange(len(targets)) + 0.11 * (index - (len(DRAWN) - 1) / 2)
+                ends = np.abs(line[["auc_low", "auc_high"]].to_numpy().T - line["auc"].to_numpy())
+                axes.errorbar(places, line["auc"], ends, fmt=MARKERS[index], color=COLOURS[index], markersize=4,
+                              linewidth=1.0, label=method)  # fmt: skip
+            axes.set_xticks(range(len(targets)), targets)
+            axes.grid(visible=False, axis="x")
+            axes.set_ylabel("test AUC")
+            axes.set_title(TITLES[data], loc="left", fontsize=10)
+        note = (
+            f"{replicates} draws, bars: 95% intervals. ε = 1 for the source (one release for all targets) and 1 for "
+            "each target; example adjacency."
+        )
+        handles, labels = grid[0].get_legend_handles_labels()
+        legend = figure.legend(handles, labels, loc="outside lower left", fontsize=9, ncols=4, title=note,
+                               title_fontproperties={"size": 8}, alignment="left")  # fmt: skip
+        legend.get_title().set_color(GREY)
+        figure.suptitle("Hypothesis transfer between organisations (Table 2)", x=0.01, ha="left", fontsize=11)
+        save(figure, out / "transfer.png")
     return out / "transfer.png"
 
 

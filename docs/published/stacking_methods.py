@@ -93,7 +93,7 @@ def importance(data: Benchmark, point: Point) -> list[float]:
     d = data.public[0].shape[1]
     weights = data.public[0].var(axis=0) if point.skew is None else point.skew ** np.arange(d)
     shares = np.array([part.sum() for part in np.array_split(weights, point.count)])
-    return (shares / shares.sum()).tolist()
+    return [float(share) for share in shares / shares.sum()]
 
 
 def weighted_scale(data: Benchmark, point: Point) -> Floats:
