@@ -9,6 +9,7 @@ from analysis.privacy.fetch import FetchDistribution
 from analysis.privacy.kary import KaryExchange
 from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.local import local_epsilon
+from analysis.privacy.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
 from analysis.privacy.observers import Coalition, Eavesdropper, Peer, TimedLearner
 from analysis.privacy.paper import lemma9_epsilon, theorem3
 from analysis.privacy.realised import CappedFetch, UniformSources
@@ -26,6 +27,7 @@ __all__ = [
     "FetchDistribution",
     "KaryExchange",
     "LabelExchange",
+    "ObjectivePerturbation",
     "Peer",
     "PrivacyBound",
     "ShuffledMessages",
@@ -36,6 +38,7 @@ __all__ = [
     "calibrate_each",
     "calibrate_flip_prob",
     "calibrate_noise",
+    "calibrate_perturbation",
     "compose",
     "lemma9_epsilon",
     "local_epsilon",

@@ -14,7 +14,7 @@ def released_distribution(share: Floats, noise: Floats, threshold: float) -> Flo
     printed, the values are kept.
 
     >>> released_distribution(np.array([0.9, 0.1]), np.array([0.0, -1.0]), 0.05).round(12).tolist()
-    [0.95, 0.05]
+    [0.904761904762, 0.095238095238]
 
     Args:
         share: (..., K) empirical label distribution.

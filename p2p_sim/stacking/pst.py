@@ -1,0 +1,284 @@
+"""Private stacking: low-level private models of parts of the rows or of the features, and how they are combined."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
+from p2p_sim.stacking.plr import PrivateBinaryClassifier, train
+from p2p_sim.stacking.rows import FeatureGroups, check_positive, clip_rows, read_examples, read_rows
+
+Floats = NDArray[np.float64]
+Combiner = Literal["stacked", "majority", "weighted", "mean"]
+COMBINERS = ("stacked", "majority", "weighted", "mean")
+
+
+@dataclass(frozen=True)
+class GroupModels:
+    """Released models of feature groups: all that an organisation passes on, and all that a vote needs.
+
+    groups: their features, importance and norm bounds.
+    coefficients: (K,) weights (d_k,) for rows scaled to norm at most q_k.
+    privacy: of the rows they were learned from, against everybody who gets them, however many.
+    """
+
+    groups: FeatureGroups
+    coefficients: tuple[Floats, ...]
+    privacy: PrivacyBound
+
+    def margins(self, rows: Floats) -> Floats:
+        """Scores (n, K) of rows (n, d), one column a group."""
+        parts = self.groups.scaled(rows)
+        return np.stack([part @ w for part, w in zip(parts, self.coefficients, strict=True)], axis=1)
+
+
+class _Stacking(PrivateBinaryClassifier):
+    """What follows the low-level models, alike for both ways to part the data."""
+
+    def _check(self) -> None:
+        check_positive(epsilon=self.epsilon, l2=self.l2)
+        if self.combiner not in COMBINERS:
+            raise ValueError(f"combiner = {self.combiner!r}: must be one of {', '.join(COMBINERS)}")
+        if not 0.0 < self.low_share <= 1.0 or (self.low_share == 1.0 and self.combiner == "stacked"):
+            raise ValueError(
+                f"low_share = {self.low_share}: must lie in (0, 1], below 1 where the combiner is 'stacked'"
+            )
+
+    def _split(
+        self, num_rows: int, rng: np.random.Generator, parts: int = 1
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows of the low and of the high level, drawn without looking at them."""
+        low = num_rows if self.low_share == 1.0 else round(self.low_share * num_rows)
+        if low < parts or (self.combiner == "stacked" and low == num_rows):
+            raise ValueError(f"n_samples = {num_rows}: too few rows for {parts} low-level parts and a high level")
+        order = rng.permutation(num_rows)
+        return order[:low], order[low:]
+
+    def _combine(
+        self, margins: Floats, signs: Floats, low: tuple[ObjectivePerturbation, ...], rng: np.random.Generator
+    ) -> None:
+        """Learn the high level from low-level scores (m, K) of its own rows; state the privacy of both."""
+        stages = [*low]
+        self.high_coef_ = None
+        if self.combiner == "stacked":
+            high = calibrate_perturbation(self.epsilon, len(signs), [self.l2], tight=self.tight)
+            meta = _meta_features(margins)
+            self.high_coef_ = train(meta, signs, high, rng, np.zeros(meta.shape[1]))
+            stages.append(high)
+        bounds = [stage.privacy() for stage in stages]
+        # Disjoint rows, parted without looking at them: a neighbour differs in one part only.
+        self.privacy_ = replace(bounds[0], epsilon_upper=max(bound.epsilon_upper for bound in bounds))
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Scores (n,): of the high level, or the weighted mean of votes ±1 or of tanh(margin/2) = 2p - 1."""
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        margins = self._margins(read_rows(self, X))
+        if self.high_coef_ is not None:
+            return np.asarray(_meta_features(margins) @ self.high_coef_)
+        votes = np.tanh(0.5 * margins) if self.combiner == "mean" else np.sign(margins)
+        shares = np.full(margins.shape[1], 1.0 / margins.shape[1]) if self.combiner == "majority" else self._shares()
+        return np.asarray(votes @ shares)
+
+    def _margins(self, rows: Floats) -> Floats:
+        raise NotImplementedError
+
+    def _shares(self) -> Floats:
+        raise NotImplementedError
+
+
+def _meta_features(margins: Floats) -> Floats:
+    """(2p - 1)/√K of low-level probabilities p: within norm 1 whatever the data, and 0 where a model knows nothing.
+
+    The paper takes p itself, which needs an intercept and leaves most of the norm to what all rows have in common.
+    """
+    return np.asarray(np.tanh(0.5 * margins) / np.sqrt(margins.shape[1]))
+
+
+class SampleStacking(_Stacking):
+    """PST-S: low-level models of disjoint samples, combined by a private model of further rows (Algorithm 2).
+
+    Every row is in one part, and parts are drawn without looking at them, so that ε is the largest of the parts', not
+    their sum (parallel composition).
+
+    Args:
+        epsilon: ε > 0; infinite: no noise.
+        n_parts: K, number of low-level models, at least 1.
+        l2: λ > 0 of every model, for rows of norm at most 1.
+        norm_bound: public norm at which rows are clipped (and which they are divided by), above 0.
+        combiner: "stacked": a high-level PLR; "majority" and "weighted" (here alike): votes; "mean": of probabilities.
+        low_share: part of the rows for the low level, in (0, 1]; 1 only where nothing is stacked.
+        tight: calibrate by the sharper proof. random_state: None, a seed or a NumPy Generator.
+
+    Attributes:
+        coef_: (K, d) low-level weights. high_coef_: (K,) or None. classes_: (2,).
+        privacy_: the `PrivacyBound` of all that is fitted, adjacency "example".
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        n_parts: int = 5,
+        l2: float = 0.01,
+        norm_bound: float = 1.0,
+        combiner: Combiner = "stacked",
+        low_share: float = 0.5,
+        tight: bool = False,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.n_parts = n_parts
+        self.l2 = l2
+        self.norm_bound = norm_bound
+        self.combiner = combiner
+        self.low_share = low_share
+        self.tight = tight
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> "SampleStacking":
+        """Learn from rows X (n, d) and labels y (n,) of two classes.
+
+        Raises:
+            ValueError: a parameter out of its range, NaN or infinite features, one class only, too few rows.
+        """
+        self._check()
+        check_positive(norm_bound=self.norm_bound, n_parts=self.n_parts)
+        given, signs = read_examples(self, X, y)
+        rng = np.random.default_rng(self.random_state)
+        low, high = self._split(len(given), rng, self.n_parts)
+        rows, no_prior = clip_rows(given / self.norm_bound), np.zeros(given.shape[1])
+        models, perturbations = [], []
+        for part in np.array_split(low, self.n_parts):
+            perturbations.append(calibrate_perturbation(self.epsilon, len(part), [self.l2], tight=self.tight))
+            models.append(train(rows[part], signs[part], perturbations[-1], rng, no_prior))
+        self.coef_ = np.stack(models)
+        self._combine(self._margins(given[high]), signs[high], tuple(perturbations), rng)
+        return self
+
+    def _margins(self, rows: Floats) -> Floats:
+        return np.asarray(clip_rows(rows / self.norm_bound) @ self.coef_.T)
+
+    def _shares(self) -> Floats:
+        return np.full(len(self.coef_), 1.0 / len(self.coef_))
+
+
+class FeatureStacking(_Stacking):
+    """PST-F: low-level models of feature groups that share ε by importance, and a private combiner (Algorithm 3).
+
+    The rows of group k are clipped at their norm bound and scaled to norm q_k, the noise is the same for all groups: so
+    group k gets the part q_k ε' of the budget, and the low level costs their sum, ε (the theorem in
+    `analysis.privacy.objective_perturbation`). The high level sees other rows: ε in all. λ_k = λ q_k², the same penalty
+    for every group in units of its own rows.
+
+    Importance and groups must come from outside the data. Nothing can check this, so importance has to be declared.
+
+    Args:
+        epsilon: ε > 0; infinite: no noise.
+        n_groups: K, where `groups` is None: consecutive features, no more groups than there are features.
+        groups: (K,) disjoint sequences of feature indices; features in none are not used.
+        importance: (K,) q_k > 0, of sum 1; None: uniform, "PST-F(U)".
+        importance_is_public: must be True where importance is given.
+        l2: λ > 0 of every model, for rows of norm at most 1.
+        norm_bound: public norm at which the rows of a group are clipped, above 0; one or (K,).
+        combiner: "stacked": a high-level PLR; "majority", "weighted" (by importance): votes; "mean": of probabilities,
+            by importance.
+        low_share: part of the rows for the low level, in (0, 1]; 1 only where nothing is stacked.
+        tight: calibrate by the sharper proof. random_state: None, a seed or a NumPy Generator.
+
+    Attributes:
+        models_: the released `GroupModels` of the low level. high_coef_: (K,) or None. classes_: (2,).
+        perturbation_: noise and Δ_k of the low level. privacy_: the `PrivacyBound` of all that is fitted.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        n_groups: int = 5,
+        groups: Sequence[Sequence[int]] | None = None,
+        importance: Sequence[float] | None = None,
+        importance_is_public: bool = False,
+        l2: float = 0.01,
+        norm_bound: float | Sequence[float] = 1.0,
+        combiner: Combiner = "stacked",
+        low_share: float = 0.5,
+        tight: bool = False,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.n_groups = n_groups
+        self.groups = groups
+        self.importance = importance
+        self.importance_is_public = importance_is_public
+        self.l2 = l2
+        self.norm_bound = norm_bound
+        self.combiner = combiner
+        self.low_share = low_share
+        self.tight = tight
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> "FeatureStacking":
+        """Learn from rows X (n, d) and labels y (n,) of two classes.
+
+        Raises:
+            ValueError: a parameter out of its range, groups that overlap, importance that does not sum to 1 or was not
+                declared public, NaN or infinite features, one class only.
+        """
+        self._check()
+        check_public(self.importance, self.importance_is_public)
+        rows, signs = read_examples(self, X, y)
+        groups = FeatureGroups.of(rows.shape[1], self.n_groups, self.groups, self.importance, self.norm_bound)
+        return self._fit(rows, signs, groups, tuple(np.zeros(len(group)) for group in groups.members))
+
+    def _fit(self, rows: Floats, signs: Floats, groups: FeatureGroups, priors: tuple[Floats, ...]) -> "FeatureStacking":
+        rng = np.random.default_rng(self.random_state)
+        low, high = self._split(len(rows), rng)
+        self.models_, self.perturbation_ = train_groups(
+            rows[low], signs[low], groups, priors, self.epsilon, self.l2, self.tight, rng
+        )
+        self._combine(self.models_.margins(rows[high]), signs[high], (self.perturbation_,), rng)
+        return self
+
+    def _margins(self, rows: Floats) -> Floats:
+        return self.models_.margins(rows)
+
+    def _shares(self) -> Floats:
+        return np.asarray(self.models_.groups.importance)
+
+
+def check_public(importance: Sequence[float] | None, declared: bool) -> None:
+    """ValueError if importance is given and nobody vouches that it does not come from the data."""
+    if importance is not None and not declared:
+        raise ValueError(
+            "importance: must come from outside the data, else ε fails; set importance_is_public=True if it does"
+        )
+
+
+def train_groups(
+    rows: Floats,
+    signs: Floats,
+    groups: FeatureGroups,
+    priors: tuple[Floats, ...],
+    epsilon: float,
+    l2: float,
+    tight: bool,
+    rng: np.random.Generator,
+) -> tuple[GroupModels, ObjectivePerturbation]:
+    """The low level of Algorithm 3: a model for each group, ε for all of them together.
+
+    Args:
+        rows: (n, d) as given. signs: (n,) labels ±1. groups: with importance q_k.
+        priors: (K,) u_k (d_k,), for rows scaled to norm at most q_k.
+        l2: λ; group k has λ q_k².
+    """
+    shares = groups.importance
+    perturbation = calibrate_perturbation(epsilon, len(rows), [l2 * q * q for q in shares], shares, tight)
+    coefficients = tuple(
+        train(part, signs, perturbation, rng, prior, k)
+        for k, (part, prior) in enumerate(zip(groups.scaled(rows), priors, strict=True))
+    )
+    return GroupModels(groups, coefficients, perturbation.privacy()), perturbation

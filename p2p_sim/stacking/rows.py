@@ -1,0 +1,131 @@
+"""What the estimators accept: finite rows of two classes, clipped; feature groups and their importance."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+def clip_rows(rows: Floats, norm: float = 1.0) -> Floats:
+    """Rows (n, d), each shortened on its own to Euclidean norm `norm` if it is longer.
+
+    >>> clip_rows(np.array([[3.0, 4.0], [0.3, 0.4]])).round(6).tolist()
+    [[0.6, 0.8], [0.3, 0.4]]
+    """
+    # Dividing by the largest entry first keeps the squares of huge entries finite.
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=1.0)
+    lengths = largest * np.linalg.norm(rows / largest, axis=1, keepdims=True)
+    return np.asarray(rows * np.minimum(1.0, norm / np.maximum(lengths, norm)))
+
+
+def read_rows(estimator: Any, features: ArrayLike, reset: bool = False) -> Floats:
+    """Features as finite float64 rows (n, d); ValueError otherwise."""
+    from sklearn.utils.validation import validate_data
+
+    rows = validate_data(estimator, features, dtype=np.float64, reset=reset, ensure_all_finite=False)
+    return _finite(rows)
+
+
+def read_examples(estimator: Any, features: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
+    """Features (n, d) and labels (n,) as ±1, +1 for the class that sorts last; sets `classes_`.
+
+    Raises:
+        ValueError: NaN or infinite features, or other than two classes.
+    """
+    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+    from sklearn.utils.validation import validate_data
+
+    rows, given = validate_data(estimator, features, labels, dtype=np.float64, ensure_all_finite=False)
+    _finite(rows)
+    check_classification_targets(given)
+    classes = np.unique(given)
+    if len(classes) > 2:
+        kind = type_of_target(given)
+        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}: {classes[:5]}")
+    if len(classes) < 2:
+        raise ValueError(f"labels: all are of one class, {classes[0]}; two classes are needed")
+    estimator.classes_ = classes
+    return rows, np.where(given == classes[1], 1.0, -1.0)
+
+
+def _finite(rows: Floats) -> Floats:
+    bad = ~np.isfinite(rows).all(axis=1)
+    if bad.any():
+        raise ValueError(f"features: row {int(np.argmax(bad))} holds NaN or inf; every value must be finite")
+    return rows
+
+
+def check_positive(**values: float) -> None:
+    """ValueError for the first value that is not above 0."""
+    for name, value in values.items():
+        if not value > 0.0:
+            raise ValueError(f"{name} = {value}: must be above 0")
+
+
+@dataclass(frozen=True)
+class FeatureGroups:
+    """Disjoint groups of features with their importance, all public.
+
+    members: (K,) feature indices of each group.
+    importance: (K,) q_k > 0, of sum 1.
+    norm_bounds: (K,) public norms B_k > 0 at which the rows of a group are clipped before they are scaled to q_k.
+    """
+
+    members: tuple[tuple[int, ...], ...]
+    importance: tuple[float, ...]
+    norm_bounds: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        num_features: int,
+        n_groups: int,
+        groups: Sequence[Sequence[int]] | None,
+        importance: Sequence[float] | None,
+        norm_bound: float | Sequence[float],
+    ) -> "FeatureGroups":
+        """Groups as given, or consecutive ones of about equal size (no more than there are features).
+
+        Raises:
+            ValueError: groups that overlap, are empty or name features that do not exist; importance that does not sum
+                to 1 or has another length; a norm bound that is not above 0.
+        """
+        if groups is None:
+            if n_groups < 1:
+                raise ValueError(f"n_groups = {n_groups}: must be at least 1")
+            groups = [part.tolist() for part in np.array_split(np.arange(num_features), min(n_groups, num_features))]
+        members = tuple(tuple(int(i) for i in group) for group in groups)
+        _check_members(members, num_features)
+        count = len(members)
+        shares = (1.0 / count,) * count if importance is None else tuple(float(q) for q in importance)
+        if len(shares) != count or not all(q > 0.0 for q in shares):
+            raise ValueError(f"importance = {list(shares)}: needs a value above 0 for each of the {count} groups")
+        if abs(sum(shares) - 1.0) > 1e-9:
+            raise ValueError(f"importance = {list(shares)}: must sum to 1, not to {sum(shares):g}")
+        bounds = tuple(float(b) for b in np.broadcast_to(np.asarray(norm_bound, dtype=np.float64), (count,)))
+        if not all(0.0 < b < np.inf for b in bounds):
+            raise ValueError(f"norm_bound = {list(bounds)}: every value must be above 0 and finite")
+        return cls(members, shares, bounds)
+
+    def scaled(self, rows: Floats) -> list[Floats]:
+        """The rows of each group, clipped at B_k and scaled to norm at most q_k: K arrays (n, d_k)."""
+        return [
+            q * clip_rows(rows[:, list(group)] / bound)
+            for group, q, bound in zip(self.members, self.importance, self.norm_bounds, strict=True)
+        ]
+
+
+def _check_members(members: tuple[tuple[int, ...], ...], num_features: int) -> None:
+    if not members or not all(members):
+        raise ValueError("groups: there must be at least one, and none may be empty")
+    everything = [i for group in members for i in group]
+    outside = [i for i in everything if not 0 <= i < num_features]
+    if outside:
+        raise ValueError(f"groups: feature {outside[0]} does not exist; indices are 0 to {num_features - 1}")
+    twice = sorted({i for i in everything if everything.count(i) > 1})
+    if twice:
+        raise ValueError(f"groups: feature {twice[0]} is in several groups; they must not overlap")
