@@ -13,8 +13,10 @@ Floats = NDArray[np.float64]
 class LineLaw(Protocol):
     """A law on the line whose density is monotone between its turning points."""
 
-    turning: Floats
-    """Ascending points between which the density is monotone, or constant."""
+    @property
+    def turning(self) -> Floats:
+        """Ascending points between which the density is monotone, or constant."""
+        ...
 
     def cdf(self, x: Floats) -> Floats:
         """Probability of values up to x; infinite x allowed."""
@@ -33,7 +35,10 @@ class LineLaw(Protocol):
 class Normal:
     """N(0, 1)."""
 
-    turning: Floats = np.zeros(1)  # noqa: RUF009
+    @property
+    def turning(self) -> Floats:
+        """The mode."""
+        return np.zeros(1)
 
     def cdf(self, x: Floats) -> Floats:
         """Probability of values up to x."""
@@ -55,7 +60,10 @@ class Normal:
 class Cauchy:
     """The standard Cauchy law: half of its mass beyond 1, no mean."""
 
-    turning: Floats = np.zeros(1)  # noqa: RUF009
+    @property
+    def turning(self) -> Floats:
+        """The mode."""
+        return np.zeros(1)
 
     def cdf(self, x: Floats) -> Floats:
         """Probability of values up to x."""
@@ -82,15 +90,20 @@ class Spikes:
         if not 0.0 < width < 1.0 / count:
             raise ValueError(f"width = {width}: must lie strictly between 0 and 1/count")
         left = (np.arange(count) + 0.5) / count - 0.5 * width
-        self.turning = np.unique(np.concatenate([[0.0, 1.0], left, left + width]))
-        height = np.full(len(self.turning) - 1, 0.5)
+        self._ends = np.unique(np.concatenate([[0.0, 1.0], left, left + width]))
+        height = np.full(len(self._ends) - 1, 0.5)
         height[1::2] += 0.5 / (count * width)
-        self._cumulative = np.concatenate([[0.0], np.cumsum(height * np.diff(self.turning))])
+        self._cumulative = np.concatenate([[0.0], np.cumsum(height * np.diff(self._ends))])
         self._left, self._width = left, width
+
+    @property
+    def turning(self) -> Floats:
+        """Where the pieces end."""
+        return self._ends
 
     def cdf(self, x: Floats) -> Floats:
         """Probability of values up to x."""
-        return np.interp(x, self.turning, self._cumulative)
+        return np.interp(x, self._ends, self._cumulative)
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
         """None: the pieces are constant."""
