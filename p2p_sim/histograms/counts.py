@@ -98,9 +98,7 @@ class PCL2b(CellClassifier):
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
         check_parameters(self)
         self.delta_ = default_delta(self.delta, len(points))
-        self.partition_ = packing_cells(
-            points, self.radius, self.reference, self.metric, self.dimension, bounded=False
-        )
+        self.partition_ = packing_cells(points, self.radius, self.reference, self.metric, self.dimension, bounded=False)
         cells, parameters = self.partition_.cells(points), (self.epsilon, self.delta_, self.random_state)
         self.all_ = StabilityHistogram.of(cells, *parameters, "all")
         self.ones_ = StabilityHistogram.of(cells[labels == 1], *parameters, "ones")

@@ -65,7 +65,9 @@ class HistogramDensity(CellDensity):
             InputError: the density is 0 everywhere.
         """
         if not len(self.masses_):
-            raise InputError("sample: no cell passed the threshold, so there is no density; use more rows or a larger ε")
+            raise InputError(
+                "sample: no cell passed the threshold, so there is no density; use more rows or a larger ε"
+            )
         cell = rng.choice(len(self.masses_), count, p=self.masses_ / self.masses_.sum())
         corner = self.coordinates_[cell] + rng.random((count, self.n_features_in_))
         return np.asarray(corner * self.cubes_.side)

@@ -80,7 +80,9 @@ class ExchangeHistogram(HistogramClassifier):
         )
         mechanism = config.build(self.sizes_, 2, self.delta_, "vectorised")
         if mechanism.randomizer.flip_prob >= 0.5:
-            raise InputError(f"flip_prob = {mechanism.randomizer.flip_prob}: must be below 1/2; nothing is left to learn")
+            raise InputError(
+                f"flip_prob = {mechanism.randomizer.flip_prob}: must be below 1/2; nothing is left to learn"
+            )
         return mechanism
 
     def _count(self, place: Ints, noisy: Floats) -> None:
