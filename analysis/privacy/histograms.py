@@ -2,15 +2,17 @@
 
 Neighbours differ in one of n examples, which is *replaced* (n is public; "example"), or in one label ("label").
 
-*Votes.* The release is Σ (y_i - 1/2) of every cell, each with Laplace noise of scale 1/ε, empty cells included. A replaced
-example moves two cells by 1/2, or one by 1; a changed label moves one cell by 1. The L1 sensitivity is 1 either way, and
-the density ratio is e^ε at sums beyond both, so that no smaller ε holds. Uncentred sums Σ y_i have sensitivity 2.
+*Votes.* The release is Σ (y_i - 1/2) of every cell, each with Laplace noise of scale 1/ε, empty cells included. A
+replaced example moves two cells by 1/2, or one by 1; a changed label moves one cell by 1. The L1 sensitivity is 1
+either way, and the density ratio is e^ε at sums beyond both, so that no smaller ε holds. Uncentred sums Σ y_i have
+sensitivity 2.
 
-*Stability-based histogram.* Non-empty cells alone get noise, of scale 2/ε, and are kept from T = (2/ε) ln(2/δ) + 1 on. A
-replaced example lowers one count and raises another by one. If both cells stay non-empty each ratio is at most e^(ε/2), in
-all e^ε. A cell that holds one example shows with probability P(1 + Lap(2/ε) >= T) = δ/4 and never without it; all else has
-ratio at most e^(ε/2)/(1-δ/4) <= e^ε. So δ(ε) = δ/4 exactly: the printed threshold is higher by (2/ε) ln 4 than (ε, δ) needs.
-Two counts of at least T, both beyond their larger or smaller value, have probability 1/4 against e^-ε/4: at δ no ε below
+*Stability-based histogram.* Non-empty cells alone get noise, of scale 2/ε, and are kept from T = (2/ε) ln(2/δ) + 1 on.
+A replaced example lowers one count and raises another by one. If both cells stay non-empty each ratio is at most
+e^(ε/2), in all e^ε. A cell that holds one example shows with probability P(1 + Lap(2/ε) >= T) = δ/4 and never without
+it. With it, what else is seen has ratio at most e^(ε/2); without it, the excess is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4.
+So δ(ε) = δ/4 exactly: the printed threshold is higher by (2/ε) ln 4 than (ε, δ) needs. Two counts of at least T, one
+seen at its larger value or more and one at its smaller or less, have probability 1/4 against e^-ε/4: at δ no ε below
 ε + ln(1 - 4δ) holds.
 """
 
@@ -35,9 +37,8 @@ def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBou
     0.5
     """
     check_epsilon(epsilon)
-    conditions = (ONE_DRAW, IDEAL, PUBLIC_CELLS if adjacency == "example" else "features are public")
-    if adjacency == "example":
-        conditions = (*conditions, REPLACED)
+    about = (PUBLIC_CELLS, REPLACED) if adjacency == "example" else ("features are public",)
+    conditions = (ONE_DRAW, IDEAL, *about)
     return PrivacyBound(epsilon, epsilon, 0.0, "learner", adjacency, "Laplace mechanism, L1 sensitivity 1", conditions)
 
 
@@ -61,8 +62,8 @@ def counts_delta(delta: float) -> float:
 def counts_epsilon(epsilon: float, delta: float, histograms: int = 1) -> PrivacyBound:
     """ε at δ of stability-based histograms of the same examples (Theorem 2.4; two, as in PCL2b: Theorem A.14).
 
-    k histograms cost (kε, kδ) by composition. No smaller ε holds than kε + ln(1 - 4^k kδ), where n admits two cells of T
-    examples each with label 1.
+    k histograms cost (kε, kδ) by composition. No smaller ε holds than kε + ln(1 - 4^k kδ), where n admits two cells of
+    T examples each with label 1.
 
     Args:
         epsilon, delta: parameters of one histogram: ε above 0, δ in (0, 1). histograms: k, at least 1.

@@ -1,7 +1,7 @@
 """Laws on the unit cube whose Bayes rule and excess error over cubes are known exactly.
 
-x is uniform on [0, 1]^d and p(1|x) = 1/2 + a Π_j g(x_j) with |g| <= 1. The excess error of a classifier h is
-E |2 p(1|x) - 1| over the x where h is not the Bayes rule; for h constant on boxes that needs the integrals of the positive
+x is uniform on [0, 1]^d and p(1|x) = 1/2 + a Π_j g(x_j) with |g| <= 1. The excess error of a classifier h is E |2
+p(1|x) - 1| over the x where h is not the Bayes rule; for h constant on boxes that needs the integrals of the positive
 and of the negative part of the product, which follow from those of g: (g h)⁺ = g⁺h⁺ + g⁻h⁻.
 """
 

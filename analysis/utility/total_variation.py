@@ -103,7 +103,7 @@ class Spikes:
 
     def cdf(self, x: Floats) -> Floats:
         """Probability of values up to x."""
-        return np.interp(x, self._ends, self._cumulative)
+        return np.asarray(np.interp(x, self._ends, self._cumulative))
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
         """None: the pieces are constant."""

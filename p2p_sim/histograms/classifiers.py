@@ -68,9 +68,9 @@ class HistogramClassifier(CellClassifier):
 class PCL(HistogramClassifier):
     """Private histogram rule on [0, 1]^d (Algorithm 2): (ε, 0), and consistent for every law.
 
-    Each cube, empty ones included, gets Laplace noise of scale 1/ε on Σ (y_i - 1/2), once: a query draws nothing. Points
-    outside [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released: `predict_proba`
-    divides by those of the uniform law, n r^d, which orders points by confidence and is not calibrated.
+    Each cube, empty ones included, gets Laplace noise of scale 1/ε on Σ (y_i - 1/2), once: a query draws nothing.
+    Points outside [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released:
+    `predict_proba` divides by those of the uniform law, n r^d, which orders points by confidence and is not calibrated.
 
     Args:
         epsilon: ε, above 0. side: public side of the cubes; by default n^(-1/(2d)). random_state: seed of the noise.
@@ -129,8 +129,9 @@ class LabelPrivateHistogram(PCL):
 class PCL2(PCL):
     """Private histogram rule on a bounded metric space (Algorithm 4): PCL on the Voronoi cells of a maximal r-packing.
 
-    By default the space is [0, 1]^d with the supremum norm and the packing a grid, so that the cells are cubes. Else the
-    packing is chosen greedily from `reference`, points that are public: taken from the sample it would tell who is in it.
+    By default the space is [0, 1]^d with the supremum norm and the packing a grid, so that the cells are cubes. Else
+    the packing is chosen greedily from `reference`, points that are public: taken from the sample it would tell who is
+    in it.
 
     Args:
         epsilon: ε, above 0. radius: r, public; by default n^(-1/(4d)). random_state: seed of the noise.

@@ -50,7 +50,7 @@ class HalfSpaces:
         """
         if points.shape[1] > 2 or (points.shape[1] == 1) != (self.directions == 1):
             raise InputError(
-                f"directions = {self.directions} for points of d = {points.shape[1]}: 1 on a line, more in a plane, else none"
+                f"directions = {self.directions} with d = {points.shape[1]}: must be 1 if d = 1, more if d = 2"
             )
         angle = 2.0 * math.pi * np.arange(self.directions) / self.directions
         normals = np.stack([np.cos(angle), np.sin(angle)])[: points.shape[1]]
@@ -59,7 +59,7 @@ class HalfSpaces:
 
 @dataclass(frozen=True)
 class HalfSpaceNet:
-    """normals: (d, D) unit vectors; cuts: (C, D) ascending thresholds of each. Classifier i: cut i // D, direction i % D."""
+    """Classifier i has cut i // D and direction i % D. normals: (d, D) unit vectors; cuts: (C, D) ascending in each."""
 
     normals: Floats
     cuts: Floats
@@ -81,33 +81,35 @@ class Intervals:
     """{x: a <= x < b} on a line."""
 
     def net(self, points: Floats) -> "IntervalNet":
-        """All pairs of cuts between neighbours, the empty interval among them: O(m²) for m points.
+        """An interval between any two cuts: about m²/2 for m points, those that hold none of them among these.
 
         Raises:
             InputError: d is not 1.
         """
         if points.shape[1] != 1:
             raise InputError(f"intervals need points on a line, not in d = {points.shape[1]} dimensions")
-        return IntervalNet(_cuts(points)[:, 0])
+        cuts = _cuts(points)[:, 0]
+        return IntervalNet(cuts, *np.triu_indices(len(cuts), 1))
 
 
 @dataclass(frozen=True)
 class IntervalNet:
-    """cuts: (C,) ascending. Classifier i says 1 between the cuts number i // C and i % C, never if these are not in order."""
+    """cuts: (C,) ascending. low, high: the two cuts of each classifier, (C(C-1)/2,)."""
 
     cuts: Floats
+    low: NDArray[np.intp]
+    high: NDArray[np.intp]
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Errors of every classifier, (C²,)."""
+        """Errors of every classifier."""
         signed = 1 - 2 * labels.astype(np.int64)
         beyond = _wrong_from(points[:, 0], signed, self.cuts)
-        within = beyond[:, None] - beyond[None, :]
-        return np.asarray(np.triu(within).ravel() + int(labels.sum()))
+        return np.asarray(beyond[self.low] - beyond[self.high] + int(labels.sum()))
 
     def predict(self, chosen: int, points: Floats) -> NDArray[np.bool_]:
         """Whether the points (n, 1) lie in the interval."""
-        low, high = divmod(chosen, len(self.cuts))
-        return np.asarray((points[:, 0] >= self.cuts[low]) & (points[:, 0] < self.cuts[high]))
+        low, high = self.cuts[self.low[chosen]], self.cuts[self.high[chosen]]
+        return np.asarray((points[:, 0] >= low) & (points[:, 0] < high))
 
 
 def _cuts(at: Floats) -> Floats:

@@ -77,8 +77,9 @@ class PCDE(HistogramDensity):
     """Private density estimate on R^d (Algorithm 3): (ε, δ), and consistent in total variation for every law.
 
     Args:
-        epsilon: ε, above 0. delta: δ in (0, 1), by default n^-2. normalise: divide by the noisy total (Remark 4.1) rather
-            than by n; at moderate n many cells fall below the threshold, and this moves their mass to the others.
+        epsilon: ε, above 0. delta: δ in (0, 1), by default n^-2.
+        normalise: divide by the noisy total (Remark 4.1) rather than by n; at moderate n many cells fall below the
+            threshold, and this moves their mass to the others.
         side: public side of the cubes; by default n^(-1/(2d)). random_state: seed of the noise.
     """
 

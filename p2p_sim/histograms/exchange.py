@@ -9,6 +9,7 @@ from analysis.privacy.bound import PrivacyBound
 from p2p_sim.config import InputError
 from p2p_sim.histograms.classifiers import HistogramClassifier
 from p2p_sim.histograms.estimator import default_delta
+from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig, LabelExchangeMechanism
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.population import Population
@@ -19,11 +20,11 @@ Ints = NDArray[np.int64]
 
 
 class ExchangeHistogram(HistogramClassifier):
-    """Histogram rule on [0, 1]^d whose labels come by the exchange (Algorithm 2 of the clustering paper): nobody is trusted.
+    """Histogram rule on [0, 1]^d whose labels come by the exchange (clustering paper, Algorithm 2), trusting nobody.
 
-    Features are public, so cells and their sizes are, and the exact accountant of the exchange applies cell by cell. Of t
-    labels that arrive from a cell, k of them 1, the centred vote is (k - t/2)/(1-2α), which undoes the flips on average.
-    Users of cells with fewer than `smallest_cell` rows send nothing; such cells answer 0.
+    Features are public, so cells and their sizes are, and the exact accountant of the exchange applies cell by cell. Of
+    t labels that arrive from a cell, k of them 1, the centred vote is (k - t/2)/(1-2α), which undoes the flips on
+    average. Users of cells with fewer than `smallest_cell` rows send nothing; such cells answer 0.
 
     Args:
         target_epsilon: ε that the smallest sufficient α is chosen for; None if `flip_prob` is given.
@@ -54,7 +55,7 @@ class ExchangeHistogram(HistogramClassifier):
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
         super()._fit(points, labels)
-        _, place = self.table_, self.table_.find(self.partition_.cells(points))
+        place = self.table_.find(self.partition_.cells(points))
         self.delta_ = default_delta(self.delta, len(points))
         if self.smallest_cell < 2:
             raise InputError(f"smallest_cell = {self.smallest_cell}: must be at least 2; alone, only ε₀ protects")
@@ -71,7 +72,9 @@ class ExchangeHistogram(HistogramClassifier):
         offsets = np.concatenate([[0], np.cumsum(sizes[clusters])])
         population = Population(np.zeros((len(users), 0)), labels[users], offsets, 2)
         outcome = self.mechanism_.release(population, NetworkConfig(), Streams(self.random_state, 0))
-        self._count(place[users[outcome.release.user]], outcome.release.payload.astype(np.float64))
+        release = outcome.release
+        assert isinstance(release, LabelRelease)
+        self._count(place[users[release.user]], release.payload.astype(np.float64))
         return self
 
     def _mechanism(self) -> LabelExchangeMechanism:

@@ -20,14 +20,14 @@ Floats = NDArray[np.float64]
 class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Private learner of a class of finite VC dimension (Theorem 4.11).
 
-    PCDE of the unlabelled examples, (ε, δ), yields points; these cut the class down to a finite net, and the exponential
-    mechanism chooses from it with probability proportional to exp(-ε errors / 2) on the labelled ones, ε. If nobody is in
-    both samples, an example of either is (ε, δ)-protected; if somebody may be, (2ε, δ).
+    PCDE of the unlabelled examples, (ε, δ), yields points; these cut the class down to a finite net, and the
+    exponential mechanism chooses from it with probability proportional to exp(-ε errors / 2) on the labelled ones, ε.
+    If nobody is in both samples, an example of either is (ε, δ)-protected; if somebody may be, (2ε, δ).
 
     Args:
-        concepts: the class. epsilon: ε of each step, above 0. delta: δ of the density, by default n^-2 for n unlabelled.
-        net_points: drawn from the density, at least 1; `Intervals` has about half their square of classifiers.
-        random_state: seed of all noise.
+        concepts: the class. epsilon: ε of each step, above 0. delta: δ of the density, by default n^-2 for n
+        unlabelled. net_points: drawn from the density, at least 1; `Intervals` has about half their square of
+        classifiers. random_state: seed of all noise.
     """
 
     def __init__(
