@@ -9,6 +9,7 @@ from analysis.privacy.bound import PrivacyBound
 from p2p_sim.config import InputError
 from p2p_sim.histograms.classifiers import HistogramClassifier
 from p2p_sim.histograms.estimator import default_delta
+from p2p_sim.histograms.partitions import Cubes, cube_side
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig, LabelExchangeMechanism
 from p2p_sim.network.config import NetworkConfig
@@ -28,7 +29,8 @@ class ExchangeHistogram(HistogramClassifier):
 
     Args:
         target_epsilon: ε that the smallest sufficient α is chosen for; None if `flip_prob` is given.
-        flip_prob: α in [0, 1/2). delta: δ in (0, 1), by default n^-2. sampling_rate: θ. side: public side of the cubes.
+        flip_prob: α in [0, 1/2). delta: δ in (0, 1), by default n^-2. sampling_rate: θ.
+        side: public side of the cubes; by default the least that is no less than n^(-1/(2d)) and cuts [0, 1] evenly.
         smallest_cell: at least 2; small cells need a large α, which all cells share.
         random_state: seed of flips and choices.
     """
@@ -57,10 +59,7 @@ class ExchangeHistogram(HistogramClassifier):
         super()._fit(points, labels)
         place = self.table_.find(self.partition_.cells(points))
         self.delta_ = default_delta(self.delta, len(points))
-        if self.smallest_cell < 2:
-            raise InputError(f"smallest_cell = {self.smallest_cell}: must be at least 2; alone, only ε₀ protects")
-        if (self.target_epsilon is None) == (self.flip_prob is None):
-            raise InputError("give either target_epsilon or flip_prob")
+        self._check()
         sizes = self.counts_.astype(np.int64)
         clusters = np.flatnonzero(sizes >= self.smallest_cell)
         if not len(clusters):
@@ -77,16 +76,27 @@ class ExchangeHistogram(HistogramClassifier):
         self._count(place[users[release.user]], release.payload.astype(np.float64))
         return self
 
+    def _partition(self, points: Floats) -> Cubes:
+        rows, dimensions = points.shape
+        return Cubes(self.side or 1.0 / int(1.0 / cube_side(rows, dimensions) + 1e-9), unit_cube=True)
+
     def _mechanism(self) -> LabelExchangeMechanism:
         config = LabelExchangeConfig(
             flip_prob=self.flip_prob, target_epsilon=self.target_epsilon, sampling_rate=self.sampling_rate
         )
-        mechanism = config.build(self.sizes_, 2, self.delta_, "vectorised")
-        if mechanism.randomizer.flip_prob >= 0.5:
-            raise InputError(
-                f"flip_prob = {mechanism.randomizer.flip_prob}: must be below 1/2; nothing is left to learn"
-            )
-        return mechanism
+        return config.build(self.sizes_, 2, self.delta_, "vectorised")
+
+    def _check(self) -> None:
+        if (self.target_epsilon is None) == (self.flip_prob is None):
+            raise InputError("give either target_epsilon or flip_prob")
+        if self.target_epsilon is not None and not 0.0 < self.target_epsilon <= 100.0:
+            raise InputError(f"target_epsilon = {self.target_epsilon}: must be above 0 and at most 100")
+        if self.flip_prob is not None and not 0.0 <= self.flip_prob < 0.5:
+            raise InputError(f"flip_prob = {self.flip_prob}: must be at least 0 and below 1/2")
+        if not 1e-9 <= self.sampling_rate <= 1.0:
+            raise InputError(f"sampling_rate = {self.sampling_rate}: must lie in [1e-9, 1]")
+        if self.smallest_cell < 2:
+            raise InputError(f"smallest_cell = {self.smallest_cell}: must be at least 2; alone, only ε₀ protects")
 
     def _count(self, place: Ints, noisy: Floats) -> None:
         """Replace the true votes by those of the labels that arrived."""
