@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pandas as pd
+from scipy.stats import binom
 
 from analysis.figures.curves import Panel
 from analysis.figures.study import plot_study
@@ -24,7 +25,7 @@ from docs.published.study import PUBLISHED, curves
 from p2p_sim.histograms.classifiers import PCL, HistogramClassifier
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
 from p2p_sim.histograms.exchange import ExchangeHistogram
-from p2p_sim.histograms.partitions import cube_side
+from p2p_sim.histograms.partitions import even_side
 from p2p_sim.streams import Streams
 
 NAME, EPSILON, SEED = "consistency", 1.0, 2022
@@ -103,9 +104,8 @@ def _measure(task: tuple[str, str, int, int]) -> list[Row]:
 
 
 def _flip_prob(dimension: int, n: int) -> float:
-    """α for clusters six standard deviations below the expected size."""
-    expected = n / int(1.0 / cube_side(n, dimension) + 1e-9) ** dimension
-    smallest = max(2, int(expected - 6.0 * math.sqrt(expected)))
+    """α for clusters so small that a cell is smaller with probability 1e-7."""
+    smallest = max(2, int(binom.ppf(1e-7, n, even_side(n, dimension) ** dimension)))
     return calibrate_flip_prob([smallest], 2, 1.0, EPSILON, n**-2.0)
 
 
@@ -115,7 +115,8 @@ def _classifier_rows(name: str, n: int, replicate: int, flip_prob: float) -> tup
     points, labels = law.draw(n, streams.generator(f"{name} {n}"))
     seed = streams.integer_seed(f"noise {name} {n}")
     exchange = ExchangeHistogram(None, flip_prob, random_state=seed)
-    models = {NONPRIVATE: HistogramClassifier(), VOTES: PCL(EPSILON, random_state=seed), EXCHANGE: exchange}
+    side = even_side(n, law.dimension)
+    models = {NONPRIVATE: HistogramClassifier(side), VOTES: PCL(EPSILON, side, seed), EXCHANGE: exchange}
     rows = []
     for method, model in models.items():
         edges = model.fit(points, labels).partition_.edges()

@@ -9,7 +9,7 @@ from analysis.privacy.bound import PrivacyBound
 from p2p_sim.config import InputError
 from p2p_sim.histograms.classifiers import HistogramClassifier
 from p2p_sim.histograms.estimator import default_delta
-from p2p_sim.histograms.partitions import Cubes, cube_side
+from p2p_sim.histograms.partitions import Cubes, even_side
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig, LabelExchangeMechanism
 from p2p_sim.network.config import NetworkConfig
@@ -77,8 +77,7 @@ class ExchangeHistogram(HistogramClassifier):
         return self
 
     def _partition(self, points: Floats) -> Cubes:
-        rows, dimensions = points.shape
-        return Cubes(self.side or 1.0 / int(1.0 / cube_side(rows, dimensions) + 1e-9), unit_cube=True)
+        return Cubes(self.side or even_side(*points.shape), unit_cube=True)
 
     def _mechanism(self) -> LabelExchangeMechanism:
         config = LabelExchangeConfig(

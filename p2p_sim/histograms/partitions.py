@@ -116,6 +116,15 @@ def cube_side(rows: int, dimensions: int, divisor: int = 2) -> float:
     return float(rows ** (-1.0 / (divisor * dimensions)))
 
 
+def even_side(rows: int, dimensions: int) -> float:
+    """The least side of at least n^(-1/(2d)) that cuts [0, 1] evenly, so that no cube is a sliver.
+
+    >>> even_side(1000, 1)
+    0.03225806451612903
+    """
+    return 1.0 / int(1.0 / cube_side(rows, dimensions) + 1e-9)
+
+
 def warn_if_sparse(rows: int, dimensions: int, per_axis: int) -> None:
     """Warn where the unit cube has more cells than there are rows, so that most must be empty."""
     cells = float(per_axis) ** dimensions
