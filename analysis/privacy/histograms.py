@@ -10,10 +10,10 @@ sensitivity 2.
 *Stability-based histogram.* Non-empty cells alone get noise, of scale 2/ε, and are kept from T = (2/ε) ln(2/δ) + 1 on.
 A replaced example lowers one count and raises another by one. If both cells stay non-empty each ratio is at most
 e^(ε/2), in all e^ε. A cell that holds one example shows with probability P(1 + Lap(2/ε) >= T) = δ/4 and never without
-it. With it, all else has ratio at most e^(ε/2); without it, the excess is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4.
-So δ(ε) = δ/4 exactly: the printed threshold is higher by (2/ε) ln 4 than (ε, δ) needs. Two counts of at least T, one
-seen at its larger value or more and one at its smaller or less, have probability 1/4 against e^-ε/4: at δ no ε below
-ε + ln(1 - 4δ) holds.
+it. With it, all else has ratio at most e^(ε/2); without it, the excess is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε)
+= δ/4 exactly: the printed threshold is higher by (2/ε) ln 4 than (ε, δ) needs if δ < 1/2. Two counts of at least T, one
+seen at its larger value or more and one at its smaller or less, have probability 1/4 against e^-ε/4: at δ no ε below ε
++ ln(1 - 4δ) holds.
 """
 
 import math
