@@ -1,4 +1,4 @@
-"""Private histogram rules against scikit-learn's k nearest neighbours and gradient boosting on histograms, one thread."""
+"""Private histogram rules against k nearest neighbours and histogram gradient boosting (scikit-learn), one thread."""
 
 import numpy as np
 from threadpoolctl import threadpool_limits

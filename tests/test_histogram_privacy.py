@@ -206,6 +206,27 @@ def test_no_smaller_epsilon_holds_for_counts():
     assert 1.9 < both.epsilon_lower < 2.0
 
 
+def test_two_histograms_of_the_same_examples_cost_twice_as_much():
+    """A replaced example with label 1 moves the same two cells in both histograms of PCL2b."""
+    epsilon, delta, scale = 1.0, 0.02, 2.0
+    threshold = stability_threshold(epsilon, delta)
+    edges = np.unique(np.concatenate([[threshold, np.inf], np.arange(10, 22)]))
+
+    def joint(a, b):
+        laws = [count_law(count, threshold, scale, edges) for count in (a, b)]
+        once = np.multiply.outer(*laws)
+        return np.multiply.outer(once, once)
+
+    def excess(at):
+        moves = [((a, b), (a - 1, b + 1)) for a in (1, 15) for b in (0, 14)]
+        pairs = [*moves, *[(two, one) for one, two in moves]]
+        return max(np.maximum(joint(*one) - math.exp(at) * joint(*two), 0.0).sum() for one, two in pairs)
+
+    bound = counts_epsilon(epsilon, delta, histograms=2)
+    assert excess(bound.epsilon_upper) == pytest.approx(1.0 - (1.0 - delta / 4.0) ** 2)  # below 2δ
+    assert excess(epsilon) > bound.delta  # planted: accounted as one histogram
+
+
 def test_single_examples_show_as_often_as_accounted():
     cells = np.arange(200_000)[:, None]
     shown = len(StabilityHistogram.of(cells, 1.0, 0.4, seed=4).counts)

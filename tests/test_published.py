@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from docs.published import clustering_figure1
+from docs.published import clustering_figure1, consistency
 
 
 def test_figure_1_of_the_clustering_paper_on_digits(tmp_path, monkeypatch):
@@ -18,3 +18,18 @@ def test_figure_1_of_the_clustering_paper_on_digits(tmp_path, monkeypatch):
     printed = points[points["mechanism"].str.contains("printed")]
     assert printed["epsilon_upper"].to_numpy() == pytest.approx(3.0 * printed["mechanism.target_epsilon"].to_numpy())
     assert (tmp_path / "out" / "mnist" / "manifest.json").is_file()
+
+
+def test_the_consistency_study(tmp_path):
+    *figures, table = consistency.main(tmp_path, workers=1, sizes=(1000,), replicates=2)
+    assert all(figure.stat().st_size > 20_000 for figure in figures)
+    points = pd.read_csv(table)
+    assert len(points) == 9 * 3
+    assert (points["replicates"] == 2).all()
+    assert points["value"].between(0.0, 1.0).all()
+    assert (points[points["method"] != consistency.NONPRIVATE]["epsilon_upper"] <= 1.0).all()
+    rows = pd.read_parquet(tmp_path / "rows.parquet")
+    [*first] = consistency._density_rows("normal", 1000, 0)
+    kept = rows[(rows["law"] == "normal") & (rows["replicate"] == 0)].set_index("method")["value"]
+    assert {row.method: row.value for row in first} == kept.to_dict()
+    assert (tmp_path / "manifest.json").is_file()

@@ -21,7 +21,6 @@ def test_pcl_on_a_smooth_law(rows, limit):
         model = PCL(1.0, random_state=seed).fit(*law.draw(rows, rng))
         edges = model.partition_.edges()
         errors.append(law.excess_error(edges, model.predict(box_centres(edges, 1))))
-    print(np.mean(errors), np.std(errors, ddof=1) / REPLICATES**0.5)
     assert np.mean(errors) < limit
 
 
@@ -30,7 +29,6 @@ def test_pcde_of_a_normal_law():
     for seed in range(REPLICATES):
         model = PCDE(1.0, random_state=seed).fit(law.draw(100_000, rng))
         distances.append(half_l1(law, model.coordinates_.ravel(), model.cubes_.side, model.heights_))
-    print(np.mean(distances), np.std(distances, ddof=1) / REPLICATES**0.5)
     assert 0.16 < np.mean(distances) < 0.185
 
 
@@ -41,5 +39,4 @@ def test_thresholds_from_few_labels():
         model = SemiSupervised(epsilon=1.0, random_state=seed)
         model.fit(points, points[:, 0] >= 0.0, rng.standard_normal((100_000, 1)))
         errors.append(abs(ndtr(model.net_.cuts[model.chosen_, 0]) - 0.5))
-    print(np.mean(errors), np.std(errors, ddof=1) / REPLICATES**0.5)
     assert np.mean(errors) <= 0.01
