@@ -210,7 +210,7 @@ def test_two_histograms_of_the_same_examples_cost_twice_as_much():
     """A replaced example with label 1 moves the same two cells in both histograms of PCL2b."""
     epsilon, delta, scale = 1.0, 0.02, 2.0
     threshold = stability_threshold(epsilon, delta)
-    edges = np.unique(np.concatenate([[threshold, np.inf], np.arange(10, 22)]))
+    edges = np.unique(np.concatenate([[threshold, np.inf], np.arange(11, 22)]))
 
     def joint(a, b):
         laws = [count_law(count, threshold, scale, edges) for count in (a, b)]
