@@ -19,6 +19,8 @@ Ints = NDArray[np.int64]
 class HistogramDensity(CellDensity):
     """The histogram density estimate without privacy: cubes of side n^(-1/(2d)) in R^d.
 
+    Fitted: `coordinates_` (m, d), the cubes of positive density; `masses_` (m,), what they hold; `heights_` (m,).
+
     Args:
         side: of the cubes; by default n^(-1/(2d)).
     """
@@ -32,9 +34,7 @@ class HistogramDensity(CellDensity):
         self.cubes_ = Cubes(self.side or cube_side(rows, dimensions))
         coordinates, counts = self._count(self.cubes_.cells(points))
         self.coordinates_ = coordinates
-        """Cubes of positive density, (m, d)."""
         self.masses_ = counts / (counts.sum() if self._normalised() else rows)
-        """Their estimated probabilities (m,)."""
         return self
 
     def _count(self, cells: Ints) -> tuple[Ints, Floats]:
