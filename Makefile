@@ -26,6 +26,7 @@ bench: .venv/.dev  ## benchmarks, each a ratio measured side by side
 	$(BIN)/python -m benchmarks.vectorised
 	$(BIN)/python -m benchmarks.accountant
 	$(BIN)/python -m benchmarks.label_mechanisms
+	$(BIN)/python -m benchmarks.histograms
 	$(BIN)/python -m benchmarks.sweeps
 
 figures: .venv/.dev  ## the figures of the docs

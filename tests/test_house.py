@@ -22,7 +22,7 @@ ROOMS = (
     ("p2p_sim.row",),
     ("p2p_sim.scenario",),
     ("p2p_sim.learning",),
-    ("p2p_sim.stacking",),
+    ("p2p_sim.stacking", "p2p_sim.histograms"),
     ("p2p_sim.mechanisms",),
     ("p2p_sim.protocol",),
     ("p2p_sim.network",),

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from docs.published import clustering_figure1, clustering_synthetic, vector
+from docs.published import clustering_figure1, clustering_synthetic, consistency, vector
 
 
 def test_figure_1_of_the_clustering_paper_on_digits(tmp_path, monkeypatch):
@@ -42,3 +42,18 @@ def test_the_synthetic_study_of_the_vector_approximation_paper(tmp_path, monkeyp
     assert (table["accuracy"] < table["bayes_accuracy"] + 10 * 0.5 / 2000**0.5).all()
     assert (bounds["excess"] <= bounds["bound"]).all()
     assert len(bounds) == 8
+
+
+def test_the_consistency_study(tmp_path):
+    *figures, table = consistency.main(tmp_path, workers=1, sizes=(1000,), replicates=2)
+    assert all(figure.stat().st_size > 20_000 for figure in figures)
+    points = pd.read_csv(table)
+    assert len(points) == 9 * 3
+    assert (points["replicates"] == 2).all()
+    assert points["value"].between(0.0, 1.0).all()
+    assert (points[points["method"] != consistency.NONPRIVATE]["epsilon_upper"] <= 1.0).all()
+    rows = pd.read_parquet(tmp_path / "rows.parquet")
+    [*first] = consistency._density_rows("normal", 1000, 0)
+    kept = rows[(rows["law"] == "normal") & (rows["replicate"] == 0)].set_index("method")["value"]
+    assert {row.method: row.value for row in first} == kept.to_dict()
+    assert (tmp_path / "manifest.json").is_file()

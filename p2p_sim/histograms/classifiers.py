@@ -1,0 +1,194 @@
+"""Histogram classifiers by noisy votes: PCL on the unit cube, PCL2 on a bounded metric space, and without privacy."""
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from analysis.privacy.bound import Adjacency, PrivacyBound
+from analysis.privacy.histograms import vote_epsilon
+from p2p_sim.config import InputError
+from p2p_sim.histograms.cells import CellNoise, CellTable
+from p2p_sim.histograms.estimator import CellClassifier, check_parameters, check_points
+from p2p_sim.histograms.partitions import (
+    Cubes,
+    Metric,
+    Partition,
+    Voronoi,
+    cube_side,
+    greedy_packing,
+    warn_if_sparse,
+)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class HistogramClassifier(CellClassifier):
+    """The histogram rule without privacy: the majority in a cube of side n^(-1/(2d)) on [0, 1]^d; 0 in empty ones.
+
+    Args:
+        side: of the cubes; by default n^(-1/(2d)).
+    """
+
+    partition_: Partition
+
+    def __init__(self, side: float | None = None) -> None:
+        self.side = side
+
+    def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
+        check_parameters(self)
+        self.partition_ = self._partition(points)
+        self.table_, place = CellTable.of(self.partition_.cells(points))
+        self.counts_ = np.bincount(place).astype(np.float64)
+        self.votes_ = np.bincount(place, weights=labels) - 0.5 * self.counts_
+        return self
+
+    def _partition(self, points: Floats) -> Partition:
+        rows, dimensions = points.shape
+        cubes = Cubes(self.side or cube_side(rows, dimensions), unit_cube=True)
+        warn_if_sparse(rows, dimensions, cubes.per_axis)
+        return cubes
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Σ (y_i - 1/2) over the cell of each point (n,), with the cell's noise where the rule is private."""
+        return self._votes(self.partition_.cells(check_points(X, self.n_features_in_)))
+
+    def _votes(self, cells: Ints) -> Floats:
+        return self.table_.look_up(self.votes_, cells)
+
+    def _share(self, points: Floats) -> Floats:
+        return self._of_public_counts(self.partition_.cells(points))
+
+    def _of_public_counts(self, cells: Ints) -> Floats:
+        counts = np.maximum(self.table_.look_up(self.counts_, cells), 1.0)
+        return np.clip(0.5 + self._votes(cells) / counts, 0.0, 1.0)
+
+
+class PCL(HistogramClassifier):
+    """Private histogram rule on [0, 1]^d (Algorithm 2): (ε, 0), and consistent for every law.
+
+    Each cube, empty ones included, gets Laplace noise of scale 1/ε on Σ (y_i - 1/2), once: a query draws nothing.
+    Points outside [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released:
+    `predict_proba` divides by those of the uniform law, n r^d, which orders points by confidence and is not calibrated.
+
+    Args:
+        epsilon: ε, above 0. side: public side of the cubes; by default n^(-1/(2d)). random_state: seed of the noise.
+    """
+
+    def __init__(self, epsilon: float = 1.0, side: float | None = None, random_state: int = 0) -> None:
+        self.epsilon = epsilon
+        self.side = side
+        self.random_state = random_state
+
+    def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
+        super()._fit(points, labels)
+        self.noise_ = CellNoise.drawn(self.random_state, "votes", 1.0 / self.epsilon)
+        self.usual_count_ = self._usual_count(points)
+        return self
+
+    def _usual_count(self, points: Floats) -> float:
+        assert isinstance(self.partition_, Cubes)
+        rows, dimensions = points.shape
+        return float(rows * self.partition_.side**dimensions)
+
+    def _votes(self, cells: Ints) -> Floats:
+        return np.asarray(super()._votes(cells) + self.noise_.at(cells))
+
+    def _share(self, points: Floats) -> Floats:
+        return np.clip(0.5 + self._votes(self.partition_.cells(points)) / self.usual_count_, 0.0, 1.0)
+
+    def privacy(self, adjacency: Adjacency = "example") -> PrivacyBound:
+        """What the noisy votes of all cells say of one example, or of one label where features are public."""
+        return vote_epsilon(self.epsilon, adjacency)
+
+
+class LabelPrivateHistogram(PCL):
+    """The same votes where features are public: label privacy at ε, calibrated shares, no noise in empty cells.
+
+    A changed label moves one cell's vote by 1, so the noise is PCL's. Empty cells, which are public, answer 0.
+    """
+
+    def _votes(self, cells: Ints) -> Floats:
+        return np.asarray(np.where(self.table_.find(cells) >= 0, super()._votes(cells), 0.0))
+
+    def _share(self, points: Floats) -> Floats:
+        return self._of_public_counts(self.partition_.cells(points))
+
+    def privacy(self, adjacency: Adjacency = "label") -> PrivacyBound:
+        """What the noisy votes say of one label.
+
+        Raises:
+            InputError: `adjacency` is "example": features are public here.
+        """
+        if adjacency != "label":
+            raise InputError("adjacency = 'example': empty cells are told apart; label privacy alone holds")
+        return vote_epsilon(self.epsilon, "label")
+
+
+class PCL2(PCL):
+    """Private histogram rule on a bounded metric space (Algorithm 4): PCL on the Voronoi cells of a maximal r-packing.
+
+    By default the space is [0, 1]^d with the supremum norm and the packing a grid, so that the cells are cubes. Else
+    the packing is chosen greedily from `reference`, points that are public: taken from the sample it would tell who is
+    in it.
+
+    Args:
+        epsilon: ε, above 0. radius: r, public; by default n^(-1/(4d)). random_state: seed of the noise.
+        reference: (N, d) public points, or None. metric: of the space, where there is a reference.
+        dimension: doubling dimension for the default r; by default d.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        radius: float | None = None,
+        random_state: int = 0,
+        reference: ArrayLike | None = None,
+        metric: Metric = "euclidean",
+        dimension: float | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.radius = radius
+        self.random_state = random_state
+        self.reference = reference
+        self.metric = metric
+        self.dimension = dimension
+
+    def _partition(self, points: Floats) -> Partition:
+        return packing_cells(points, self.radius, self.reference, self.metric, self.dimension, bounded=True)
+
+    def _usual_count(self, points: Floats) -> float:
+        if isinstance(self.partition_, Voronoi):
+            return len(points) / len(self.partition_.centres)
+        return super()._usual_count(points)
+
+
+def packing_cells(
+    points: Floats,
+    radius: float | None,
+    reference: ArrayLike | None,
+    metric: Metric,
+    dimension: float | None,
+    bounded: bool,
+) -> Partition:
+    """Voronoi cells of a maximal r-packing: of a grid, or of a public reference set.
+
+    Raises:
+        InputError: r or the dimension is not above 0, or the reference set is the sample.
+    """
+    rows, dimensions = points.shape
+    if dimension is not None and not 0.0 < dimension < np.inf:
+        raise InputError(f"dimension = {dimension}: must be above 0 and finite")
+    r = float(rows ** (-1.0 / (4.0 * (dimension or dimensions)))) if radius is None else radius
+    if not 0.0 < r < np.inf:
+        raise InputError(f"radius = {r}: must be above 0 and finite")
+    if reference is None:
+        cubes = Cubes(r, -r / 2.0, unit_cube=bounded)
+        if bounded:
+            warn_if_sparse(rows, dimensions, cubes.per_axis)
+        return cubes
+    public = check_points(reference, dimensions)
+    if np.shares_memory(public, points) or np.array_equal(public, points):
+        raise InputError("reference: is the sample itself; the packing must come from public points")
+    return Voronoi(greedy_packing(public, r, metric), metric)

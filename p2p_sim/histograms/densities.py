@@ -1,0 +1,117 @@
+"""Histogram density estimates: PCDE, and without privacy."""
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from analysis.privacy.bound import PrivacyBound
+from p2p_sim.config import InputError
+from p2p_sim.histograms.cells import CellTable
+from p2p_sim.histograms.counts import StabilityHistogram
+from p2p_sim.histograms.estimator import CellDensity, check_parameters, check_points, default_delta, warn
+from p2p_sim.histograms.partitions import Cubes, cube_side
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class HistogramDensity(CellDensity):
+    """The histogram density estimate without privacy: cubes of side n^(-1/(2d)) in R^d.
+
+    Fitted: `coordinates_` (m, d), the cubes of positive density; `masses_` (m,), what they hold; `heights_` (m,).
+
+    Args:
+        side: of the cubes; by default n^(-1/(2d)).
+    """
+
+    def __init__(self, side: float | None = None) -> None:
+        self.side = side
+
+    def _fit(self, points: Floats) -> Self:
+        check_parameters(self)
+        rows, dimensions = points.shape
+        self.cubes_ = Cubes(self.side or cube_side(rows, dimensions))
+        coordinates, counts = self._count(self.cubes_.cells(points))
+        self.coordinates_ = coordinates
+        self.masses_ = counts / (counts.sum() if self._normalised() else rows)
+        return self
+
+    def _count(self, cells: Ints) -> tuple[Ints, Floats]:
+        table, place = CellTable.of(cells)
+        return table.coordinates, np.bincount(place).astype(np.float64)
+
+    def _normalised(self) -> bool:
+        return False  # the counts add up to n
+
+    @property
+    def heights_(self) -> Floats:
+        """Density in each of the cubes `coordinates_` (m,)."""
+        return np.asarray(self.masses_ / self.cubes_.side**self.n_features_in_)
+
+    def score_samples(self, X: ArrayLike) -> Floats:
+        """Log density at each of the points (n, d); -inf where it is 0."""
+        cells = self.cubes_.cells(check_points(X, self.n_features_in_))
+        heights = np.zeros(len(cells))
+        if len(self.masses_):
+            heights = CellTable.of(self.coordinates_)[0].look_up(self.heights_, cells)
+        with np.errstate(divide="ignore"):
+            return np.log(heights)
+
+    def sample(self, count: int, rng: np.random.Generator) -> Floats:
+        """Points (count, d) drawn from the normalised density.
+
+        Raises:
+            InputError: the density is 0 everywhere.
+        """
+        if not len(self.masses_):
+            raise InputError(
+                "sample: no cell passed the threshold, so there is no density; use more rows or a larger ε"
+            )
+        cell = rng.choice(len(self.masses_), count, p=self.masses_ / self.masses_.sum())
+        corner = self.coordinates_[cell] + rng.random((count, self.n_features_in_))
+        return np.asarray(corner * self.cubes_.side)
+
+
+class PCDE(HistogramDensity):
+    """Private density estimate on R^d (Algorithm 3): (ε, δ), and consistent in total variation for every law.
+
+    Args:
+        epsilon: ε, above 0. delta: δ in (0, 1), by default n^-2.
+        normalise: divide by the noisy total (Remark 4.1) rather than by n; at moderate n many cells fall below the
+            threshold, and this moves their mass to the others.
+        side: public side of the cubes; by default n^(-1/(2d)). random_state: seed of the noise.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        normalise: bool = True,
+        side: float | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.normalise = normalise
+        self.side = side
+        self.random_state = random_state
+
+    def _fit(self, points: Floats) -> Self:
+        self.delta_ = default_delta(self.delta, len(points))
+        super()._fit(points)
+        if not len(self.masses_):
+            warn(f"no cell of {len(points)} rows passed the threshold: the estimated density is 0 everywhere")
+        return self
+
+    def _count(self, cells: Ints) -> tuple[Ints, Floats]:
+        histogram = StabilityHistogram.of(cells, self.epsilon, self.delta_, self.random_state)
+        self.histogram_ = histogram
+        return histogram.coordinates, histogram.counts
+
+    def _normalised(self) -> bool:
+        return self.normalise
+
+    def privacy(self) -> PrivacyBound:
+        """What the density says of one example."""
+        return self.histogram_.privacy()

@@ -1,0 +1,136 @@
+"""Partitions into cells that depend on n and on public data alone: cubes, and Voronoi cells of a packing."""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.config import InputError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Metric = str | Callable[..., float]
+FARTHEST = 2.0**62
+"""Largest coordinate of a cell; points beyond belong to the outermost cells."""
+
+
+class Partition(Protocol):
+    """Says which cell a point is in."""
+
+    def cells(self, points: Floats) -> Ints:
+        """Integer coordinates (n, k) of the cells of the points (n, d)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cubes:
+    """Cubes of one side: cell j holds x with offset + j·side <= x < offset + (j+1)·side in each coordinate.
+
+    The cubes centred on a grid of spacing r (offset = -r/2) are the Voronoi cells of a maximal r-packing of R^d in the
+    supremum norm, for every d.
+
+    Args:
+        side: above 0. offset: of the first cube's corner. unit_cube: whether points outside [0, 1]^d are moved to its
+            nearest point first, with a warning, and cells that would begin at 1 are joined to the last.
+    """
+
+    side: float
+    offset: float = 0.0
+    unit_cube: bool = False
+
+    def cells(self, points: Floats) -> Ints:
+        """Coordinates (n, d) of the cubes of the points (n, d)."""
+        if self.unit_cube and points.size and (points.min() < 0.0 or points.max() > 1.0):
+            outside = int(np.sum(np.any((points < 0.0) | (points > 1.0), axis=1)))
+            message = f"{outside} of {len(points)} points lie outside [0, 1]^{points.shape[1]}: moved to its boundary"
+            warnings.warn(message, stacklevel=4)
+            points = np.clip(points, 0.0, 1.0)
+        scaled = (points - self.offset) / self.side
+        np.clip(np.floor(scaled, out=scaled), -FARTHEST, FARTHEST if not self.unit_cube else self.per_axis - 1, scaled)
+        return scaled.astype(np.int64)
+
+    @property
+    def per_axis(self) -> int:
+        """Cubes that [0, 1] meets in one coordinate."""
+        return math.ceil((1.0 - self.offset) / self.side - 1e-9)
+
+    def edges(self) -> Floats:
+        """Boundaries within [0, 1] of the cubes along one coordinate, from 0 to 1 (per_axis + 1,)."""
+        inner = self.offset + self.side * np.arange(1, self.per_axis)
+        return np.concatenate([[0.0], inner, [1.0]])
+
+
+@dataclass(frozen=True, eq=False)
+class Voronoi:
+    """Voronoi cells of centres: a point belongs to the nearest one.
+
+    Args:
+        centres: (m, d), public. metric: a name that scikit-learn's trees know, or a function of two points that is a
+            metric (slow).
+    """
+
+    centres: Floats
+    metric: Metric = "euclidean"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_tree", _tree(self.centres, self.metric))
+
+    def cells(self, points: Floats) -> Ints:
+        """The number of the nearest centre of each of the points (n, d), as (n, 1)."""
+        tree: Any = self._tree  # type: ignore[attr-defined]
+        return np.asarray(tree.query(points, k=1, return_distance=False), dtype=np.int64)
+
+
+def greedy_packing(reference: Floats, radius: float, metric: Metric = "euclidean") -> Floats:
+    """A maximal r-packing of a public reference set (N, d): points at least r apart, and every other nearer to one.
+
+    Taken in the order of the rows. It must not be the sample: the centres would tell who is in it.
+
+    Raises:
+        InputError: the reference set is empty.
+    """
+    if not len(reference):
+        raise InputError("reference: empty; a packing needs at least one public point")
+    tree, free, chosen = _tree(reference, metric), np.ones(len(reference), dtype=np.bool_), []
+    for row in range(len(reference)):
+        if free[row]:
+            chosen.append(row)
+            near, distance = tree.query_radius(reference[row : row + 1], radius, return_distance=True)
+            free[near[0][distance[0] < radius]] = False
+    return reference[chosen]
+
+
+def _tree(points: Floats, metric: Metric) -> Any:
+    """A k-d tree where the metric allows one, else a ball tree."""
+    from sklearn.neighbors import BallTree, KDTree
+
+    return (KDTree if metric in KDTree.valid_metrics else BallTree)(points, metric=metric)
+
+
+def cube_side(rows: int, dimensions: int, divisor: int = 2) -> float:
+    """r = n^(-1/(2d)) of PCL and PCDE (divisor 2), or n^(-1/(4d)) of PCL2 and PCL2b (divisor 4)."""
+    return float(rows ** (-1.0 / (divisor * dimensions)))
+
+
+def even_side(rows: int, dimensions: int) -> float:
+    """The least side of at least n^(-1/(2d)) that cuts [0, 1] evenly, so that no cube is a sliver.
+
+    >>> even_side(1000, 1)
+    0.03225806451612903
+    """
+    return 1.0 / int(1.0 / cube_side(rows, dimensions) + 1e-9)
+
+
+def warn_if_sparse(rows: int, dimensions: int, per_axis: int) -> None:
+    """Warn where the unit cube has more cells than there are rows, so that most must be empty."""
+    cells = float(per_axis) ** dimensions
+    if cells > rows:
+        message = (
+            f"n = {rows} rows in d = {dimensions} dimensions: {cells:.3g} cells, most of them empty; "
+            "an empty cell answers by its noise alone, which is a fair coin"
+        )
+        warnings.warn(message, stacklevel=3)
