@@ -38,6 +38,9 @@ figures: .venv/.dev  ## the figures of the docs
 published: .venv/.dev  ## the studies in results/published; half an hour, needs P2P_SIM_DATA
 	$(BIN)/python -m docs.published.clustering_synthetic
 	$(BIN)/python -m docs.published.clustering_figure1
+	$(BIN)/python -m docs.published.vector
+	$(BIN)/python -m docs.published.stacking
+	$(BIN)/python -m docs.published.consistency
 
 clean:  ## remove the virtual environment and caches, keep results
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,7 +10,6 @@ from p2p_sim.config import InputError
 from p2p_sim.histograms.classifiers import HistogramClassifier
 from p2p_sim.histograms.estimator import default_delta
 from p2p_sim.histograms.partitions import Cubes, even_side
-from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig, LabelExchangeMechanism
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.population import Population
@@ -71,8 +70,7 @@ class ExchangeHistogram(HistogramClassifier):
         offsets = np.concatenate([[0], np.cumsum(sizes[clusters])])
         population = Population(np.zeros((len(users), 0)), labels[users], offsets, 2)
         outcome = self.mechanism_.release(population, NetworkConfig(), Streams(self.random_state, 0))
-        release = outcome.release
-        assert isinstance(release, LabelRelease)
+        release = outcome.labels
         self._count(place[users[release.user]], release.payload.astype(np.float64))
         return self
 
@@ -102,7 +100,7 @@ class ExchangeHistogram(HistogramClassifier):
         cells = len(self.counts_)
         self.counts_ = np.bincount(place, minlength=cells).astype(np.float64)
         ones = np.bincount(place, weights=noisy, minlength=cells)
-        self.votes_ = (ones - 0.5 * self.counts_) / (1.0 - 2.0 * self.mechanism_.randomizer.flip_prob)
+        self.votes_ = (ones - 0.5 * self.counts_) / (1.0 - 2.0 * self.mechanism_.parameters["flip_prob"])
 
     def privacy(self) -> PrivacyBound:
         """What the learner sees of one label, in the worst cell."""
