@@ -1,6 +1,7 @@
 """Figures of published studies: panels over one legend, a colour and marker for each mechanism throughout."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, colum
     rows = math.ceil(len(panels) / columns)
     with rc_context(RC):
         figure = new_figure(3.9 * columns, 3.3 * rows + 1.3)
+        note = textwrap.fill(note, int(15 * 3.9 * columns))
         grid = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
         for axes, panel in zip(grid, panels, strict=False):
             for place, curve in enumerate(panel.curves):
@@ -65,7 +67,9 @@ def _scales(axes: Axes, panel: Panel) -> None:
         axes.set_xscale("log")
         plain_log_ticks(axes.xaxis, min(x), max(x))
     if panel.log_y:
-        axes.set_yscale("log")
+        y = [value for curve in panel.curves for value in (*curve.y, *(curve.low or ())) if value > 0]
+        axes.set_yscale("log", nonpositive="clip")
+        plain_log_ticks(axes.yaxis, min(y), max(y))
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
     axes.set_title(panel.title, loc="left", fontsize=10)

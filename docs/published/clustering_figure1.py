@@ -49,7 +49,7 @@ def main(out: Path, work: Path, data_dir: Path | None, workers: int = 2, small: 
     note = (
         f"{count} trials a point, bands: 95% intervals. Logistic regression on 50 principal components. "
         "δ = 1.6e-5 (5e-5 for CIFAR-10) for DP-SGD, shuffler and exchange, pure ε elsewhere; label adjacency "
-        "throughout.\nIn brackets: who must be trusted. Dashed: drawn where its paper puts it, not where it belongs."
+        "throughout. In brackets: who must be trusted. Dashed: drawn where its paper puts it, not where it belongs."
     )
     plot_study(panels, figure, "The clustering paper's Figure 1 at honest privacy", note)
     return [figure, table]

@@ -37,7 +37,7 @@ def main(out: Path, work: Path, workers: int = 2, small: bool = False) -> list[P
     count = table["replicates"]
     note = (
         f"{count.min()} to {count.max()} replicates a point, bands: 95% intervals. 20 clusters of 4 points, "
-        f"n = {int(table['num_users'].max()):,}; majority of each point; pure ε for ClusterRR and UniformRR,\n"
+        f"n = {int(table['num_users'].max()):,}; majority of each point; pure ε for ClusterRR and UniformRR, "
         f"δ = {table['delta'].iloc[0]:g} for the exchange; both splits know φ. In brackets: who must be trusted."
     )
     figure = out / "excess-risk.png"
