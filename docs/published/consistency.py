@@ -1,4 +1,4 @@
-"""Private rules that are consistent for every law, measured: `python -m docs.published.consistency`, about ten minutes.
+"""Private rules that are consistent for every law, measured: `python -m docs.published.consistency`, 7 CPU minutes.
 
 Every number comes from a stream named by study, law, n and replicate; running again gives the same rows.
 """

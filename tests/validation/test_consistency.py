@@ -1,4 +1,4 @@
-"""Sixty replicates of the private histogram rules: `make validate`, about two minutes."""
+"""Sixty replicates of the private histogram rules: `make validate`, half a minute."""
 
 import numpy as np
 import pytest
