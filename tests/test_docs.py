@@ -5,6 +5,8 @@ import re
 import pytest
 
 from docs import make_clustering_figures, make_figures, make_network_figures
+from p2p_sim.experiment import identity
+from p2p_sim.scenario import load_scenario
 from tests.conftest import ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -31,3 +33,9 @@ def test_links_lead_somewhere(page):
     links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if not (page.parent / link).exists()]
     assert missing == []
+
+
+def test_the_directory_that_the_readme_loads_is_that_of_its_own_run():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    scenario = load_scenario(ROOT / "scenarios" / "quickstart.toml").replace(**{"mechanism.flip_prob": 0.2})
+    assert f'load_results("results/quickstart-{identity(scenario)[:8]}")' in text
