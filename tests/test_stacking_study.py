@@ -4,7 +4,9 @@ import pandas as pd
 import pytest
 
 from docs.published import stacking
-from docs.published.stacking_methods import METHODS, OVERSPENT, TRANSFER
+from docs.published.stacking_data import heart, mnist, news20
+from docs.published.stacking_methods import METHODS, OVERSPENT, TRANSFER, Point, benchmark_row
+from p2p_sim.streams import Streams
 
 
 @pytest.fixture
@@ -28,3 +30,16 @@ def test_the_study_on_stand_ins(tmp_path, quick):
     assert (honest["epsilon_upper"] <= honest["epsilon"] * (1 + 1e-9)).all()
     assert (rows.loc[rows["method"] == OVERSPENT, "epsilon_upper"] > 4.0).all()
     assert {"manifest.json", "table.csv", "differences.csv"} <= {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.data
+def test_the_data_sets_of_the_study(data_dir):
+    """Sizes as documented, and a public model that works: AUC of PLR without noise."""
+    digits, news, hospitals = mnist(data_dir), news20(data_dir), heart(data_dir)
+    assert [len(part[1]) for part in (digits.private, digits.public)] == [5_000, 8_728]
+    assert [len(part[1]) for part in (news.private, news.public, news.test)] == [3_325, 1_000, 2_880]
+    assert [(len(y), int(y.sum())) for _, y in hospitals.data] == [(303, 139), (294, 106), (123, 115), (200, 149)]
+    for data, least in ((digits, 0.99), (news, 0.95)):
+        streams = Streams(0, 0)
+        row = benchmark_row("PLR", data, data.draw(streams), Point(float("inf"), 0.01), streams)
+        assert row["auc"] > least

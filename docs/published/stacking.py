@@ -60,7 +60,7 @@ TUNED_TARGETS = 5
 """Targets of the simulated stand-in on which λ is chosen."""
 DRAWN = tuple(method for method in TRANSFER if method != "PLR-HTL")
 """In the figure of the transfer; the tables have all."""
-TITLES = {"branches": "a simulated main hospital and its branches", "heart": "UCI Heart Disease, source Cleveland"}
+TITLES = {"branches": "a simulated main hospital and its branches", "heart": "UCI Heart, from Cleveland"}
 KEYS = ["study", "data", "organisation", "method", "combiner", "epsilon", "groups", "skew"]
 Row = dict[str, object]
 Chosen = dict[str, dict[str, dict[str, float]]]
@@ -253,7 +253,7 @@ def _draw_transfer(means: pd.DataFrame, out: Path, replicates: int) -> Path:
     names = [list(part.loc[part["data"] == data, "organisation"].unique()) for data in part["data"].unique()]
     with rc_context(RC):
         figure = new_figure(12.0, 5.0)
-        grid = figure.subplots(1, len(names), squeeze=False, width_ratios=[len(n) + 2 for n in names])[0]
+        grid = figure.subplots(1, len(names), squeeze=False, width_ratios=[len(n) + 3 for n in names])[0]
         for axes, data, targets in zip(grid, part["data"].unique(), names, strict=True):
             for index, method in enumerate(DRAWN):
                 line = part[(part["data"] == data) & (part["method"] == method)].set_index("organisation").loc[targets]
