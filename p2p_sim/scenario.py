@@ -23,6 +23,7 @@ from p2p_sim.mechanisms.alibi import AlibiConfig
 from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
 from p2p_sim.mechanisms.label_exchange import EngineName, LabelExchangeConfig
+from p2p_sim.mechanisms.messages import check_answers
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
 from p2p_sim.mechanisms.shuffled_response import ShuffledResponseConfig
@@ -129,6 +130,11 @@ class Scenario(Config):
             raise ValueError(
                 f"adversaries.{lying[0]}: answers with a class; messages carry {self.mechanism.releases}; leave it out"
             )
+        if self.mechanism.kind == "label_exchange" and self.mechanism.randomizer is not None:
+            try:
+                check_answers(self.adversaries)
+            except InputError as error:
+                raise ValueError(str(error)) from None
         return self
 
     @model_validator(mode="after")

@@ -23,12 +23,14 @@ from p2p_sim.happened import happened
 from p2p_sim.mechanisms.interface import PARAMETERS, Randomizer
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.messages import AlibiMessages, PriorMessages, VectorMessages, randomizer_of, shuffled
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.vector import VectorApproximation
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.population import Population
+from p2p_sim.protocol.roles import AdversariesConfig
 from p2p_sim.scenario import Scenario
 from p2p_sim.streams import Streams
-from tests.test_shuffle_bound import exact_delta
+from tests.test_shuffle_bound import exact_delta, multiset_law
 
 FALSE_ALARM = 1e-9
 CIRCLE = {"kind": "circle", "num_classes": 5, "users": 400, "holdout": 50}
@@ -302,11 +304,32 @@ def test_what_is_not_known_for_such_messages_is_refused(tmp_path):
         scenario(learner={"kind": "logistic_regression"})
 
 
+@pytest.mark.parametrize("role", ["liars", "sybil"])
+def test_who_answers_with_the_next_class_is_refused_for_it_hides_nobody(role):
+    """Labels 0 and 1 are likeliest and sent alone; who adds one says 1 or 2, and leaves her peers' 0 to them."""
+    prior = (0.45, 0.45, 0.05, 0.05)
+    noise = PriorMessages(prior=prior).randomizer(2.0, 4)
+    channel = top_k_law(np.array(prior), noise.candidates, 2.0)
+    shifted = np.vstack([channel, np.roll(channel, 1, axis=1)])  # labels 4 to 7 are those of liars
+    hiders = (0,) * 3
+    liars = (4,) * 6
+    laws = [multiset_law(shifted, (own, *hiders, *liars)) for own in (0, 1)]
+    exact = max(float(np.maximum(a - math.exp(0.6) * b, 0.0).sum()) for a, b in (laws, laws[::-1]))
+    assert exact > shuffled(noise, 10).delta(0.6).upper
+    inverted = {role: {"share": 0.6, "answer": "inverted"}}
+    with pytest.raises(InputError, match=rf"adversaries.{role}.answer = 'inverted': .*give 'zero' or 'one'"):
+        scenario("rr_with_prior", adversaries=inverted)
+    adversaries = AdversariesConfig.model_validate(inverted)
+    with pytest.raises(InputError, match="inverted"):
+        LabelExchangeMechanism(noise, 1.0, adversaries=adversaries)
+    LabelExchangeMechanism(RandomizedResponse(0.1, 4), 1.0, adversaries=adversaries)
+
+
 def test_what_goes_on_beside_the_labels_works_as_ever(tmp_path):
     found = happened(scenario(replicates=1))
     assert found.epsilon.max() < found.epsilon_local
     assert export_release(scenario(replicates=1), tmp_path / "bits.csv") == len(run(scenario()).release)
-    lying = run(scenario("rr_with_prior", adversaries={"liars": {"share": 0.2}}))
+    lying = run(scenario("rr_with_prior", adversaries={"liars": {"share": 0.2, "answer": "zero"}}))
     assert lying.row["damage_error_rate"] is not None
     changed = scenario().replace(**{"mechanism.target_epsilon": 0.5})
     assert changed.mechanism.randomizer.epsilon is None

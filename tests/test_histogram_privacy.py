@@ -18,10 +18,12 @@ from analysis.privacy.histograms import (
     stability_threshold,
     vote_epsilon,
 )
+from p2p_sim.config import InputError
 from p2p_sim.histograms.cells import CellNoise
 from p2p_sim.histograms.classifiers import PCL, LabelPrivateHistogram
 from p2p_sim.histograms.concepts import HalfSpaces
 from p2p_sim.histograms.counts import PCL2b, StabilityHistogram
+from p2p_sim.histograms.densities import PCDE
 from p2p_sim.histograms.exchange import ExchangeHistogram
 from p2p_sim.histograms.semi_supervised import SemiSupervised, choice_law
 
@@ -206,6 +208,33 @@ def test_no_smaller_epsilon_holds_for_counts():
     assert 1.9 < both.epsilon_lower < 2.0
 
 
+@pytest.mark.parametrize("rows", [5, 23, 24])
+def test_a_lower_figure_needs_rows_enough_for_it(rows):
+    """T = 11.6 at ε = 1 and δ = .01: with fewer than 24 rows no two cells hold T examples each."""
+    points, labels = np.zeros((rows, 1)), np.ones(rows, dtype=int)
+    with warnings.catch_warnings(action="ignore"):  # no cell passes
+        bounds = PCDE(1.0, 0.01).fit(points).privacy(), PCL2b(1.0, 0.01).fit(points, labels).privacy()
+    assert [bound.epsilon_lower > 0.5 for bound in bounds] == [rows >= 24] * 2
+    assert [bound.epsilon_upper for bound in bounds] == [1.0, 2.0]
+    threshold = stability_threshold(1.0, 0.01)
+    moves = [((a, 5 - a), (a - 1, 6 - a)) for a in range(1, 6)]
+    five = max(hockey_stick(*pair, 0.5, threshold, 2.0) for one, two in moves for pair in ((one, two), (two, one)))
+    assert five < 0.01 < math.exp(counts_epsilon(1.0, 0.01).epsilon_lower - 0.5) - 1.0  # 0.5 holds at n = 5
+
+
+def test_the_same_seed_gives_votes_away_and_the_conditions_say_so():
+    rng = np.random.default_rng(8)
+    points, labels = rng.random((400, 1)), rng.integers(0, 2, 400)
+    other = labels.copy()
+    other[3] = 1 - other[3]
+    votes = [PCL().fit(points, y).decision_function(points) for y in (labels, other)]
+    assert set(np.abs(votes[0] - votes[1]).round(9)) == {0.0, 1.0}
+    fresh = PCL(random_state=1).fit(points, other).decision_function(points)
+    assert len(set(np.abs(votes[0] - fresh).round(9))) > 5
+    for bound in (PCL().fit(points, labels).privacy(), counts_epsilon(1.0, 1e-6)):
+        assert any("same seed" in condition for condition in bound.conditions)
+
+
 def test_two_histograms_of_the_same_examples_cost_twice_as_much():
     """A replaced example with label 1 moves the same two cells in both histograms of PCL2b."""
     epsilon, delta, scale = 1.0, 0.02, 2.0
@@ -257,6 +286,13 @@ def test_samples_of_different_people_do_not_add_up():
     total = disjoint([counts_epsilon(1.0, 1e-8), choice_epsilon(0.5)])
     assert (total.epsilon_upper, total.delta) == (1.0, 1e-8)
     assert any("nobody is in two" in condition for condition in total.conditions)
+    for parts in ([], [vote_epsilon(1.0, "label"), vote_epsilon(1.0, "example")]):
+        with pytest.raises(ValueError, match="all of one observer and adjacency"):
+            disjoint(parts)
+    points = np.linspace(0.0, 1.0, 4000)[:, None]
+    for unlabelled in (points, points.copy()):
+        with pytest.raises(InputError, match="unlabelled: are the labelled points"):
+            SemiSupervised().fit(points, points[:, 0] > 0.5, unlabelled)
 
 
 def test_every_estimator_states_its_bound():

@@ -100,6 +100,16 @@ def test_more_users_hide_better_and_the_ends_are_the_local_figure():
     assert ShuffledMessages(50, math.inf).delta(3.0).upper == 1.0
 
 
+@pytest.mark.parametrize(("local", "users", "delta"), [(0.001, 1000, 0.5), (1.0, 50, 0.9)])
+def test_where_total_variation_is_below_delta_epsilon_is_nought_at_once(monkeypatch, local, users, delta):
+    calls, messages = [], ShuffledMessages(users, local)
+    find = ShuffledMessages.delta
+    monkeypatch.setattr(ShuffledMessages, "delta", lambda self, e: calls.append(e) or find(self, e))
+    assert messages.epsilon(delta).epsilon_upper == 0.0
+    assert len(calls) < 5
+    assert ShuffledMessages(users, local).epsilon(1e-9 * delta).epsilon_upper > 0.0
+
+
 @pytest.mark.parametrize(("local", "users"), [(-1.0, 5), (math.nan, 5), (1.0, 0)])
 def test_bad_input_is_refused(local, users):
     with pytest.raises(ValueError, match="must be at least"):

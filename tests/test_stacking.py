@@ -163,6 +163,27 @@ def test_transfer_starts_from_the_source(data):
     assert clone(other).fit(rows[:100], labels[:100]).source.privacy == source.privacy
 
 
+def test_the_same_seed_is_the_same_noise_and_the_conditions_say_so(data):
+    """Whoever knows one of two organisations' rows could tell its noise, and with it the other's."""
+
+    def noise(seed, rows, labels):
+        model = PrivateLogisticRegression(1.0, random_state=seed).fit(rows, labels)
+        signed, setting = np.where(labels == "ill", 1.0, -1.0)[:, None] * rows, model.perturbation_
+        problem = PerturbedObjective(signed, setting.l2[0], setting.extra_l2[0], np.zeros(rows.shape[1]))
+        zero = np.zeros(rows.shape[1])
+        return -len(rows) * problem.gradient(model.coef_[0], zero) / setting.noise_scale, model.privacy_.conditions
+
+    rows, labels = data
+    (one, conditions), (other, _), (fresh, _) = (
+        noise(seed, rows[part], labels[part])
+        for seed, part in ((7, slice(900)), (7, slice(900, 3000)), (8, slice(900)))
+    )
+    assert one == pytest.approx(other, abs=1e-4)
+    assert np.linalg.norm(one - fresh) > 0.1
+    for word in ("seed", "do not come from these rows"):
+        assert any(word in condition for condition in conditions)
+
+
 def test_pphtl_is_the_sum_of_both_penalties(data):
     rows, labels = data
     signs = np.where(labels == "ill", 1.0, -1.0)
@@ -202,6 +223,7 @@ HALF = {"groups": [[0], [1]], "importance_is_public": True}
         (FeatureStacking(importance=[1.0, 0.0], **HALF), "a value above 0 for each of the 2 groups"),
         (FeatureStacking(n_groups=0), "n_groups = 0"),
         (TransferStacking(), "source = None"),
+        (TransferStacking(source=FeatureStacking()), "source = FeatureStacking: must be the released models"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )  # fmt: skip

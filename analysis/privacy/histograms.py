@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from analysis.privacy.bound import Adjacency, PrivacyBound
 
 PUBLIC_CELLS = "the cells depend on n and on public data alone"
-ONE_DRAW = "each cell's noise is drawn once and kept for every query"
+ONE_DRAW = "each cell's noise is drawn once and kept for every query; no other release has the same seed"
 IDEAL = "noise is a real Laplace variable, not its floating-point approximation"
 REPLACED = "n is public: an example is replaced, not added"
 
@@ -59,19 +59,22 @@ def counts_delta(delta: float) -> float:
     return delta / 4.0
 
 
-def counts_epsilon(epsilon: float, delta: float, histograms: int = 1) -> PrivacyBound:
+def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: float = math.inf) -> PrivacyBound:
     """ε at δ of stability-based histograms of the same examples (Theorem 2.4; two, as in PCL2b: Theorem A.14).
 
     k histograms cost (kε, kδ) by composition. No smaller ε holds than kε + ln(1 - 4^k kδ), where n admits two cells of
-    T examples each with label 1.
+    T examples each with label 1; with fewer rows no lower figure is given.
 
     Args:
         epsilon, delta: parameters of one histogram: ε above 0, δ in (0, 1). histograms: k, at least 1.
+        num_rows: n, at least 1; infinite: the figure is for every n.
     """
-    stability_threshold(epsilon, delta)
+    threshold = stability_threshold(epsilon, delta)
     total_epsilon, total_delta = histograms * epsilon, histograms * delta
     spared = 4.0**histograms * total_delta
     lower = max(0.0, total_epsilon + math.log1p(-spared)) if spared < 1.0 else 0.0
+    if num_rows < 2.0 * math.ceil(threshold):
+        lower = 0.0
     basis = "stability-based histogram" + (f", {histograms} composed" if histograms > 1 else "")
     conditions = (ONE_DRAW, IDEAL, PUBLIC_CELLS, REPLACED)
     return PrivacyBound(lower, total_epsilon, min(total_delta, 1.0), "learner", "example", basis, conditions)
@@ -97,7 +100,12 @@ def disjoint(parts: Sequence[PrivacyBound]) -> PrivacyBound:
 
     Args:
         parts: at least one, of the same observer and adjacency; later releases may use what earlier ones released.
+
+    Raises:
+        ValueError: there is none, or observers or adjacencies differ.
     """
+    if len({(part.observer, part.adjacency) for part in parts}) != 1:
+        raise ValueError(f"parts: {len(parts)} bounds; needs at least one, all of one observer and adjacency")
     conditions = tuple(dict.fromkeys(condition for part in parts for condition in part.conditions))
     delta = max(part.delta for part in parts)
     lower = max((part.epsilon_lower for part in parts if part.delta == delta), default=0.0)

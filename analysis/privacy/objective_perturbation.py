@@ -35,6 +35,8 @@ OBJECTIVE_PERTURBATION_CONDITIONS = (
     "one whole row, features and label, is replaced; the number of rows and the two classes are public",
     "every row is clipped on its own, and scaled by public constants only",
     "the feature groups, their importance and all hyperparameters were chosen without looking at the data",
+    "weights that the models are drawn towards do not come from these rows, else what they cost is added",
+    "no other release has the same seed, whose noise would then cancel",
     "the minimiser is exact (it is solved to rounding), and the noise is real: this generator's is for simulation",
 )
 

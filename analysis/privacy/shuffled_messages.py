@@ -73,6 +73,8 @@ class ShuffledMessages:
         """ε(δ): 0 and a certified bound, never above ε₀."""
         check_delta(delta)
         low, high, basis = 0.0, self.local_epsilon, "local randomiser alone"
+        if self._amplified and self.delta(0.0).upper <= delta:
+            high = 0.0
         if self._amplified:
             while high - low > 1e-6 * high:
                 middle = 0.5 * (low + high)

@@ -71,9 +71,11 @@ class PCL(HistogramClassifier):
     Each cube, empty ones included, gets Laplace noise of scale 1/ε on Σ (y_i - 1/2), once: a query draws nothing.
     Points outside [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released:
     `predict_proba` divides by those of the uniform law, n r^d, which orders points by confidence and is not calibrated.
+    What is released is what the methods answer: the fitted object holds the exact votes and the seed of the noise.
 
     Args:
-        epsilon: ε, above 0. side: public side of the cubes; by default n^(-1/(2d)). random_state: seed of the noise.
+        epsilon: ε, above 0. side: public side of the cubes; by default n^(-1/(2d)). random_state: seed of the noise,
+            another one for every release: two with the same noise, of other data or another ε, give votes away.
     """
 
     def __init__(self, epsilon: float = 1.0, side: float | None = None, random_state: int = 0) -> None:

@@ -60,7 +60,7 @@ class StabilityHistogram:
         return np.zeros(len(cells)) if self.table is None else self.table.look_up(self.counts, cells)
 
     def privacy(self) -> PrivacyBound:
-        """What the counts say of one example."""
+        """What the counts say of one example, whatever the number of examples."""
         return counts_epsilon(self.epsilon, self.delta)
 
 
@@ -97,7 +97,7 @@ class PCL2b(CellClassifier):
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
         check_parameters(self)
-        self.delta_ = default_delta(self.delta, len(points))
+        self.delta_, self.num_rows_ = default_delta(self.delta, len(points)), len(points)
         self.partition_ = packing_cells(points, self.radius, self.reference, self.metric, self.dimension, bounded=False)
         cells, parameters = self.partition_.cells(points), (self.epsilon, self.delta_, self.random_state)
         self.all_ = StabilityHistogram.of(cells, *parameters, "all")
@@ -112,4 +112,4 @@ class PCL2b(CellClassifier):
 
     def privacy(self) -> PrivacyBound:
         """What both histograms say of one example: 2ε at 2δ."""
-        return counts_epsilon(self.epsilon, self.delta_, histograms=2)
+        return counts_epsilon(self.epsilon, self.delta_, histograms=2, num_rows=self.num_rows_)

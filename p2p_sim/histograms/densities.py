@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.histograms import counts_epsilon
 from p2p_sim.config import InputError
 from p2p_sim.histograms.cells import CellTable
 from p2p_sim.histograms.counts import StabilityHistogram
@@ -98,7 +99,7 @@ class PCDE(HistogramDensity):
         self.random_state = random_state
 
     def _fit(self, points: Floats) -> Self:
-        self.delta_ = default_delta(self.delta, len(points))
+        self.delta_, self.num_rows_ = default_delta(self.delta, len(points)), len(points)
         super()._fit(points)
         if not len(self.masses_):
             warn(f"no cell of {len(points)} rows passed the threshold: the estimated density is 0 everywhere")
@@ -114,4 +115,4 @@ class PCDE(HistogramDensity):
 
     def privacy(self) -> PrivacyBound:
         """What the density says of one example."""
-        return self.histogram_.privacy()
+        return counts_epsilon(self.epsilon, self.delta_, num_rows=self.num_rows_)

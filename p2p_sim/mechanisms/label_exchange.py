@@ -19,6 +19,7 @@ from p2p_sim.mechanisms.interface import LabelRelease, Mechanism, Outcome, Paylo
 from p2p_sim.mechanisms.messages import (
     MessagesConfig,
     binary_flip_prob,
+    check_answers,
     flipped_labels,
     learner_model,
     parameters_of,
@@ -126,6 +127,10 @@ class LabelExchangeMechanism(Mechanism):
     adversaries: AdversariesConfig = NOBODY
     debias: bool = False
     payload_kind: PayloadKind = "hard"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.randomizer, RandomizedResponse):
+            check_answers(self.adversaries)
 
     @property
     def trust(self) -> Trust:

@@ -20,6 +20,7 @@ from p2p_sim.mechanisms.interface import PayloadKind, Randomizer
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, check_prior
 from p2p_sim.mechanisms.vector import VectorApproximation
+from p2p_sim.protocol.roles import AdversariesConfig
 
 
 class MessageConfig(Config, ABC):
@@ -112,6 +113,22 @@ def shuffled(noise: Randomizer, users: int) -> ShuffledMessages:
 def caveats(noise: Randomizer) -> tuple[str, ...]:
     """Conditions of the noise's own ε₀ that are not those of every message."""
     return (REAL_NOISE,) if isinstance(noise, Alibi) else ()
+
+
+def check_answers(adversaries: AdversariesConfig) -> None:
+    """Refuse who answers with the next class, where messages carry something else than flipped labels.
+
+    Randomised response among all classes is the same after a shift, so that such a user still hides others; under a
+    prior the next class may be one that nobody else says.
+
+    Raises:
+        InputError: there is one.
+    """
+    for role in adversaries.inverting:
+        raise InputError(
+            f"adversaries.{role}.answer = 'inverted': known to hide others among flipped labels alone; "
+            "with mechanism.randomizer, give 'zero' or 'one'"
+        )
 
 
 def learner_model(

@@ -27,7 +27,7 @@ from p2p_sim.streams import BLOCK, Streams, bernoulli
 Floats = NDArray[np.float64]
 CONDITIONS = (
     "every user draws one noisy label and repeats it",
-    "the halves are drawn without the labels, and the first half's noisy labels alone decide the second half's priors",
+    "the halves are public and drawn without the labels, and the first half alone decides the second half's priors",
 )
 
 

@@ -83,6 +83,11 @@ class AdversariesConfig(Config):
         return tuple(roles)
 
     @property
+    def inverting(self) -> tuple[str, ...]:
+        """The roles that some play who answer with the class after that of their noisy label."""
+        return tuple(role for role in self.lying if getattr(self, role).answer == "inverted")
+
+    @property
     def hiding_nobody(self) -> tuple[str, ...]:
         """The roles that some play who give no noisy label, so that fewer users hide each other."""
         fixed = [role for role in ("liars", "sybil") if getattr(self, role).answer in ("zero", "one")]

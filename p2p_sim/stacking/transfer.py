@@ -59,8 +59,9 @@ class TransferStacking(FeatureStacking):
             ValueError: as in `FeatureStacking`, or no source.
         """
         self._check()
-        if self.source is None:
-            raise ValueError("source = None: must be the released models of a fitted FeatureStacking (its models_)")
+        if not isinstance(self.source, GroupModels):
+            given = None if self.source is None else type(self.source).__name__
+            raise ValueError(f"source = {given}: must be the released models of a fitted FeatureStacking (its models_)")
         check_public(self.importance, self.importance_is_public)
         rows, signs = read_examples(self, X, y)
         theirs = self.source.groups
