@@ -104,7 +104,10 @@ def test_workers_killed_from_outside_lose_nothing(tmp_path):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_workers_end_with_their_driver(tmp_path, how):
     driver = subprocess.Popen(
-        [sys.executable, "-m", "tests.stand_ins", str(tmp_path)], cwd=ROOT, stderr=subprocess.PIPE
+        [sys.executable, "-m", "tests.stand_ins", str(tmp_path)],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a test run in the background ignores it
     )
     try:
         assert wait_until(lambda: len(pids(tmp_path)) == 2)

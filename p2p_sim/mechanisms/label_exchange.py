@@ -129,8 +129,7 @@ class LabelExchangeMechanism(Mechanism):
     payload_kind: PayloadKind = "hard"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.randomizer, RandomizedResponse):
-            check_answers(self.adversaries)
+        check_answers(self.adversaries, self.randomizer)
 
     @property
     def trust(self) -> Trust:

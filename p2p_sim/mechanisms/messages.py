@@ -115,8 +115,8 @@ def caveats(noise: Randomizer) -> tuple[str, ...]:
     return (REAL_NOISE,) if isinstance(noise, Alibi) else ()
 
 
-def check_answers(adversaries: AdversariesConfig) -> None:
-    """Refuse who answers with the next class, where messages carry something else than flipped labels.
+def check_answers(adversaries: AdversariesConfig, noise: Randomizer | None = None) -> None:
+    """Refuse who answers with the next class, unless the noise is that of flipped labels.
 
     Randomised response among all classes is the same after a shift, so that such a user still hides others; under a
     prior the next class may be one that nobody else says.
@@ -124,7 +124,7 @@ def check_answers(adversaries: AdversariesConfig) -> None:
     Raises:
         InputError: there is one.
     """
-    for role in adversaries.inverting:
+    for role in () if isinstance(noise, RandomizedResponse) else adversaries.inverting:
         raise InputError(
             f"adversaries.{role}.answer = 'inverted': known to hide others among flipped labels alone; "
             "with mechanism.randomizer, give 'zero' or 'one'"
