@@ -11,9 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from analysis.privacy.bound import PrivacyBound
 from p2p_sim import row as rows
-from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.metrics import Risk, assess, exchange_floor, population_heterogeneity
-from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.interface import Mechanism, ModelRelease, Outcome, Predictor, Release
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.messages import binary_flip_prob
@@ -26,7 +24,7 @@ from p2p_sim.protocol.roles import NOBODY
 from p2p_sim.protocol.transcript import Transcript
 from p2p_sim.recent import Recent
 from p2p_sim.row import Row
-from p2p_sim.scenario import MODEL_VERSION, LearnerConfig, Scenario
+from p2p_sim.scenario import MODEL_VERSION, Scenario
 from p2p_sim.streams import Streams
 
 _POPULATIONS: Recent[Population] = Recent(budget=2**27)
@@ -83,14 +81,10 @@ def prepare(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
     """Draw a replicate's users, calibrate the mechanism and open the network."""
     streams = Streams(scenario.seed, replicate)
     places = scenario.places(data_directory(data_dir))
-    if isinstance(scenario.learner, ConvolutionalConfig):
-        scenario.learner.check_installed()
+    scenario.learner.check_installed()
     with threadpool_limits(1):
         population = _people(scenario, replicate, places)
-        config = scenario.mechanism
-        if isinstance(config, ClusterRRConfig) and config.oracle:
-            config = config.informed(population_heterogeneity(population)[0])
-        mechanism = config.build(
+        mechanism = scenario.mechanism.informed(lambda: population_heterogeneity(population)[0]).build(
             population.cluster_sizes,
             population.num_classes,
             scenario.privacy.delta,
@@ -188,7 +182,7 @@ def _floor(scenario: Scenario, population: Population, mechanism: Mechanism) -> 
 
 
 def _risk(scenario: Scenario, done: Exchanged, replicate: int, release: Release, data_dir: Path | None) -> Risk:
-    population, learner = done.population, _learner(scenario, replicate)
+    population, learner = done.population, scenario.learner.seeded(Streams(scenario.seed, replicate))
     offsets = population.cluster_offsets
     if isinstance(release, ModelRelease):
         private = release.predictor
@@ -196,20 +190,14 @@ def _risk(scenario: Scenario, done: Exchanged, replicate: int, release: Release,
         private = learner.fit_release(population.features, release, population.num_classes, offsets)
 
     def fit() -> Predictor:
-        return learner.fit(population.features, population.labels, population.num_classes, offsets)
+        return learner.fit(population.features, population.labels, population.num_classes)
 
-    if isinstance(learner, ConvolutionalConfig) and not learner.nonprivate:
+    if not learner.has_reference:
         return assess(population, private, None, learner.loss)
     places = scenario.places(data_directory(data_dir))
     key = (*_key(scenario, replicate, places), learner.model_dump_json())
     nonprivate = _NONPRIVATE.get(key, fit, _bytes)
     return assess(population, private, nonprivate, learner.loss)
-
-
-def _learner(scenario: Scenario, replicate: int) -> LearnerConfig:
-    """The learner, with the replicate's random numbers where it needs some: the same whatever the mechanism."""
-    learner = scenario.learner
-    return learner.seeded(Streams(scenario.seed, replicate)) if isinstance(learner, ConvolutionalConfig) else learner
 
 
 def _bytes(predictor: Predictor) -> int:

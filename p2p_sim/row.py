@@ -27,7 +27,7 @@ def setting(scenario: Scenario, population: Population, mechanism: Mechanism) ->
         "mechanism_kind": scenario.mechanism.kind,  # a sweep over mechanisms names them as it likes
         "learner": scenario.learner.kind,
         "trust": mechanism.trust,
-        "oracle": getattr(scenario.mechanism, "oracle", False),
+        "oracle": scenario.mechanism.asks_oracle,
         **dict.fromkeys(PARAMETERS),
         **mechanism.parameters,
         "num_users": population.num_users,

@@ -22,7 +22,8 @@ from p2p_sim.learning.trimmed import TrimmedClustersConfig
 from p2p_sim.mechanisms.alibi import AlibiConfig
 from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
-from p2p_sim.mechanisms.label_exchange import EngineName, LabelExchangeConfig
+from p2p_sim.mechanisms.interface import EngineName
+from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
 from p2p_sim.mechanisms.messages import check_answers
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig

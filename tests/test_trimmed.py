@@ -113,7 +113,7 @@ def test_clusters_without_labels_are_left_out():
 def test_the_nonprivate_twin_is_plain_logistic_regression():
     rng = np.random.default_rng(3)
     features, labels = rng.normal(size=(500, 2)), rng.integers(0, 2, 500).astype(np.uint8)
-    one = TRIMMED.fit(features, labels, 2, np.array([0, 500]))
+    one = TRIMMED.fit(features, labels, 2)
     two = PLAIN.fit(features, labels, 2)
     assert np.array_equal(one.probabilities(features), two.probabilities(features))
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.figures.curves import Panel
 from analysis.figures.study import plot_study
-from docs.published.study import SWEEPS, arguments, curves, keep, run_panel, write_table
+from docs.published.study import SWEEPS, command, curves, keep, run_panel, write_table
 
 NAME = "clustering-figure1"
 PANELS = {
@@ -77,6 +77,4 @@ def _reduced(name: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    given = arguments(NAME)
-    for path in main(given.out, given.work, given.data_dir, given.workers):
-        print(path)
+    command(NAME, main)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.figures.curves import Panel
 from analysis.figures.study import plot_study
-from docs.published.study import SWEEPS, arguments, curves, keep, run_panel, write_table
+from docs.published.study import SWEEPS, command, curves, keep, run_panel, write_table
 
 NAME = "clustering-synthetic"
 HALF = "ClusterRR, half each, τ = φ (curator)"
@@ -46,6 +46,4 @@ def main(out: Path, work: Path, workers: int = 2, small: bool = False) -> list[P
 
 
 if __name__ == "__main__":
-    given = arguments(NAME)
-    for path in main(given.out, given.work, given.workers):
-        print(path)
+    command(NAME, main)

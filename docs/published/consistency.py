@@ -3,7 +3,6 @@
 Every number comes from a stream named by study, law, n and replicate; running again gives the same rows.
 """
 
-import argparse
 import json
 import math
 import warnings
@@ -22,7 +21,7 @@ from analysis.privacy.worst import epsilons
 from analysis.utility.intervals import mean_interval
 from analysis.utility.product_laws import Harmonic, ProductLaw, Sine, box_centres
 from analysis.utility.total_variation import Cauchy, LineLaw, Normal, Spikes, half_l1
-from docs.published.study import PUBLISHED, curves
+from docs.published.study import command, curves
 from p2p_sim.histograms.classifiers import PCL, HistogramClassifier
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
 from p2p_sim.histograms.exchange import ExchangeHistogram
@@ -182,9 +181,4 @@ def _figures(points: pd.DataFrame, out: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Consistency of private histogram rules and density estimates.")
-    parser.add_argument("--out", type=Path, default=PUBLISHED / NAME)
-    parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
-    for written in main(given.out, given.workers):
-        print(written)
+    command(NAME, main)

@@ -5,9 +5,7 @@ simulated stand-in of the organisations), never on those that are scored. Replic
 its noise at every ε, so that differences are paired.
 """
 
-import argparse
 import json
-import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -45,7 +43,8 @@ from docs.published.stacking_methods import (
     combiner_rows,
     transfer_rows,
 )
-from docs.published.study import PUBLISHED
+from docs.published.study import command
+from p2p_sim.config import InputError
 from p2p_sim.streams import Streams
 
 NAME = "stacking"
@@ -68,7 +67,13 @@ Chosen = dict[str, dict[str, dict[str, float]]]
 
 
 def main(out: Path, data_dir: Path | None, replicates: int = 30, workers: int = 2, small: bool = False) -> list[Path]:
-    """Run everything, write rows, manifest, tables and figures; `small` takes stand-ins for the data, for tests."""
+    """Run everything, write rows, manifest, tables and figures; `small` takes stand-ins for the data, for tests.
+
+    Raises:
+        InputError: no directory of data files is named.
+    """
+    if data_dir is None and not small:
+        raise InputError("name the directory of the data sets with --data-dir or P2P_SIM_DATA")
     out.mkdir(parents=True, exist_ok=True)
     groups: list[Organisations]
     if small or data_dir is None:
@@ -279,13 +284,4 @@ def _draw_transfer(means: pd.DataFrame, out: Path, replicates: int) -> Path:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="The stacking paper's figures and table at honest privacy.")
-    parser.add_argument("--data-dir", type=Path, default=os.environ.get("P2P_SIM_DATA"))
-    parser.add_argument("--out", type=Path, default=PUBLISHED / NAME)
-    parser.add_argument("--replicates", type=int, default=30)
-    parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
-    if given.data_dir is None:
-        parser.error("name the directory of the data sets with --data-dir or P2P_SIM_DATA")
-    for written in main(given.out, given.data_dir, given.replicates, given.workers):
-        print(written)
+    command(NAME, main)

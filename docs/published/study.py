@@ -1,9 +1,10 @@
 """What the published studies share: run sweeps, collect their points, write a table."""
 
 import argparse
+import inspect
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pandas as pd
 
 from analysis.figures.curves import Curve
 from analysis.utility.points import HIGH, LOW, points
+from p2p_sim.config import InputError
 from p2p_sim.printing.sweep import progress
 from p2p_sim.results import read_results
 from p2p_sim.store import MANIFEST, TABLE
@@ -25,14 +27,33 @@ SWEEPS = ROOT / "scenarios" / "sweeps"
 PUBLISHED = ROOT / "results" / "published"
 
 
-def arguments(name: str) -> argparse.Namespace:
-    """What the commands take: where data is, where to work and where the study goes."""
-    parser = argparse.ArgumentParser(description=f"Runs the published study {name}, or what is missing of it.")
-    parser.add_argument("--data-dir", type=Path, default=os.environ.get("P2P_SIM_DATA"), help="the data files")
-    parser.add_argument("--work", type=Path, default=ROOT / "results" / name, help="where sweeps run and resume")
-    parser.add_argument("--out", type=Path, default=PUBLISHED / name, help="where figure, table and rows go")
-    parser.add_argument("--workers", type=int, default=2, help="local processes")
-    return parser.parse_args()
+def command(name: str, study: Callable[..., list[Path]]) -> None:
+    """Run a study from the command line with the options that it takes; what goes wrong is one line.
+
+    Args:
+        name: of the study. study: its function; of its parameters those below become options.
+    """
+    options: dict[str, tuple[type, object, str]] = {
+        "data_dir": (Path, os.environ.get("P2P_SIM_DATA"), "where the data files are"),
+        "work": (Path, ROOT / "results" / name, "where sweeps run and resume"),
+        "out": (Path, PUBLISHED / name, "where figures, tables and rows go"),
+        "replicates": (int, None, "repetitions of each point"),
+        "workers": (int, None, "local processes"),
+    }
+    parser = argparse.ArgumentParser(
+        description=f"Runs the published study {name}, or what is missing of it.", allow_abbrev=False
+    )
+    taken = inspect.signature(study).parameters
+    for option, (type_, usual, says) in options.items():
+        if option in taken:
+            own = taken[option].default
+            default = usual if own is inspect.Parameter.empty else own
+            parser.add_argument(f"--{option.replace('_', '-')}", type=type_, default=default, help=says)
+    try:
+        for path in study(**vars(parser.parse_args())):
+            print(path)
+    except (InputError, RunFailed) as error:
+        raise SystemExit(f"{name}: {error}") from None
 
 
 def run_panel(

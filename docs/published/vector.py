@@ -4,7 +4,6 @@ Run with `python -m docs.published.vector --data-dir DIR`; interrupted, it goes 
 extra [deep], and CIFAR-10 a GPU as well.
 """
 
-import argparse
 import importlib.util
 import os
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from analysis.figures.study import plot_study
 from analysis.utility.intervals import mean_interval
 from analysis.utility.points import HIGH, LOW
 from analysis.utility.vector_bound import theorem_2
-from docs.published.study import PUBLISHED, ROOT, SWEEPS, curves, keep, run_panel, write_table
+from docs.published.study import ROOT, SWEEPS, command, curves, keep, run_panel, write_table
 from p2p_sim.experiment import exchange
 from p2p_sim.learning.label_vectors import label_vectors
 from p2p_sim.learning.training import CHECKPOINTS
@@ -200,11 +199,4 @@ def _write_images(tables: dict[str, pd.DataFrame], out: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="The vector approximation paper's experiments.")
-    parser.add_argument("--data-dir", type=Path, default=os.environ.get("P2P_SIM_DATA"))
-    parser.add_argument("--work", type=Path, default=ROOT / "results" / NAME, help="where the sweeps run and resume")
-    parser.add_argument("--out", type=Path, default=PUBLISHED / NAME)
-    parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
-    for path in main(given.out, given.work, given.data_dir, given.workers):
-        print(path)
+    command(NAME, main)

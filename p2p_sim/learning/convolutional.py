@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import InputError
 from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
+from p2p_sim.learning.learner import Learner, Loss
 from p2p_sim.learning.networks import Architecture, image_shape
 from p2p_sim.learning.training import Settings, Training, predicted
 from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-class ConvolutionalConfig(Config):
+class ConvolutionalConfig(Learner):
     """Train a network on the pixels, with Adam: softmax for hard and soft labels, one sigmoid a bit for bits.
 
     The features are the pixels of square images, grey or in three colours. For bits the shares are scores whose order
@@ -28,9 +29,7 @@ class ConvolutionalConfig(Config):
 
     kind: Literal["convolutional"] = "convolutional"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ACCEPTED
-    """Releases it can learn from."""
-    loss: ClassVar[Literal["log", "zero_one"]] = "zero_one"
-    """In which its excess risk is measured."""
+    loss: ClassVar[Loss] = "zero_one"
     architecture: Architecture = "simple"
     """"simple": two convolution and pooling layers with dropout 1/2; "resnet18": ResNet-18 for small images."""
     epochs: int = Field(default=10, ge=1)
@@ -52,6 +51,11 @@ class ConvolutionalConfig(Config):
         """With the seed that a replicate's streams give, where none is fixed."""
         return self if self.seed is not None else self.model_copy(update={"seed": streams.integer_seed("learner")})
 
+    @property
+    def has_reference(self) -> bool:
+        """As `nonprivate` says."""
+        return self.nonprivate
+
     def check_installed(self) -> None:
         """Refuse to go on without PyTorch, or without the GPU that is asked for."""
         if importlib.util.find_spec("torch") is None:
@@ -60,14 +64,8 @@ class ConvolutionalConfig(Config):
             )
         self._device()
 
-    def fit(
-        self,
-        features: NDArray[np.floating],
-        labels: NDArray[np.uint8],
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from features (m, d) and labels (m,) without privacy; the clusters do not matter."""
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy."""
         return self._train(features, one_hot(labels, num_classes), bits=False)
 
     def fit_release(

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import InputError
+from p2p_sim.learning.learner import Learner
 from p2p_sim.learning.logistic_regression import FittedClassifier, constant_predictor
 from p2p_sim.learning.weights import class_weights
 from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
@@ -17,7 +18,7 @@ Floats = NDArray[np.float64]
 Parameter = bool | int | float | str
 
 
-class EstimatorConfig(Config):
+class EstimatorConfig(Learner):
     """A scikit-learn classifier with `predict_proba`, such as sklearn.ensemble.HistGradientBoostingClassifier.
 
     Hard labels are taken as they are; soft ones as one row a class, with the class's share as sample weight. Negative
@@ -26,9 +27,6 @@ class EstimatorConfig(Config):
 
     kind: Literal["estimator"] = "estimator"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "soft")
-    """Releases it can learn from."""
-    loss: ClassVar[Literal["log", "zero_one"]] = "log"
-    """In which its excess risk is measured."""
     estimator: str = Field(default="sklearn.naive_bayes.GaussianNB", pattern=r"^sklearn\.[a-z_]+\.[A-Za-z]+$")
     """Full name of the class, sklearn.<module>.<class>."""
     parameters: dict[str, Parameter] = Field(default_factory=dict)
@@ -56,14 +54,8 @@ class EstimatorConfig(Config):
         except TypeError as error:
             raise ValueError(f"estimator = {self.estimator!r}: {str(error).splitlines()[0]}") from None
 
-    def fit(
-        self,
-        features: NDArray[np.floating],
-        labels: NDArray[np.uint8],
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from features (m, d) and labels (m,) without privacy; the clusters do not matter."""
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy."""
         return self._fit(features, labels, num_classes, None)
 
     def fit_release(

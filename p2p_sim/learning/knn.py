@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.config import Config
 from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
+from p2p_sim.learning.learner import Learner, Loss
 from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
 
 
-class KnnConfig(Config):
+class KnnConfig(Learner):
     """Predict the class of which the mean label vector of the k nearest users has most (equation 16 of the paper).
 
     For bits and soft labels the shares are scores whose order counts, not calibrated probabilities.
@@ -21,20 +21,12 @@ class KnnConfig(Config):
 
     kind: Literal["knn"] = "knn"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ACCEPTED
-    """Releases it can learn from."""
-    loss: ClassVar[Literal["log", "zero_one"]] = "zero_one"
-    """In which its excess risk is measured."""
+    loss: ClassVar[Loss] = "zero_one"
     neighbours: int = Field(default=200, ge=1)
     """k: users whose labels are averaged, at least 1; all of them where there are fewer."""
 
-    def fit(
-        self,
-        features: NDArray[np.floating],
-        labels: NDArray[np.uint8],
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from features (m, d) and labels (m,) without privacy; the clusters do not matter."""
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy."""
         return self._of(features, one_hot(labels, num_classes))
 
     def fit_release(

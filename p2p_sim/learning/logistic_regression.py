@@ -2,40 +2,29 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.config import Config
+from p2p_sim.learning.learner import Learner
 from p2p_sim.learning.weights import check_accepts
-from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.interface import LabelRelease, Predictor
 
 Floats = NDArray[np.float64]
 
 
-class PenalisedLogisticConfig(Config):
+class PenalisedLogisticConfig(Learner):
     """What learners share that fit scikit-learn's logistic regression with an L2 penalty."""
 
-    kind: str
-    accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard",)
-    """Releases it can learn from."""
-    loss: ClassVar[Literal["log", "zero_one"]] = "log"
-    """In which its excess risk is measured."""
     l2: float = Field(default=1.0, gt=0)
     """Weight of the penalty |w|²/2 against the sum of the log losses (1/C in scikit-learn), above 0."""
     max_iterations: int = Field(default=1000, ge=1)
     """L-BFGS iterations after which what was found so far is taken, at least 1."""
 
-    def fit(
-        self,
-        features: NDArray[np.floating],
-        labels: NDArray[np.uint8],
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from features (m, d) and labels (m,) without privacy; the clusters do not matter."""
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy."""
         return self._fit_weighted(features, labels, num_classes)
 
     def _fit_weighted(

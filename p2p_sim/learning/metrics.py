@@ -1,7 +1,6 @@
 """How good a predictor is. Metrics alone may look at true labels."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -15,10 +14,9 @@ from analysis.utility.risk import (
     log_risk,
     logistic_risk_after,
 )
+from p2p_sim.learning.learner import Loss
 from p2p_sim.mechanisms.interface import Predictor
 from p2p_sim.population.population import Population
-
-Loss = Literal["log", "zero_one"]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
+from p2p_sim.learning.learner import Loss
 from p2p_sim.learning.logistic_regression import PenalisedLogisticConfig
 from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
 
@@ -20,18 +21,10 @@ class OneVsRestConfig(PenalisedLogisticConfig):
 
     kind: Literal["one_vs_rest"] = "one_vs_rest"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ACCEPTED
-    """Releases it can learn from."""
-    loss: ClassVar[Literal["log", "zero_one"]] = "zero_one"
-    """In which its excess risk is measured."""
+    loss: ClassVar[Loss] = "zero_one"
 
-    def fit(
-        self,
-        features: NDArray[np.floating],
-        labels: NDArray[np.uint8],
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from features (m, d) and labels (m,) without privacy; the clusters do not matter."""
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy."""
         return self._each(features, one_hot(labels, num_classes))
 
     def fit_release(

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.config import Config
+from p2p_sim.learning.learner import Learner
 from p2p_sim.learning.weights import class_weights
 from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
 
 
-class SoftLogisticRegressionConfig(Config):
+class SoftLogisticRegressionConfig(Learner):
     """Multinomial logistic regression that minimises Σᵢ Σ_y w_iy (-ln p(y|xᵢ)) + l2 |W|²/2 over weights w.
 
     The weights of a label sum to one, so that the loss is log Σ e^s - w·s in the scores s: convex whatever the signs.
@@ -25,22 +25,13 @@ class SoftLogisticRegressionConfig(Config):
 
     kind: Literal["soft_logistic_regression"] = "soft_logistic_regression"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "soft", "signed")
-    """Releases it can learn from."""
-    loss: ClassVar[Literal["log", "zero_one"]] = "log"
-    """In which its excess risk is measured."""
     l2: float = Field(default=1.0, gt=0)
     """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out where they can be; above 0."""
     max_iterations: int = Field(default=1000, ge=1)
     """Most L-BFGS iterations, at least 1."""
 
-    def fit(
-        self,
-        features: NDArray[np.floating],
-        labels: NDArray[np.uint8],
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from features (m, d) and labels (m,) without privacy; the clusters do not matter."""
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy."""
         return self._fit(features, np.eye(num_classes)[labels])
 
     def fit_release(

@@ -6,14 +6,14 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.config import Config
+from p2p_sim.learning.learner import Learner, Loss
 from p2p_sim.learning.weights import class_weights
 from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
 
 
-class TableConfig(Config):
+class TableConfig(Learner):
     """Predict for each distinct row of features the class with the largest sum of weights there.
 
     This minimises the (modified) 0-1 loss over all functions of the features; rows that nobody had get the class that
@@ -22,18 +22,10 @@ class TableConfig(Config):
 
     kind: Literal["table"] = "table"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "soft", "signed")
-    """Releases it can learn from."""
-    loss: ClassVar[Literal["log", "zero_one"]] = "zero_one"
-    """In which its excess risk is measured."""
+    loss: ClassVar[Loss] = "zero_one"
 
-    def fit(
-        self,
-        features: NDArray[np.floating],
-        labels: NDArray[np.uint8],
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from features (m, d) and labels (m,) without privacy; the clusters do not matter."""
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy."""
         return _tabulate(features, np.eye(num_classes)[labels])
 
     def fit_release(

@@ -12,10 +12,9 @@ from pydantic import Field
 
 from analysis.privacy.alibi import laplace_epsilon, laplace_variation, noise_scale_of, soft_labels
 from analysis.privacy.bound import PrivacyBound
-from p2p_sim.config import Config
 from p2p_sim.mechanisms.debias import check_labels
-from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Trust
-from p2p_sim.mechanisms.without_messages import WithoutMessages
+from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind
+from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
@@ -93,7 +92,7 @@ class Alibi:
         return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
 
 
-class AlibiConfig(Config):
+class AlibiConfig(MechanismBase):
     """Every user sends a noisy one-hot vector under her own name; the learner makes soft labels of them."""
 
     kind: Literal["alibi"] = "alibi"
@@ -108,15 +107,12 @@ class AlibiConfig(Config):
         """What a learner gets."""
         return "soft"
 
-    def check(self, num_classes: int) -> None:
-        """Any number of classes will do."""
-
     def build(
         self,
         sizes: NDArray[np.int64],
         num_classes: int,
         delta: float,
-        engine: str = "vectorised",
+        engine: EngineName = "vectorised",
         adversaries: AdversariesConfig = NOBODY,
     ) -> "LocalAlibi":
         """The mechanism for K classes."""
@@ -124,16 +120,11 @@ class AlibiConfig(Config):
 
 
 @dataclass(frozen=True)
-class LocalAlibi(WithoutMessages):
+class LocalAlibi(LocalMechanism):
     """ALIBI with noise by every user on her own."""
 
     randomizer: Alibi
     prior: PriorName = "uniform"
-
-    @property
-    def trust(self) -> Trust:
-        """Nobody."""
-        return "nobody"
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -159,7 +150,3 @@ class LocalAlibi(WithoutMessages):
         lower = max(0.0, upper * (1.0 - 1e-12) + math.log(seen)) if seen > 0 else 0.0
         bound = PrivacyBound(lower, upper, delta, "learner", "label", "pure: the noisy vector", CONDITIONS)
         return [bound] * len(sizes)
-
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """ε₀ again."""
-        return {"epsilon_local": self.randomizer.local_epsilon}

@@ -1,5 +1,6 @@
 """What a scenario says of the centralised mechanism: its parameters, or an ε and a way to spend it."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal, Self
 
@@ -9,16 +10,16 @@ from pydantic import Field, model_validator
 
 from analysis.privacy.centralised import ClusterResampling
 from analysis.utility.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import InputError
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR
-from p2p_sim.mechanisms.interface import ReleaseKind
+from p2p_sim.mechanisms.interface import EngineName, MechanismBase, ReleaseKind
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 Split = Literal["optimised", "half", "uniform", "as-printed"]
 _GIVEN = ("resampling_prob", "noise_scale", "threshold")
 
 
-class ClusterRRConfig(Config):
+class ClusterRRConfig(MechanismBase):
     """A trusted curator resamples labels from the clusters' noisy label distributions (clustering paper, Algorithm 1).
 
     Give `target_epsilon` and a `split`, or the parameters themselves.
@@ -77,9 +78,14 @@ class ClusterRRConfig(Config):
             raise ValueError(f"split = '{self.split}' needs heterogeneity, a public guess of φ, or oracle = true")
         return self
 
-    def informed(self, heterogeneity: float) -> "ClusterRRConfig":
-        """The same with the oracle's φ."""
-        return self.model_copy(update={"heterogeneity": heterogeneity})
+    @property
+    def asks_oracle(self) -> bool:
+        """As `oracle` says."""
+        return self.oracle
+
+    def informed(self, heterogeneity: Callable[[], float]) -> Self:
+        """The same with the oracle's φ, where it is asked."""
+        return self.model_copy(update={"heterogeneity": heterogeneity()}) if self.oracle else self
 
     def check(self, num_classes: int) -> None:
         """Refuse parameters that do not fit K classes."""
@@ -96,7 +102,7 @@ class ClusterRRConfig(Config):
         sizes: NDArray[np.int64],
         num_classes: int,
         delta: float,
-        engine: str = "vectorised",
+        engine: EngineName = "vectorised",
         adversaries: AdversariesConfig = NOBODY,
     ) -> ClusterRR:
         """The mechanism for clusters of these sizes.

@@ -13,8 +13,8 @@ from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.dp_sgd import LARGEST_NOISE, SMALLEST_NOISE, DpSgd, calibrate_noise
-from p2p_sim.config import Config, InputError
-from p2p_sim.mechanisms.interface import Mechanism, ModelRelease, Outcome, ReleaseKind, Trust
+from p2p_sim.config import InputError
+from p2p_sim.mechanisms.interface import EngineName, Mechanism, MechanismBase, ModelRelease, Outcome, ReleaseKind, Trust
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
@@ -23,7 +23,7 @@ from p2p_sim.streams import bernoulli
 Singles = NDArray[np.float32]
 
 
-class DpSgdConfig(Config):
+class DpSgdConfig(MechanismBase):
     """A curator who holds all labels takes noisy gradient steps on the log loss and releases the model.
 
     The defaults were chosen once, on the benchmark sets MNIST, Fashion-MNIST and digits, for a low error rate at ε from
@@ -66,15 +66,12 @@ class DpSgdConfig(Config):
             raise ValueError("give either noise_multiplier or target_epsilon")
         return self
 
-    def check(self, num_classes: int) -> None:
-        """Any number of classes will do."""
-
     def build(
         self,
         sizes: NDArray[np.int64],
         num_classes: int,
         delta: float,
-        engine: str = "vectorised",
+        engine: EngineName = "vectorised",
         adversaries: AdversariesConfig = NOBODY,
     ) -> "DpSgdMechanism":
         """The mechanism, its noise calibrated to δ; sizes and classes do not matter."""

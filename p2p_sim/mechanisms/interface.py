@@ -1,41 +1,34 @@
 """The seams every mechanism shares: what it takes, what it releases, what it says of privacy."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.bound import PrivacyBound
-from p2p_sim.config import InputError
+from analysis.utility import summary
+from p2p_sim.config import Config, InputError
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.realised import RealisedShard
+from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Transcript
 from p2p_sim.streams import Streams
 
+EngineName = Literal["events", "vectorised"]
 PayloadKind = Literal["hard", "bits", "soft", "signed"]
 ReleaseKind = Literal["hard", "bits", "soft", "signed", "model"]
 """What a release is made of: labels with such payloads, or a model."""
 Trust = Literal["nobody", "shuffler", "curator"]
 """Who besides herself a user must trust for the learner's figure to protect her."""
-PARAMETERS = (
-    "flip_prob",
-    "sampling_rate",
-    "resampling_prob",
-    "noise_scale",
-    "threshold",
-    "bias_correction",
-    "noise_multiplier",
-    "bit_flip_prob",
-    "stages",
-)
+PARAMETERS = (*summary.PARAMETERS, "sampling_rate")
 """Every parameter of a mechanism that a row may hold."""
 STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon_paper_theorem3")
 """Every ε that may be stated beside the learner's: of a user's own message alone, and what the papers print."""
@@ -144,6 +137,45 @@ class Outcome:
             tuple(shard for fact in facts for shard in fact) if facts else None,
             overlay,
         )
+
+
+class MechanismBase(Config):
+    """The base of what a scenario says of a mechanism."""
+
+    kind: str
+
+    @property
+    @abstractmethod
+    def releases(self) -> ReleaseKind:
+        """What a learner gets."""
+
+    @property
+    def asks_oracle(self) -> bool:
+        """Whether a parameter follows from what nobody is told: no such choice is private."""
+        return False
+
+    def informed(self, heterogeneity: Callable[[], float]) -> Self:
+        """The same with what an oracle says; `heterogeneity` gives φ of the population."""
+        return self
+
+    def check(self, num_classes: int) -> None:
+        """Refuse parameters that do not fit K classes."""
+
+    @abstractmethod
+    def build(
+        self,
+        sizes: NDArray[np.int64],
+        num_classes: int,
+        delta: float,
+        engine: EngineName,
+        adversaries: AdversariesConfig = NOBODY,
+    ) -> "Mechanism":
+        """The mechanism, calibrated where a target ε is given.
+
+        Args:
+            sizes: of the clusters. num_classes: K. delta: δ of the scenario.
+            engine, adversaries: of the scenario, for mechanisms that send messages.
+        """
 
 
 class Mechanism(ABC):

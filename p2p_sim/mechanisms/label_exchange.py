@@ -13,9 +13,19 @@ from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.calibration import calibrate_flip_prob
 from analysis.privacy.paper import lemma9_epsilon, theorem3
 from analysis.privacy.worst import epsilons
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import InputError
 from p2p_sim.mechanisms.growing import Growing
-from p2p_sim.mechanisms.interface import LabelRelease, Mechanism, Outcome, PayloadKind, Randomizer, ReleaseKind, Trust
+from p2p_sim.mechanisms.interface import (
+    EngineName,
+    LabelRelease,
+    Mechanism,
+    MechanismBase,
+    Outcome,
+    PayloadKind,
+    Randomizer,
+    ReleaseKind,
+    Trust,
+)
 from p2p_sim.mechanisms.messages import (
     MessagesConfig,
     binary_flip_prob,
@@ -38,10 +48,9 @@ from p2p_sim.protocol.transcript import Messages, Transcript
 from p2p_sim.protocol.vectorised import exchange_shard
 
 Payload = NDArray[np.generic]
-EngineName = Literal["events", "vectorised"]
 
 
-class LabelExchangeConfig(Config):
+class LabelExchangeConfig(MechanismBase):
     """Flip the label, fetch a random peer's noisy label, submit it with some probability."""
 
     kind: Literal["label_exchange"] = "label_exchange"
@@ -89,7 +98,7 @@ class LabelExchangeConfig(Config):
         sizes: NDArray[np.int64],
         num_classes: int,
         delta: float,
-        engine: EngineName,
+        engine: EngineName = "events",
         adversaries: AdversariesConfig = NOBODY,
     ) -> "LabelExchangeMechanism":
         """The mechanism for clusters of these sizes, its noise calibrated where a target is given."""

@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.local import LOCAL_CONDITIONS, local_delta, local_epsilon, local_flip_prob
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import InputError
 from p2p_sim.mechanisms.debias import check_labels, signed_weights
-from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Trust
-from p2p_sim.mechanisms.without_messages import WithoutMessages
+from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind
+from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
@@ -83,7 +83,7 @@ def check_flip_prob(flip_prob: float, num_classes: int) -> float:
     return flip_prob
 
 
-class FlippedLabelsConfig(Config):
+class FlippedLabelsConfig(MechanismBase):
     """What mechanisms share whose users flip their labels and do nothing else."""
 
     flip_prob: float | None = Field(default=None, ge=0, le=1)
@@ -123,7 +123,7 @@ class RandomizedResponseConfig(FlippedLabelsConfig):
         sizes: NDArray[np.int64],
         num_classes: int,
         delta: float,
-        engine: str = "vectorised",
+        engine: EngineName = "vectorised",
         adversaries: AdversariesConfig = NOBODY,
     ) -> "LocalRandomizedResponse":
         """The mechanism for K classes."""
@@ -138,16 +138,11 @@ class RandomizedResponseConfig(FlippedLabelsConfig):
 
 
 @dataclass(frozen=True)
-class LocalRandomizedResponse(WithoutMessages):
+class LocalRandomizedResponse(LocalMechanism):
     """Randomised response by every user on her own."""
 
     randomizer: RandomizedResponse
     debias: bool = False
-
-    @property
-    def trust(self) -> Trust:
-        """Nobody."""
-        return "nobody"
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -171,7 +166,3 @@ class LocalRandomizedResponse(WithoutMessages):
         upper = self.randomizer.local_epsilon
         bound = PrivacyBound(lower, upper, delta, "learner", "label", "pure: the noisy label", LOCAL_CONDITIONS)
         return [bound] * len(sizes)
-
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """ε₀ again."""
-        return {"epsilon_local": self.randomizer.local_epsilon}

@@ -13,11 +13,11 @@ from pydantic import Field
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.local import local_delta, local_epsilon, local_flip_prob
 from analysis.privacy.rr_with_prior import best_candidates, by_prior
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import InputError
 from p2p_sim.mechanisms.debias import check_labels
-from p2p_sim.mechanisms.interface import LabelRelease, Outcome, ReleaseKind, Trust
+from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, Outcome, ReleaseKind
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
-from p2p_sim.mechanisms.without_messages import WithoutMessages
+from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard, shards
@@ -113,7 +113,7 @@ def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> 
         raise InputError(f"{key} = {list(prior)}: must be probabilities that sum to 1")
 
 
-class RRWithPriorConfig(Config):
+class RRWithPriorConfig(MechanismBase):
     """Label privacy in one or two stages (LP-1ST, LP-2ST) by RRWithPrior; nobody is trusted, nothing amplified.
 
     In two stages a random half of the users goes first with a common prior; each user of the other half then has as her
@@ -145,7 +145,7 @@ class RRWithPriorConfig(Config):
         sizes: NDArray[np.int64],
         num_classes: int,
         delta: float,
-        engine: str = "vectorised",
+        engine: EngineName = "vectorised",
         adversaries: AdversariesConfig = NOBODY,
     ) -> "LocalRRWithPrior":
         """The mechanism for K classes."""
@@ -154,7 +154,7 @@ class RRWithPriorConfig(Config):
 
 
 @dataclass(frozen=True)
-class LocalRRWithPrior(WithoutMessages):
+class LocalRRWithPrior(LocalMechanism):
     """RRWithPrior by every user on her own, or by half of the users after the others.
 
     Args:
@@ -166,11 +166,6 @@ class LocalRRWithPrior(WithoutMessages):
     randomizer: RRWithPrior
     stages: int = 2
     neighbours: int = 200
-
-    @property
-    def trust(self) -> Trust:
-        """Nobody."""
-        return "nobody"
 
     @property
     def parameters(self) -> dict[str, float]:

@@ -10,7 +10,7 @@ from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.calibration import smallest_flip_prob
 from analysis.privacy.shuffled import ShuffledResponse
 from analysis.privacy.worst import epsilons
-from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Trust
+from p2p_sim.mechanisms.interface import EngineName, LabelRelease, ReleaseKind, Trust
 from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse, check_flip_prob
 from p2p_sim.mechanisms.without_messages import WithoutMessages
 from p2p_sim.population.population import Population
@@ -37,7 +37,7 @@ class ShuffledResponseConfig(FlippedLabelsConfig):
         sizes: NDArray[np.int64],
         num_classes: int,
         delta: float,
-        engine: str = "vectorised",
+        engine: EngineName = "vectorised",
         adversaries: AdversariesConfig = NOBODY,
     ) -> "ShuffledRandomizedResponse":
         """The mechanism for clusters of these sizes, its flip probability calibrated where a target is given."""

@@ -11,10 +11,9 @@ from pydantic import Field
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.local import LOCAL_CONDITIONS
 from analysis.privacy.vector import bit_flip_prob_of, vector_delta, vector_epsilon
-from p2p_sim.config import Config
 from p2p_sim.mechanisms.debias import check_labels
-from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Trust
-from p2p_sim.mechanisms.without_messages import WithoutMessages
+from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind
+from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
@@ -64,7 +63,7 @@ class VectorApproximation:
         return packed
 
 
-class VectorApproximationConfig(Config):
+class VectorApproximationConfig(MechanismBase):
     """Every user sends K noisy bits under her own name; nobody is trusted, nothing amplified."""
 
     kind: Literal["vector_approximation"] = "vector_approximation"
@@ -76,15 +75,12 @@ class VectorApproximationConfig(Config):
         """What a learner gets."""
         return "bits"
 
-    def check(self, num_classes: int) -> None:
-        """Any number of classes will do."""
-
     def build(
         self,
         sizes: NDArray[np.int64],
         num_classes: int,
         delta: float,
-        engine: str = "vectorised",
+        engine: EngineName = "vectorised",
         adversaries: AdversariesConfig = NOBODY,
     ) -> "LocalVectorApproximation":
         """The mechanism for K classes."""
@@ -92,15 +88,10 @@ class VectorApproximationConfig(Config):
 
 
 @dataclass(frozen=True)
-class LocalVectorApproximation(WithoutMessages):
+class LocalVectorApproximation(LocalMechanism):
     """Vector approximation by every user on her own."""
 
     randomizer: VectorApproximation
-
-    @property
-    def trust(self) -> Trust:
-        """Nobody."""
-        return "nobody"
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -121,7 +112,3 @@ class LocalVectorApproximation(WithoutMessages):
         upper = self.randomizer.local_epsilon
         bound = PrivacyBound(lower, upper, delta, "learner", "label", "pure: the noisy bits", LOCAL_CONDITIONS)
         return [bound] * len(sizes)
-
-    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """ε₀ again."""
-        return {"epsilon_local": self.randomizer.local_epsilon}

@@ -4,8 +4,9 @@ from abc import abstractmethod
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
-from p2p_sim.mechanisms.interface import LabelRelease, Mechanism, Outcome
+from p2p_sim.mechanisms.interface import LabelRelease, Mechanism, Outcome, Randomizer, Trust
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard, shards
@@ -33,3 +34,18 @@ class WithoutMessages(Mechanism):
         parts = [self.release_shard(shard, population, opened.streams) for shard in list(chosen) or [nobody]]
         user = np.concatenate([one.user for one in parts])
         return Outcome(LabelRelease(user, np.concatenate([one.payload for one in parts]), parts[0].kind))
+
+
+class LocalMechanism(WithoutMessages):
+    """What every user does on her own, under her own name: her randomiser alone protects her."""
+
+    randomizer: Randomizer
+
+    @property
+    def trust(self) -> Trust:
+        """Nobody."""
+        return "nobody"
+
+    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
+        """ε₀ of her message."""
+        return {"epsilon_local": self.randomizer.local_epsilon}

@@ -1,0 +1,52 @@
+"""What every learner is: from a release, or from true labels for comparison, to a predictor."""
+
+from abc import abstractmethod
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.config import Config
+from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.streams import Streams
+
+Loss = Literal["log", "zero_one"]
+
+
+class Learner(Config):
+    """The base of all learners; `accepts`: releases it can learn from; `loss`: in which its excess risk is measured."""
+
+    kind: str
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard",)
+    loss: ClassVar[Loss] = "log"
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether it also learns from the true labels, for the columns without privacy."""
+        return True
+
+    def check_installed(self) -> None:
+        """Refuse to go on where a library is missing; nothing beyond the project's own is needed here."""
+
+    def seeded(self, streams: Streams) -> Self:
+        """The learner with a replicate's random numbers, where it needs some: the same whatever the mechanism."""
+        return self
+
+    @abstractmethod
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy."""
+
+    @abstractmethod
+    def fit_release(
+        self,
+        features: NDArray[np.floating],
+        release: LabelRelease,
+        num_classes: int,
+        cluster_offsets: NDArray[np.int64],
+    ) -> Predictor:
+        """Learn from a release.
+
+        Args:
+            features: (n, d) public features of all users. release: what arrived. num_classes: K.
+            cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+        """
