@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
 ROOT = Path(__file__).parent.parent.parent
 
 CODE = re.compile(r"^([`~]{3,}).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -96,6 +98,11 @@ def _nearest(passage: str, text: str) -> str:
     match = difflib.SequenceMatcher(None, text, passage, autojunk=False).find_longest_match()
     start = max(0, match.a - match.b)
     return text[start : start + len(passage)]
+
+
+def published(study: str, name: str = "table") -> pd.DataFrame:
+    """A table of results/published."""
+    return pd.read_csv(ROOT / "results" / "published" / study / f"{name}.csv")
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,5 +1,14 @@
 """All pages that are held against their sources."""
 
-from docs.numbers import consistency
+from docs.numbers import consistency, how_private, many_machines, network, privacy, readme, sweeps, theorem
 
-PAGES = (consistency.PAGE,)
+PAGES = (
+    readme.PAGE,
+    how_private.PAGE,
+    privacy.PAGE,
+    theorem.PAGE,
+    network.PAGE,
+    sweeps.PAGE,
+    many_machines.PAGE,
+    consistency.PAGE,
+)
