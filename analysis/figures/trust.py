@@ -71,4 +71,5 @@ def _legend(
 
 def _lighter(colour: str, share: float) -> str:
     """A colour mixed with white."""
-    return to_hex([1.0 - (1.0 - part) * (1.0 - share) for part in to_rgb(colour)])
+    red, green, blue = (1.0 - (1.0 - part) * (1.0 - share) for part in to_rgb(colour))
+    return to_hex((red, green, blue))
