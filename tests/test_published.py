@@ -48,7 +48,7 @@ def test_the_consistency_study(tmp_path):
     *figures, table = consistency.main(tmp_path, workers=1, sizes=(1000,), replicates=2)
     assert all(figure.stat().st_size > 20_000 for figure in figures)
     points = pd.read_csv(table)
-    assert len(points) == 9 * 3
+    assert len(points) == 9 * 3 + 1
     assert (points["replicates"] == 2).all()
     assert points["value"].between(0.0, 1.0).all()
     assert (points[points["method"] != consistency.NONPRIVATE]["epsilon_upper"] <= 1.0).all()

@@ -40,6 +40,12 @@ def excess_error() -> Iterator[str]:
     yield f"2/(1-2α)² = {2 / (1 - 2 * many.loc[EXCHANGE, 'flip_prob']) ** 2:.2f}"
 
 
+def thresholds() -> Iterator[str]:
+    """What is learned from few labels."""
+    point = _points("threshold").iloc[0]
+    yield f"mean error is {_ends(point)} ({point['replicates']} replicates"
+
+
 def densities() -> Iterator[str]:
     """The table of half-L1 distances."""
     points = _points("half-L1")
@@ -57,6 +63,6 @@ def densities() -> Iterator[str]:
 STUDY = ("python -m docs.published.consistency", "test_published.py::test_the_consistency_study")
 PAGE = Page(
     "docs/consistency.md",
-    (Source(*STUDY, excess_error), Source(*STUDY, densities)),
+    (Source(*STUDY, excess_error), Source(*STUDY, densities), Source(*STUDY, thresholds)),
     given=(r"0\.5 \+ 0\.4 g", r"ten of width \.002", r"400 labels", r"100,000 unlabelled"),
 )
