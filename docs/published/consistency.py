@@ -46,7 +46,7 @@ DENSITIES: dict[str, LineLaw] = {"normal": Normal(), "Cauchy": Cauchy(), "spikes
 NONPRIVATE, EXCHANGE = "histogram, not private", "label exchange in cells, (1, n^-2)"
 VOTES = "PCL, (1, 0)"
 DENSITY, RAW = "PCDE, (1, n^-2), normalised", "PCDE, (1, n^-2), divided by n"
-THRESHOLD, LABELLED, UNLABELLED = "threshold of N(0, 1), (1, n^-2)", 400, 100_000
+THRESHOLD, LABELLED, UNLABELLED = "semi-supervised, (1, n^-2)", 400, 100_000
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def main(out: Path, workers: int = 2, sizes: tuple[int, ...] = SIZES, replicates
         for study, laws in (("excess error", CLASSIFIERS), ("half-L1", DENSITIES))
         for law in laws
     ]
-    tasks.append(("threshold", "normal", UNLABELLED, replicates or REPLICATES))
+    tasks.append(("threshold", "N(0, 1)", UNLABELLED, replicates or REPLICATES))
     with ProcessPoolExecutor(workers) as pool:
         found = [row for rows in pool.map(_measure, tasks) for row in rows]
     rows = pd.DataFrame([asdict(row) for row in found]).sort_values(["study", "law", "n", "replicate", "method"])
@@ -160,7 +160,7 @@ def _threshold_row(n: int, replicate: int) -> Row:
     learner.fit(points, points[:, 0] >= 0.0, rng.standard_normal((n, 1)))
     error = abs(float(ndtr(learner.net_.cuts[learner.chosen_, 0])) - 0.5)
     bound = learner.privacy()
-    return Row("threshold", "normal", n, replicate, THRESHOLD, error, bound.epsilon_upper, bound.delta)
+    return Row("threshold", "N(0, 1)", n, replicate, THRESHOLD, error, bound.epsilon_upper, bound.delta)
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
