@@ -88,7 +88,7 @@ def association(path: Path, small: bool) -> Path:
         for curve in panel.curves
         for x, y, low, high in zip(curve.x, curve.y, curve.low or curve.y, curve.high or curve.y, strict=True)
     ]
-    pd.DataFrame(points).to_csv(path.with_suffix(".csv"), index=False, float_format="%.6g")
+    pd.DataFrame(points).to_csv(path.with_suffix(".csv"), index=False, float_format="%.8g")
     return path
 
 
@@ -114,7 +114,7 @@ def theory_terms(path: Path, small: bool) -> Path:
                 line |= {"constant": constant.value, "constant_low": constant.low, "constant_high": constant.high}
                 line |= {"of": series.symbol, "misfit": fit.misfit}
             lines.append(line)
-    pd.DataFrame(lines).to_csv(path.with_suffix(".csv"), index=False, float_format="%.6g")
+    pd.DataFrame(lines).to_csv(path.with_suffix(".csv"), index=False, float_format="%.8g")
     return path
 
 
