@@ -11,7 +11,6 @@ from scipy.stats import kstest
 from analysis.privacy.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.stacking.perturbed import PerturbedObjective, draw_noise
 
-
 ATTAINED = 0.9
 """Share of ε = 1 that a search over neighbours attains, at least; docs/stacking.md says so."""
 

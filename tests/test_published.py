@@ -3,7 +3,14 @@
 import pandas as pd
 import pytest
 
-from docs.published import clustering_figure1, clustering_synthetic, consistency, vector
+from docs.published import (
+    clustering_choices,
+    clustering_figure1,
+    clustering_synthetic,
+    consistency,
+    vector,
+    vector_tables,
+)
 
 
 def test_figure_1_of_the_clustering_paper_on_digits(tmp_path, monkeypatch):
@@ -27,6 +34,26 @@ def test_the_mechanisms_on_a_known_law(tmp_path):
     assert (points["epsilon_upper"] <= points["mechanism.target_epsilon"] * (1 + 1e-9)).all()
     floor = points[points["mechanism"].str.contains("exchange")]["excess_risk_floor"]
     assert floor.notna().all()
+
+
+def test_choices_of_the_clustering_guide_on_digits(tmp_path):
+    [table] = clustering_choices.main(tmp_path / "out", tmp_path / "work", None, workers=1, small=True)
+    points = pd.read_csv(table)
+    assert points["panel"].tolist() == ["debiased"] + ["guess"] * 4
+    assert (points["epsilon_upper"] <= points[clustering_choices.EPSILON].fillna(1.0) * (1 + 1e-9)).all()
+    assert points["accuracy"].between(0.1, 1.0).all()
+    assert points["nonprivate_accuracy"].min() > 0.8
+
+
+def test_the_tables_of_the_guide_to_label_mechanisms(tmp_path):
+    [table] = vector_tables.main(tmp_path / "out", tmp_path / "work", workers=1, small=True)
+    points = pd.read_csv(table)
+    assert points["panel"].value_counts().to_dict() == {"vectors": 8, "exchange": 12, "exchange-kmeans": 6}
+    assert (points["epsilon_upper"] <= points[vector_tables.EPSILON].fillna(1.0) * (1 + 1e-9)).all()
+    assert points["accuracy"].between(0.0, 1.0).all()
+    sent = points[points["mechanism"].str.startswith("exchanged")]
+    assert (sent["epsilon_local"] > sent["epsilon_upper"]).all()  # more loudly than on one's own
+    assert all((tmp_path / "out" / panel / "rows.parquet").is_file() for panel in points["panel"].unique())
 
 
 def test_the_synthetic_study_of_the_vector_approximation_paper(tmp_path, monkeypatch):

@@ -34,7 +34,7 @@ def excess_error() -> Iterator[str]:
     large = counts.index.get_level_values("n") > 100_000
     yield f"{counts[~large].unique().item()} replicates a point, {counts[large].unique().item()} above n = 100,000"
     few, many = (points.loc["smooth, d = 1", n] for n in (1000, 100_000))
-    yield f"it still shows: {short(few.loc[PCL, 'value'], 4)} against {short(few.loc[HISTOGRAM, 'value'], 4)} on the smooth"
+    yield f"it still shows: {short(few.loc[PCL, 'value'], 4)} against {short(few.loc[HISTOGRAM, 'value'], 4)} on the"
     times = many.loc[EXCHANGE, "value"] / many.loc[PCL, "value"]
     yield f"{times:.2f} times PCL's on the smooth law (d = 1), for which 2/(1-2α)² = "
     yield f"2/(1-2α)² = {2 / (1 - 2 * many.loc[EXCHANGE, 'flip_prob']) ** 2:.2f}"

@@ -24,6 +24,9 @@ GIVEN = (
 )
 """What is no result on any page: numbers of theorems, values given to a symbol (also several), the intervals' level."""
 
+WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+"""Small numbers as the pages spell them."""
+
 
 @dataclass(frozen=True)
 class Source:

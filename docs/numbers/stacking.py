@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from docs.numbers.page import Page, Source, published, short, table
+from docs.numbers.page import WORDS, Page, Source, published, short, table
 from tests.test_objective_perturbation import ATTAINED
 from tests.test_stacking_audit import PROVEN
 
@@ -21,7 +21,6 @@ TRANSFER = {
     "PLR (source)": "PLR (source), as it is",
     **{name: name for name in ("PPHTL", "PLR-HTL", "PLR-HTL(W)", "PST-H(U)", "PST-H(W)", "PST-H(W), no high level")},
 }
-HEART = ("none", "one", "two", "three")
 
 
 def _means(study: str) -> pd.DataFrame:
@@ -114,9 +113,7 @@ def combiners() -> Iterator[str]:
         single = max(auc for name, auc in points[method].items() if str(name).startswith("group"))
         others = [points[method, combiner] for combiner in ("majority", "weighted", "mean", "stacked")]
         rows.append([method, *_bold([single, *others])])
-    yield table(
-        ("NEWS20, ε = 1", "best single group", "majority", "weighted vote", "weighted mean", "stacked"), rows
-    )
+    yield table(("NEWS20, ε = 1", "best single group", "majority", "weighted vote", "weighted mean", "stacked"), rows)
     groups = _means("groups")
     groups = groups[groups["data"] == "NEWS20"].set_index(["method", "groups"])["auc"]
     best = groups["PST-F(W)"].idxmax()
@@ -140,12 +137,12 @@ def transfer() -> Iterator[str]:
     yield f"in {above} of {of} branches (intervals above 0) and is {'sometimes' if below else 'never'} below"
     yield f"the mean gain is {short(gain)},"
     above, below, of = wins("PST-H(W)", "PLR (target)", "heart")
-    yield f"it does not**: {HEART[below]} are below, {HEART[of - above - below]} undecided"
+    yield f"it does not**: {WORDS[below]} are below, {WORDS[of - above - below]} undecided"
     yield f"it is below in all {wins('PST-H(U)', 'PLR (target)', 'branches')[1]} branches"
     both = [wins("PPHTL", "PLR (target)", data)[0] for data in ("branches", "heart")]
-    yield f"above in all {both[0]} branches and {HEART[both[1]]} hospitals"
+    yield f"above in all {both[0]} branches and {WORDS[both[1]]} hospitals"
     above, below, of = wins("PLR-HTL", "PST-H(W)", "branches")
-    yield f"PLR-HTL is above PST-H(W) in {above} of {of} branches, below in {HEART[below]}"
+    yield f"PLR-HTL is above PST-H(W) in {above} of {of} branches, below in {WORDS[below]}"
     yield f"without a high level in {wins('PLR-HTL(W)', 'PST-H(W), no high level', 'branches')[0]}."
     rows_of = published("stacking", "rows.parquet").query("data == 'heart'")["rows"]
     yield f"the small hospitals ({rows_of.min():.0f} to {rows_of.max():.0f} rows to learn from)"
@@ -153,7 +150,10 @@ def transfer() -> Iterator[str]:
 
 STUDY = ("python -m docs.published.stacking", "test_stacking_study.py::test_the_study_on_stand_ins")
 TEST = "pytest tests/test_objective_perturbation.py", "test_objective_perturbation.py"
-SEARCH, GRID = "test_without_a_prior_most_of_the_bound_is_attained", "test_in_one_dimension_the_noise_covers_twice_what_moves"
+SEARCH, GRID = (
+    "test_without_a_prior_most_of_the_bound_is_attained",
+    "test_in_one_dimension_the_noise_covers_twice_what_moves",
+)
 PAGE = Page(
     "docs/stacking.md",
     (
@@ -163,7 +163,9 @@ PAGE = Page(
         Source(TEST[0], f"{TEST[1]}::{GRID}", proved),
         Source(TEST[0], f"{TEST[1]}::{SEARCH}", attained),
         Source(
-            "pytest tests/test_stacking_audit.py", "test_stacking_audit.py::test_plr_with_transfer_shows_nearly_all_that_is_allowed", audited
+            "pytest tests/test_stacking_audit.py",
+            "test_stacking_audit.py::test_plr_with_transfer_shows_nearly_all_that_is_allowed",
+            audited,
         ),
     ),
     given=(

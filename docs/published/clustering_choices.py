@@ -22,7 +22,7 @@ def main(out: Path, work: Path, data_dir: Path | None, workers: int = 2, small: 
         data_dir: where data files are. workers: local processes.
     """
     columns = ("population", "mechanism", EPSILON, GUESS, "epsilon_upper")
-    measures = ("accuracy", "nonprivate_accuracy")
+    measures = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
     return [tabulate(SWEEPS, columns, measures, out, work, data_dir, workers, REDUCED if small else ())]
 
 
