@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from docs import make_clustering_figures
 from docs.published import (
     clustering_choices,
     clustering_figure1,
@@ -45,10 +46,11 @@ def test_choices_of_the_clustering_guide_on_digits(tmp_path):
     assert points["nonprivate_accuracy"].min() > 0.8
 
 
-def test_the_tables_of_the_guide_to_label_mechanisms(tmp_path):
+def test_the_tables_of_the_guide_to_label_mechanisms(tmp_path, monkeypatch):
+    monkeypatch.setattr(vector_tables, "SWEEPS", ("vectors.toml", "vector/exchange-kmeans.toml"))
     [table] = vector_tables.main(tmp_path / "out", tmp_path / "work", workers=1, small=True)
     points = pd.read_csv(table)
-    assert points["panel"].value_counts().to_dict() == {"vectors": 8, "exchange": 12, "exchange-kmeans": 6}
+    assert points["panel"].value_counts().to_dict() == {"vectors": 8, "exchange-kmeans": 6}
     assert (points["epsilon_upper"] <= points[vector_tables.EPSILON].fillna(1.0) * (1 + 1e-9)).all()
     assert points["accuracy"].between(0.0, 1.0).all()
     sent = points[points["mechanism"].str.startswith("exchanged")]
@@ -84,3 +86,19 @@ def test_the_consistency_study(tmp_path):
     kept = rows[(rows["law"] == "normal") & (rows["replicate"] == 0)].set_index("method")["value"]
     assert {row.method: row.value for row in first} == kept.to_dict()
     assert (tmp_path / "manifest.json").is_file()
+
+
+def test_the_figures_of_the_clustering_guide_come_with_their_numbers(tmp_path):
+    make_clustering_figures.main(tmp_path, small=True)
+    points = pd.read_csv(tmp_path / "label-association.csv").set_index(["panel", "curve", "x"])["y"]
+    known = points.xs("exact maximum", level="curve")
+    assert set(known.index) == {(f"ε = {epsilon}", x) for epsilon in (1, 3) for x in (0.5, 0.2)}
+    for point, largest in known.items():
+        assert points[point[0], "Theorem 5's proof: $e^ε$ s/(K-s)", point[1]] >= largest
+        assert 0.0 < points[point[0], "randomised response", point[1]] < largest
+    terms = pd.read_csv(tmp_path / "theory-terms.csv")
+    fitted = terms[terms["constant"].notna()]
+    assert (fitted["constant_low"] <= fitted["constant_high"]).all()
+    known = fitted[fitted["term"].str.startswith("τ")]["constant"].tolist()
+    assert known == pytest.approx([0.45, 0.5], rel=1e-3)  # by design, and exactly half of τ² twice
+    assert (fitted["replicates"] == 5).all()

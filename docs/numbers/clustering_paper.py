@@ -201,7 +201,10 @@ CHOICES = (
     "test_published.py::test_choices_of_the_clustering_guide_on_digits",
 )
 KNOWN = ("python -m docs.published.clustering_synthetic", "test_published.py::test_the_mechanisms_on_a_known_law")
-FIGURES = ("python -m docs.make_clustering_figures", "test_docs.py::test_every_figure_of_the_guides_is_drawn")
+FIGURES = (
+    "python -m docs.make_clustering_figures",
+    "test_published.py::test_the_figures_of_the_clustering_guide_come_with_their_numbers",
+)
 PAGE = Page(
     "docs/clustering-paper.md",
     (

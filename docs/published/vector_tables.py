@@ -10,8 +10,11 @@ from docs.published.study import command, tabulate
 NAME = "vector-tables"
 SWEEPS = ("vectors.toml", "vector/exchange.toml", "vector/exchange-kmeans.toml")
 EPSILON, CLASSES = "mechanism.target_epsilon", "population.num_classes"
-REDUCED = ("population.users=1500", "population.holdout=500", "replicates=2")
-"""What a test changes."""
+REDUCED = (
+    "population.users=1000", "population.holdout=500", "population.num_classes=10", "learner.neighbours=20",
+    "replicates=1",
+)  # fmt: skip
+"""What a test changes: few users, a single replicate."""
 
 
 def main(out: Path, work: Path, workers: int = 2, small: bool = False) -> list[Path]:
