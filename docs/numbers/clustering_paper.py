@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
@@ -14,7 +15,6 @@ OPTIMISED, HALF = "ClusterRR, optimised split (curator)", "ClusterRR, half each,
 SETS = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar-10": "CIFAR-10"}
 EPSILON, GUESS = "mechanism.target_epsilon", "mechanism.heterogeneity"
 RELATIVE = "relative_accuracy"
-NORMAL_MARGINS = [m / 1000 for m in range(2000)]
 
 
 def _figure1() -> pd.DataFrame:
@@ -67,11 +67,11 @@ def figure1() -> Iterator[str]:
 
 def sizes() -> Iterator[str]:
     """What Figure 1 is drawn from, and its last panel."""
-    rows = pd.read_parquet(ROOT / "results" / "published" / "clustering-figure1" / "mnist" / "rows.parquet")
+    rows = published("clustering-figure1/mnist", "rows.parquet")
     users, count = rows["num_users"].unique().item(), rows["num_clusters"].unique().item()
     yield f"hardly matter in clusters of {users // count}."
     yield f"with all its noise on all {users:,} labels"
-    cifar = pd.read_parquet(ROOT / "results" / "published" / "clustering-figure1" / "cifar-10" / "rows.parquet")
+    cifar = published("clustering-figure1/cifar-10", "rows.parquet")
     yield f"the {cifar['num_users'].unique().item():,} images of CIFAR-10's first two files; {count} clusters by"
     whole = published("clustering-figure1")
     means = whole[(whole["panel"] == "clusters") & (whole["population"] == "mnist")]
@@ -183,7 +183,7 @@ def terms() -> Iterator[str]:
     yield f"| Kτ | unequal costs: {short(by['τ', 0]['constant'], 2)} at K = 2 | {rounded('τ', 1)} (Kτ)² |"
     yield f"with {found['replicates'].unique().item()} replicates of"
     yield f"The slope along θ is {short(by['θ', 0]['slope'], 2)} rather than"
-    largest = max(m * ndtr(-m) for m in NORMAL_MARGINS)
+    largest = max(m * ndtr(-m) for m in np.linspace(0.0, 2.0, 2001))
     yield f"The {short(largest, 2)} of the rate is the maximum of m Pr[N(0,1) > m]"
     factors = [f"{math.ceil(10 * bound / by[term, 0]['constant']) / 10:g}" for term, bound in (("β", 1.0), ("τ", 2.0))]
     noise = 2.0 * math.sqrt(2.0) / by["σ/s", 0]["constant"]

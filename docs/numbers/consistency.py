@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from docs.numbers.page import ROOT, Page, Source, interval, short, table
+from docs.numbers.page import Page, Source, interval, published, short, table
 
 LAWS = [f"{name}, d = {d}" for d in (1, 2) for name in ("smooth", "oscillating", "hard")]
 HISTOGRAM = "histogram, not private"
@@ -13,7 +13,7 @@ PCDE, DIVIDED = "PCDE, (1, n^-2), normalised", "PCDE, (1, n^-2), divided by n"
 
 
 def _points(study: str) -> pd.DataFrame:
-    whole = pd.read_csv(ROOT / "results" / "published" / "consistency" / "table.csv")
+    whole = published("consistency")
     return whole[whole["study"] == study].set_index(["law", "n", "method"]).sort_index()
 
 
