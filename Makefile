@@ -38,7 +38,9 @@ figures: .venv/.dev  ## the figures of the docs
 published: .venv/.dev  ## the studies in results/published; half an hour, needs P2P_SIM_DATA
 	$(BIN)/python -m docs.published.clustering_synthetic
 	$(BIN)/python -m docs.published.clustering_figure1
+	$(BIN)/python -m docs.published.clustering_choices
 	$(BIN)/python -m docs.published.vector
+	$(BIN)/python -m docs.published.vector_tables
 	$(BIN)/python -m docs.published.stacking
 	$(BIN)/python -m docs.published.consistency
 
