@@ -87,7 +87,7 @@ def _executor(plan: "Plan", workers: int | None, dask: str | None, split: str | 
     if dask is not None:
         from p2p_sim.sweep.on_dask import DaskWorkers
 
-        chosen = DaskWorkers(dask)
+        chosen = DaskWorkers(dask, packages=plan.packages)
     elif (count := workers or os.cpu_count() or 1) > 1:
         from p2p_sim.sweep.local import LocalProcesses
 

@@ -157,7 +157,7 @@ class PlugIns:
         """A value of a kind that is not the union's own."""
         if not isinstance(value, dict | self.base):
             raise PydanticCustomError("dict_type", "Input should be an object")
-        kind = value["kind"] if isinstance(value, dict) else value.kind
+        kind = (value if isinstance(value, dict) else vars(value))["kind"]
         try:
             found = self.find(kind, own) if isinstance(kind, str) else None
         except PlugInError as error:
@@ -168,3 +168,14 @@ class PlugIns:
         if info.mode == "json":
             return found.model_validate_json(json.dumps(value))
         return found.model_validate(value)
+
+
+def member(union: Any, kind: str) -> type[Config] | None:
+    """The class of a kind in a union annotated with `PlugIns`; None if there is none that can be used."""
+    classes, plug_ins = get_args(union)
+    own = {kinds_of(one)[0]: one for one in get_args(classes)}
+    try:
+        found: type[Config] | None = plug_ins.find(kind, own) or own.get(kind)
+    except PlugInError:
+        return None
+    return found
