@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim.cli_options import DataDir, check_data_dir, interrupted
+from p2p_sim.cli_options import DataDir, check_data_dir, interrupted, one_of
 from p2p_sim.config import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +31,12 @@ def sweep(
         str | None, typer.Option(metavar="ADDRESS|FILE", help="A Dask scheduler's address, or its scheduler file.")
     ] = None,
     split: Annotated[
-        str | None, typer.Option(metavar="shards", help='"shards": spread every single replicate over the workers.')
+        str | None,
+        typer.Option(
+            metavar="shards",
+            help='"shards": spread every single replicate over the workers.',
+            autocompletion=one_of("shards"),
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results of this sweep.")] = False,

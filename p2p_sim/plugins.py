@@ -164,7 +164,8 @@ class PlugIns:
             raise PydanticCustomError("union_tag_plug_in", "{fault}", {"tag": kind, "fault": str(error)}) from None
         if found is None:
             known = ", ".join(repr(name) for name in (*own, *offers(self.group)))
-            raise PydanticCustomError("union_tag_invalid", "unknown kind", {"tag": str(kind), "expected_tags": known})
+            text = "kind '{tag}' does not match any of the expected ones: {expected_tags}"
+            raise PydanticCustomError("union_tag_invalid", text, {"tag": str(kind), "expected_tags": known})
         if info.mode == "json":
             return found.model_validate_json(json.dumps(value))
         return found.model_validate(value)
