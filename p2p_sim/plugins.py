@@ -66,10 +66,10 @@ class Offer:
 def offers(group: str) -> dict[str, tuple[Offer, ...]]:
     """What the installed packages offer to a group, by kind; nothing is imported."""
     found: dict[str, tuple[Offer, ...]] = {}
-    for entry in sorted(importlib.metadata.entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
+    for entry in importlib.metadata.entry_points(group=group):
         package, version = ("unknown", "") if entry.dist is None else (entry.dist.name, entry.dist.version)
         found[entry.name] = (*found.get(entry.name, ()), Offer(package, version, entry))
-    return found
+    return {kind: tuple(sorted(found[kind], key=str)) for kind in sorted(found)}
 
 
 def packages() -> dict[str, str]:

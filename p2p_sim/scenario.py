@@ -166,10 +166,11 @@ class Scenario(Config):
         if self.network.on_timeout.fallback == "own_label":
             spoilt.add("network.on_timeout.fallback")
         spoilt |= {f"adversaries.{role}" for role in self.adversaries.hiding_nobody}
-        if isinstance(self.mechanism.target_epsilon, float) and spoilt:
+        target = getattr(self.mechanism, "target_epsilon", None)
+        if isinstance(target, float) and spoilt:
             given = "flip_prob" if getattr(self.mechanism, "randomizer", None) is None else "randomizer.epsilon"
             raise ValueError(
-                f"mechanism.target_epsilon = {self.mechanism.target_epsilon:g}: can be met where all ask anybody, "
+                f"mechanism.target_epsilon = {target:g}: can be met where all ask anybody, "
                 f"who answers with a noisy label, and nobody falls back on her own; with {min(spoilt)}, give {given}"
             )
         return self

@@ -20,7 +20,7 @@ ROOMS = (
     ("p2p_sim.store",),
     ("p2p_sim.experiment",),
     ("p2p_sim.row",),
-    ("p2p_sim.scenario",),
+    ("p2p_sim.scenario", "p2p_sim.extend"),
     ("p2p_sim.learning",),
     ("p2p_sim.stacking", "p2p_sim.histograms"),
     ("p2p_sim.mechanisms",),
