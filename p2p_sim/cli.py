@@ -318,7 +318,7 @@ def main() -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: print(f"p2p-sim: warning: {message}", file=sys.stderr)
-            status = app(standalone_mode=False)
+            status = app(prog_name="p2p-sim", standalone_mode=False)
     except (InputError, usage_error) as error:
         text = error.format_message() if hasattr(error, "format_message") else str(error)
         if text:  # empty where the help has just been shown
