@@ -11,7 +11,7 @@ import typer
 from p2p_sim.cli_options import DataDir, Overrides, check_data_dir, interrupted, one_of
 from p2p_sim.cli_results import compare, plot, report
 from p2p_sim.cli_sweep import sweep
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 
 if TYPE_CHECKING:
     from p2p_sim.scenario import Scenario

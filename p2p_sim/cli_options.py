@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 
 Overrides = Annotated[
     list[str] | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p2p_sim.cli_options import DataDir, check_data_dir, interrupted, one_of
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 
 if TYPE_CHECKING:
     from p2p_sim.sweep.plan import Plan

@@ -7,6 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from p2p_sim.errors import InputError
+
+__all__ = ["Config", "InputError", "explain", "nearest"]
+
 
 class Config(BaseModel):
     """A frozen value that a scenario file spells out.
@@ -18,10 +22,6 @@ class Config(BaseModel):
     model_config = ConfigDict(
         strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
-
-
-class InputError(Exception):
-    """A user's mistake: one clear line that names the key or file, the value and what is allowed."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

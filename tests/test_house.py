@@ -30,6 +30,7 @@ ROOMS = (
     ("p2p_sim.streams",),
     ("p2p_sim.plugins",),
     ("p2p_sim.config", "p2p_sim.recent"),
+    ("p2p_sim.errors",),
     ("analysis.figures",),
     ("analysis.utility",),
     ("analysis.privacy",),
