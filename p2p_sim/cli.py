@@ -62,7 +62,8 @@ def run(
     Example: p2p-sim run scenarios/quickstart.toml --set mechanism.flip_prob=0.2
     """
     from p2p_sim.export import check_destination, check_transcript, export_release, export_transcript
-    from p2p_sim.printing.run import print_json, print_summary, progress
+    from p2p_sim.printing.run import print_json, print_summary
+    from p2p_sim.progress import shown
     from p2p_sim.sweep.point import run_point
 
     check_data_dir(data_dir)
@@ -79,7 +80,7 @@ def run(
     if transcript is not None:
         check_transcript(chosen)
     try:
-        with progress(chosen.name) as report:
+        with shown(chosen.name, "replicates") as report:
             finished = run_point(chosen, out, data_dir, report)
     except KeyboardInterrupt:
         raise interrupted() from None
@@ -308,8 +309,7 @@ def _checked(file: Path, overrides: list[str] | None) -> str:
 
     if "axes" not in read_toml(file):
         return f"hash {_load(file, overrides, None).content_hash()[:8]}"
-    plan = load_sweep(file, overrides or ())
-    return f"a sweep of {plan.size:,} points, hash {plan.sweep_identity[:8]}"
+    return f"a sweep of {load_sweep(file, overrides or ()).size:,} points"
 
 
 def main() -> None:

@@ -1,16 +1,11 @@
-"""What the commands show: progress, the summary table, JSON."""
+"""What `p2p-sim run` shows: the summary table, JSON."""
 
 import json
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
 from rich.table import Table
 
 from analysis.utility.summary import excess_error, means, summarise, worst_epsilons
@@ -18,9 +13,8 @@ from p2p_sim.plugins import MECHANISMS, offer_of
 from p2p_sim.printing.values import ODDITIES, finite, number, warn_of_oddities
 from p2p_sim.scenario import Scenario
 from p2p_sim.store import MANIFEST, ROWS, TABLE
-from p2p_sim.sweep.point import FIGURE, Finished, Progress
+from p2p_sim.sweep.point import FIGURE, Finished
 
-PLAIN_EVERY_S = 10.0
 PARAMETER_TEXTS = {
     "flip_prob": "flip probability α",
     "sampling_rate": "sampling rate θ",
@@ -38,37 +32,6 @@ TRUSTED = {
     "curator": "The curator, who holds all true labels, must be trusted. ",
 }
 """What the learner's figure takes for granted, by whom a mechanism trusts."""
-
-
-@contextmanager
-def progress(name: str) -> Iterator[Progress]:
-    """A bar on a terminal; elsewhere one plain line every ten seconds, both on standard error."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _plain_lines(name)
-        return
-    columns = (
-        TextColumn(name),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("replicates"),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=console, transient=True) as bars:
-        task = bars.add_task(name, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
-
-
-def _plain_lines(name: str) -> Progress:
-    last = time.monotonic()
-
-    def report(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= PLAIN_EVERY_S:
-            last = time.monotonic()
-            print(f"{name}: {done} of {total} replicates", file=sys.stderr, flush=True)
-
-    return report
 
 
 def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Path, int]]) -> None:

@@ -1,0 +1,5 @@
+"""All pages that are held against their sources."""
+
+from docs.numbers import consistency
+
+PAGES = (consistency.PAGE,)
