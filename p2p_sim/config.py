@@ -7,6 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from p2p_sim.errors import InputError
+
+__all__ = ["Config", "InputError", "explain", "nearest"]
+
 
 class Config(BaseModel):
     """A frozen value that a scenario file spells out.
@@ -20,13 +24,19 @@ class Config(BaseModel):
     )
 
 
-class InputError(Exception):
-    """A user's mistake: one clear line that names the key or file, the value and what is allowed."""
-
-
 def nearest(name: str, known: Iterable[str]) -> str:
-    """'; did you mean ...?', naming the valid choice nearest to a wrong one, or nothing."""
-    close = difflib.get_close_matches(name, list(known), 1, 0.4)
+    """'; did you mean ...?', naming the valid choice nearest to a wrong one, or nothing.
+
+    Nearest by the whole name or, failing that, by the last part of a dotted one.
+
+    >>> nearest("los", ["seed", "network.loss"]), nearest("x", ["seed"])
+    ('; did you mean network.loss?', '')
+    """
+    known = list(known)
+    ends = {choice.rsplit(".", 1)[-1]: choice for choice in reversed(known)}
+    close = difflib.get_close_matches(name, known, 1, 0.5) or [
+        ends[end] for end in difflib.get_close_matches(name.rsplit(".", 1)[-1], ends, 1, 0.5)
+    ]
     return f"; did you mean {close[0]}?" if close else ""
 
 
@@ -45,17 +55,17 @@ def explain(error: ValidationError, model: type[Config]) -> str:
     key, value = ".".join(parts), first.get("input")
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     if first["type"] == "extra_forbidden":
-        known = sorted(_keys(model))
-        close = difflib.get_close_matches(key, known, 1, 0.5)
-        close = close or difflib.get_close_matches(parts[-1], [k.split(".")[-1] for k in known], 1)
-        return f"{key}: unknown key" + (f"; did you mean {close[0]}?" if close else "") + more
+        return f"{key}: unknown key{nearest(key, sorted(_keys(model)))}{more}"
     if first["type"] == "missing":
         return f"{key}: is missing{more}"
     if first["type"].startswith("union_tag"):
         context = first["ctx"]
         given = f' = "{context["tag"]}"' if "tag" in context else " is missing"
+        if "fault" in context:
+            return f"{key}.kind{given}: {context['fault']}{more}"
         allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
-        return f"{key}.kind{given}: must be one of {allowed}{more}"
+        hint = nearest(context.get("tag", ""), allowed.replace("'", "").split(", "))
+        return f"{key}.kind{given}: must be one of {allowed}{hint}{more}"
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     message = message[0].lower() + message[1:]
     shown = "" if isinstance(value, dict) else f" = {json.dumps(value, default=str)}"

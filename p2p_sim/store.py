@@ -5,7 +5,7 @@ import importlib.metadata
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -192,9 +192,19 @@ def _frame(directory: Path) -> pd.DataFrame:
 
 
 def write_manifest(
-    directory: Path, name: str, base: Scenario, identity: str, replicates: int, sweep: dict[str, Any] | None = None
+    directory: Path,
+    name: str,
+    base: Scenario,
+    identity: str,
+    replicates: int,
+    packages: Mapping[str, str],
+    sweep: dict[str, Any] | None = None,
 ) -> None:
-    """Say what the rows are of: the scenario in full, the axes of a sweep, its hash, the seed and the versions."""
+    """Say what the rows are of: the scenario in full, the axes of a sweep, its hash, the seed and the versions.
+
+    Args:
+        packages: versions of those besides the simulator that offer kinds which are used.
+    """
     content = {
         "identity": identity,
         "model_version": MODEL_VERSION,
@@ -210,6 +220,7 @@ def write_manifest(
             "p2p-sim": importlib.metadata.version("p2p-sim"),
             "python": platform.python_version(),
             **{name: importlib.metadata.version(name) for name in _LIBRARIES},
+            **packages,
         },
     }
     write_whole(directory / MANIFEST, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,9 +140,15 @@ class Outcome:
 
 
 class MechanismBase(Config):
-    """The base of what a scenario says of a mechanism."""
+    """The base of what a scenario says of a mechanism.
+
+    described: how a report calls it, in "Labels are privatised by ..."; empty: by its kind.
+    conditions: under which its figures for the learner hold, as a report lists them.
+    """
 
     kind: str
+    described: ClassVar[str] = ""
+    conditions: ClassVar[tuple[str, ...]] = ()
 
     @property
     @abstractmethod

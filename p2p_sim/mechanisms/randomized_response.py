@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,6 +110,8 @@ class RandomizedResponseConfig(FlippedLabelsConfig):
     """
 
     kind: Literal["randomized_response"] = "randomized_response"
+    described: ClassVar[str] = "randomised response alone"
+    conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
     debias: bool = False
     """Release K signed weights a label that undo α on average, as Corollary 1 does (β = λ); else the noisy labels."""
 

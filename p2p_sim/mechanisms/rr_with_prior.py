@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +122,8 @@ class RRWithPriorConfig(MechanismBase):
     """
 
     kind: Literal["rr_with_prior"] = "rr_with_prior"
+    described: ClassVar[str] = "RRWithPrior, every user on her own"
+    conditions: ClassVar[tuple[str, ...]] = CONDITIONS
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100."""
     stages: Literal[1, 2] = 2

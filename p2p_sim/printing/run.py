@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.utility.summary import excess_error, means, summarise, worst_epsilons
-from p2p_sim.printing.values import finite, number
+from p2p_sim.plugins import MECHANISMS, offer_of
+from p2p_sim.printing.values import ODDITIES, finite, number, warn_of_oddities
 from p2p_sim.scenario import Scenario
 from p2p_sim.store import MANIFEST, ROWS, TABLE
 from p2p_sim.sweep.point import FIGURE, Finished
@@ -40,9 +41,10 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
     for text, value in _setting(rows) + _privacy(rows) + _utility(rows) + _network(rows):
         table.add_row(text, value)
     console.print(table)
-    for warning in _warnings(rows):
-        print(f"p2p-sim: warning: {warning}", file=sys.stderr)
+    warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
     print(_statement(rows))
+    if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
+        print(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
     if rows["epsilon_others_upper"].notna().all():
         print(
             "These figures are conditional on each replicate's realised network (who was online, what was lost, who "
@@ -144,19 +146,6 @@ def _network(rows: Any) -> list[tuple[str, str]]:
     if "damage_excess_risk" in values:
         lines.append(("  excess risk, nats", str(values["damage_excess_risk"])))
     return lines
-
-
-def _warnings(rows: Any) -> list[str]:
-    """What is odd about the overlay."""
-    found = []
-    for column, text in (
-        ("isolated_users", "users have no neighbour: they fetch nothing, and nobody fetches their label"),
-        ("disconnected_clusters", "clusters fall into several parts that never hear of each other"),
-        ("dropped_edges", "edges of the file join two clusters or touch the holdout, and were left out"),
-    ):
-        if rows[column].max() > 0:
-            found.append(f"network.overlay: {_range(rows[column])} {text}")
-    return found
 
 
 def _utility(rows: Any) -> list[tuple[str, str]]:

@@ -182,7 +182,7 @@ def run_sweep(
         held = sum(store.has(point, i) for point in driver.points for i in range(plan.replicates))
         progress = Progress(len(driver.points), len(driver.points) * plan.replicates, held, workers=chosen.workers)
         replicates = max(plan.replicates, store.replicates)
-        write_manifest(directory, plan.name, plan.base, identity, replicates, _described(plan))
+        write_manifest(directory, plan.name, plan.base, identity, replicates, plan.packages, _described(plan))
         if report:
             report(progress)
         for row in read_rows(directory) if plan.until else ():

@@ -50,7 +50,8 @@ def run_point(
             )
 
     with open_store(directory, hash_, check) as store:
-        write_manifest(directory, scenario.name, scenario, hash_, max(scenario.replicates, store.replicates))
+        replicates = max(scenario.replicates, store.replicates)
+        write_manifest(directory, scenario.name, scenario, hash_, replicates, scenario.packages)
         missing = [index for index in range(scenario.replicates) if not store.has(hash_[:16], index)]
         for position, replicate in enumerate(missing):
             if progress:
