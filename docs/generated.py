@@ -1,0 +1,177 @@
+"""Pages of the docs site that are written anew at each build, as a Sphinx extension.
+
+A page `docs/<name>.md` that holds the line `<!-- generated -->` gets there what its function below returns, as Markdown.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+DOCS = Path(__file__).parent
+MARK = "<!-- generated -->"
+Node = Mapping[str, Any]
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A Markdown table; bars and line ends within cells are made harmless."""
+    lines = [head, ("---",) * len(head), *(tuple(_cell(text) for text in row) for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return plain(" ".join(text.split())).replace("|", "\\|")
+
+
+def plain(text: str) -> str:
+    """Text in which stars and angle brackets mean themselves; what is between backticks stays."""
+    pieces = text.split("`")
+    pieces[::2] = [piece.replace("*", "\\*").replace("<", "&lt;") for piece in pieces[::2]]
+    return "`".join(pieces)
+
+
+def gallery() -> str:
+    """Every figure of README and docs, in the order of the registry, with the command that makes it."""
+    parts = []
+    for figure in figures():
+        path = Path(figure["path"])
+        source = path.relative_to("docs") if path.is_relative_to("docs") else Path("..") / path
+        shown = f"On the page [{_title(figure['page'])}]({Path(figure['page']).name})" if _on_site(figure) else "README"
+        parts.append(
+            f"## {path.stem}\n\n{figure['shows']}.\n\n![{figure['shows']}]({source})\n\n"
+            f"```\n{figure['command']}\n```\n\n{shown}. Run at reduced size by `{figure['test']}`.\n"
+        )
+    return "\n".join(parts)
+
+
+def figures() -> list[dict[str, str]]:
+    """The registry of figures, docs/gallery.toml: path, shows, command, page and test of each."""
+    found: list[dict[str, str]] = tomllib.loads((DOCS / "gallery.toml").read_text(encoding="utf-8"))["figure"]
+    return found
+
+
+def _on_site(figure: Mapping[str, str]) -> bool:
+    return figure["page"].startswith("docs/")
+
+
+def _title(page: str) -> str:
+    first = (DOCS.parent / page).read_text(encoding="utf-8").splitlines()[0]
+    return first.removeprefix("# ")
+
+
+def command_line() -> str:
+    """Every command's help: usage, arguments, options with their defaults."""
+    from typer.main import get_command
+
+    from p2p_sim.cli import app
+
+    group: Any = get_command(app)
+    return "\n".join(_command(name, command) for name, command in group.commands.items())
+
+
+def _command(name: str, command: Any) -> str:
+    context = command.make_context(f"p2p-sim {name}", [], resilient_parsing=True)
+    text, _, example = command.help.partition("Example: ")
+    rows = []
+    for parameter in command.params:
+        named = parameter.param_type_name == "option"
+        names = " or ".join(f"`{option}`" for option in [*parameter.opts, *parameter.secondary_opts]) if named else ""
+        value = f"`{parameter.metavar}`" if parameter.metavar else ""
+        usual = "required" if parameter.required else _default(parameter.default)
+        rows.append((names, value, parameter.help, usual))
+    usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
+    options = table(("option", "value", "meaning", "default"), rows) if rows else ""
+    return f"## {name}\n\n{plain(text.strip())}\n\n```\n{usage}\n```\n\nExample: `{example.strip()}`\n\n{options}"
+
+
+def _default(value: object) -> str:
+    return "" if value is None or value is False or callable(value) else f"`{value}`"
+
+
+def scenario_keys() -> str:
+    """Every key of a scenario file, by table and kind, from the JSON Schema that `p2p-sim schema` prints."""
+    from p2p_sim.scenario import Scenario
+
+    schema = Scenario.model_json_schema()
+    return "\n".join(_tables(schema, schema, ""))
+
+
+def _tables(node: Node, schema: Node, path: str) -> Iterator[str]:
+    """The tables at a path and below: one a kind, where there are several."""
+    kinds = [branch for branch in _branches(node, schema) if "properties" in branch]
+    for branch in kinds:
+        keys: Node = branch["properties"]
+        tagged = keys["kind"]["const"] if path and "const" in keys.get("kind", ()) else None
+        if path:
+            heading = f"`[{path}]`" + (f" kind = \"{tagged}\"" if tagged else "")
+            yield f"{'##' if '.' not in path else '###'} {heading}\n\n{plain(branch.get('description', ''))}\n"
+        required = branch.get("required", ())
+        rows = [_row(name, key, schema, name in required) for name, key in keys.items() if not (name == "kind" and tagged)]
+        if rows:
+            yield table(("key", "type", "default", "range", "meaning"), rows)
+        for name, key in keys.items():
+            if any("properties" in below for below in _branches(key, schema)):
+                yield from _tables(key, schema, f"{path}.{name}" if path else name)
+
+
+def _branches(node: Node, schema: Node) -> list[Node]:
+    """A node, followed to what it refers to or chooses from."""
+    if "$ref" in node:
+        return _branches(schema["$defs"][node["$ref"].rsplit("/", 1)[-1]], schema)
+    chosen = [*node.get("oneOf", ()), *node.get("anyOf", ()), *node.get("allOf", ())]
+    return [found for other in chosen for found in _branches(other, schema)] if chosen else [node]
+
+
+def _row(name: str, key: Node, schema: Node, required: bool) -> tuple[str, ...]:
+    import json
+
+    branches = _branches(key, schema)
+    if any("properties" in branch for branch in branches):
+        usual, type_ = key.get("default"), "table"
+        kind = usual.get("kind") if isinstance(usual, dict) else None
+        shown = "required" if required else f'`kind = "{kind}"`' if kind else ""
+        return f"`{name}`", type_, shown, "", key.get("description", "")
+    types = [_type(branch) for branch in branches if branch.get("type") != "null"]
+    usual = key.get("default")
+    shown = "required" if required else "" if usual is None else f"`{json.dumps(usual, ensure_ascii=False)}`"
+    ranges = [text for branch in branches if (text := _range(branch))]
+    return f"`{name}`", " or ".join(dict.fromkeys(types)), shown, " or ".join(ranges), key.get("description", "")
+
+
+def _type(branch: Node) -> str:
+    if branch.get("type") == "array":
+        return "list"
+    return str({"string": "text", "boolean": "true or false"}.get(branch.get("type", ""), branch.get("type", "value")))
+
+
+def _range(branch: Node) -> str:
+    """What is allowed besides the type."""
+    if "const" in branch:
+        return f'"{branch["const"]}"'
+    if "enum" in branch:
+        return ", ".join(f'"{value}"' for value in branch["enum"])
+    signs = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
+    return ", ".join(f"{sign} {branch[key]}" for key, sign in signs.items() if key in branch)
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "command-line": command_line,
+    "gallery": gallery,
+    "scenario-keys": scenario_keys,
+}
+
+
+def _fill(app: "Sphinx", name: str, source: list[str]) -> None:
+    if name in GENERATED:
+        assert source[0].count(MARK) == 1, f"{name}.md has no line {MARK}"
+        source[0] = source[0].replace(MARK, GENERATED[name]())
+
+
+def setup(app: "Sphinx") -> dict[str, bool]:
+    """Called by Sphinx: fill in the generated pages, at each build anew."""
+    app.connect("source-read", _fill)
+    app.connect("env-get-outdated", lambda app, env, *changes: sorted(GENERATED))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
