@@ -14,7 +14,6 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "docs.
 exclude_patterns = ["published", "numbers", "figures"]
 
 myst_heading_anchors = 4
-suppress_warnings = ["toc.empty_glob"]
 highlight_language = "text"
 
 # Docstrings are plain text with `names` in single backticks, which reStructuredText calls the default role.
@@ -22,13 +21,17 @@ default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {
+    "members": True,
+    # what scikit-learn adds to every estimator
+    "exclude-members": "set_fit_request, set_predict_request, set_score_request",
+}
 autodoc_preserve_defaults = True
 add_module_names = False
 python_use_unqualified_type_names = True
 napoleon_numpy_docstring = False
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", ".*")]
+nitpick_ignore_regex = [("py:.*", r"(?!(p2p_sim|analysis)\b).*")]  # names of other projects lead nowhere
 
 html_theme = "furo"
 html_title = f"p2p-sim {release}"

@@ -1,8 +1,10 @@
 """Pages of the docs site that are written anew at each build, as a Sphinx extension.
 
-A page `docs/<name>.md` that holds the line `<!-- generated -->` gets there what its function below returns, as Markdown.
+Where `docs/<name>.md` has the line `<!-- generated -->`, it gets what its function below returns, as Markdown.
 """
 
+import json
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -106,10 +108,12 @@ def _tables(node: Node, schema: Node, path: str) -> Iterator[str]:
         keys: Node = branch["properties"]
         tagged = keys["kind"]["const"] if path and "const" in keys.get("kind", ()) else None
         if path:
-            heading = f"`[{path}]`" + (f" kind = \"{tagged}\"" if tagged else "")
+            heading = f"`[{path}]`" + (f' kind = "{tagged}"' if tagged else "")
             yield f"{'##' if '.' not in path else '###'} {heading}\n\n{plain(branch.get('description', ''))}\n"
         required = branch.get("required", ())
-        rows = [_row(name, key, schema, name in required) for name, key in keys.items() if not (name == "kind" and tagged)]
+        rows = [
+            _row(name, key, schema, name in required) for name, key in keys.items() if not (name == "kind" and tagged)
+        ]
         if rows:
             yield table(("key", "type", "default", "range", "meaning"), rows)
         for name, key in keys.items():
@@ -126,8 +130,6 @@ def _branches(node: Node, schema: Node) -> list[Node]:
 
 
 def _row(name: str, key: Node, schema: Node, required: bool) -> tuple[str, ...]:
-    import json
-
     branches = _branches(key, schema)
     if any("properties" in branch for branch in branches):
         usual, type_ = key.get("default"), "table"
@@ -170,8 +172,25 @@ def _fill(app: "Sphinx", name: str, source: list[str]) -> None:
         source[0] = source[0].replace(MARK, GENERATED[name]())
 
 
+def as_restructured(lines: list[str]) -> list[str]:
+    """A docstring, which is plain text, with the signs escaped that reStructuredText would read as its own."""
+    found, example = [], False
+    for line in lines:
+        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
+        pieces = line.split("`")
+        if not example:
+            pieces[::2] = [re.sub(r"([|*]|_(?!\w))", r"\\\1", piece) for piece in pieces[::2]]
+        found.append("`".join(pieces))
+    return found
+
+
+def _docstring(app: "Sphinx", what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    lines[:] = as_restructured(lines)
+
+
 def setup(app: "Sphinx") -> dict[str, bool]:
     """Called by Sphinx: fill in the generated pages, at each build anew."""
     app.connect("source-read", _fill)
+    app.connect("autodoc-process-docstring", _docstring, priority=400)  # before the sections are read
     app.connect("env-get-outdated", lambda app, env, *changes: sorted(GENERATED))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
