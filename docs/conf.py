@@ -15,6 +15,7 @@ exclude_patterns = ["published", "numbers", "figures"]
 
 myst_heading_anchors = 4
 highlight_language = "text"
+smartquotes = False  # quotes belong to values
 
 # Docstrings are plain text with `names` in single backticks, which reStructuredText calls the default role.
 default_role = "code"

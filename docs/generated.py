@@ -6,7 +6,7 @@ Where `docs/<name>.md` has the line `<!-- generated -->`, it gets what its funct
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +115,7 @@ def _tables(node: Node, schema: Node, path: str) -> Iterator[str]:
             _row(name, key, schema, name in required) for name, key in keys.items() if not (name == "kind" and tagged)
         ]
         if rows:
-            yield table(("key", "type", "default", "range", "meaning"), rows)
+            yield table(("key", "value", "default", "meaning"), rows)
         for name, key in keys.items():
             if any("properties" in below for below in _branches(key, schema)):
                 yield from _tables(key, schema, f"{path}.{name}" if path else name)
@@ -130,33 +130,26 @@ def _branches(node: Node, schema: Node) -> list[Node]:
 
 
 def _row(name: str, key: Node, schema: Node, required: bool) -> tuple[str, ...]:
-    branches = _branches(key, schema)
+    branches, usual = _branches(key, schema), key.get("default")
     if any("properties" in branch for branch in branches):
-        usual, type_ = key.get("default"), "table"
-        kind = usual.get("kind") if isinstance(usual, dict) else None
-        shown = "required" if required else f'`kind = "{kind}"`' if kind else ""
-        return f"`{name}`", type_, shown, "", key.get("description", "")
-    types = [_type(branch) for branch in branches if branch.get("type") != "null"]
-    usual = key.get("default")
-    shown = "required" if required else "" if usual is None else f"`{json.dumps(usual, ensure_ascii=False)}`"
-    ranges = [text for branch in branches if (text := _range(branch))]
-    return f"`{name}`", " or ".join(dict.fromkeys(types)), shown, " or ".join(ranges), key.get("description", "")
+        allowed, given = "table", isinstance(usual, dict) and "kind" in usual
+        shown = f'`kind = "{usual["kind"]}"`' if given else ""
+    else:
+        allowed = " or ".join(dict.fromkeys(_allowed(branch) for branch in branches if branch.get("type") != "null"))
+        shown = "" if usual is None else f"`{json.dumps(usual, ensure_ascii=False)}`"
+    return f"`{name}`", allowed, "required" if required else shown, key.get("description", "")
 
 
-def _type(branch: Node) -> str:
-    if branch.get("type") == "array":
-        return "list"
-    return str({"string": "text", "boolean": "true or false"}.get(branch.get("type", ""), branch.get("type", "value")))
-
-
-def _range(branch: Node) -> str:
-    """What is allowed besides the type."""
-    if "const" in branch:
-        return f'"{branch["const"]}"'
-    if "enum" in branch:
-        return ", ".join(f'"{value}"' for value in branch["enum"])
+def _allowed(branch: Node) -> str:
+    """Type and range of a value."""
+    values = [branch["const"]] if "const" in branch else branch.get("enum")
+    if values is not None:
+        return ", ".join(f"`{json.dumps(value)}`" for value in values)
+    words = {"array": "list", "boolean": "true or false", "object": "table", "string": "text"}
     signs = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
-    return ", ".join(f"{sign} {branch[key]}" for key, sign in signs.items() if key in branch)
+    range_ = [f"{sign} {branch[key]}" for key, sign in signs.items() if key in branch]
+    kind = branch.get("type", "value")
+    return ", ".join([words.get(kind, kind), *range_])
 
 
 GENERATED: dict[str, Callable[[], str]] = {
@@ -184,8 +177,21 @@ def as_restructured(lines: list[str]) -> list[str]:
     return found
 
 
+def with_fields_listed(lines: list[str], fields: Container[str]) -> list[str]:
+    """A docstring whose lines "field: meaning" have become a list."""
+    found, within = [], False
+    for line in lines:
+        named = re.match(r"(\w+(?:, \w+)*): ", line)
+        begins = named is not None and all(name in fields for name in named[1].split(", "))
+        if begins and not within:
+            found.append("")
+        within = begins or (within and bool(line.strip()))
+        found.append(f"* {line}" if begins else f"  {line}" if within else line)
+    return found
+
+
 def _docstring(app: "Sphinx", what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    lines[:] = as_restructured(lines)
+    lines[:] = with_fields_listed(as_restructured(lines), getattr(obj, "__dataclass_fields__", ()))
 
 
 def setup(app: "Sphinx") -> dict[str, bool]:
