@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check validate bench figures published clean
+.PHONY: run test check docs validate bench figures published clean
 .DEFAULT_GOAL := run
 
 run: .venv/.run  ## run the quickstart scenario
@@ -18,6 +18,9 @@ check: .venv/.dev  ## formatting, lint, types, tests
 	$(BIN)/mypy
 	$(MAKE) test
 
+docs: .venv/.docs  ## the site of the docs, in build/docs; a warning is an error
+	$(BIN)/sphinx-build -W --keep-going -n -q docs build/docs
+
 validate: .venv/.dev  ## slow validation: sweeps whose processes are killed, on many machines
 	$(BIN)/pytest tests/validation -m slow
 
@@ -29,7 +32,9 @@ bench: .venv/.dev  ## benchmarks, each a ratio measured side by side
 	$(BIN)/python -m benchmarks.histograms
 	$(BIN)/python -m benchmarks.sweeps
 
-figures: .venv/.dev  ## the figures of the docs
+figures: .venv/.dev  ## the figures of README and docs
+	$(BIN)/python -m docs.make_readme_figures
+	$(BIN)/python -m docs.make_tutorial_figure
 	$(BIN)/python -m docs.make_figures
 	$(BIN)/python -m docs.make_network_figures
 	$(BIN)/python -m docs.make_clustering_figures
@@ -55,4 +60,8 @@ clean:  ## remove the virtual environment and caches, keep results
 
 .venv/.dev: .venv/.run
 	$(PIP) --editable '.[dev]'
+	@touch $@
+
+.venv/.docs: .venv/.run
+	$(PIP) --editable '.[docs]'
 	@touch $@

@@ -167,12 +167,21 @@ def load_results(directory: str | Path) -> pd.DataFrame:
     directory = Path(directory)
     if not (directory / MANIFEST).is_file():
         raise InputError(f"{directory}: holds no results of p2p-sim")
-    frame = _frame(directory)
+    frame = _frame(directory) if (directory / ROWS).exists() else _table(directory)
     if frame.empty:
         return frame
     first = pd.factorize(frame["scenario"])[0]
     frame = frame.assign(_first=first).drop_duplicates(["scenario", "replicate"], keep="last")
     return frame.sort_values(["_first", "replicate"], kind="stable").drop(columns="_first").reset_index(drop=True)
+
+
+def _table(directory: Path) -> pd.DataFrame:
+    """The rows of a published study, of which the table alone is kept; none before the first replicate."""
+    path = directory / TABLE
+    try:
+        return pd.read_parquet(path) if path.exists() else pd.DataFrame()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
 
 
 def _frame(directory: Path) -> pd.DataFrame:
