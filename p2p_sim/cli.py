@@ -10,7 +10,7 @@ import typer
 from p2p_sim.cli_options import DataDir, Overrides, check_data_dir, interrupted
 from p2p_sim.cli_results import compare, plot, report
 from p2p_sim.cli_sweep import sweep
-from p2p_sim.config import InputError
+from p2p_sim.config import InputError, RunFailed
 
 if TYPE_CHECKING:
     from p2p_sim.scenario import Scenario
@@ -300,7 +300,7 @@ def _checked(file: Path, overrides: list[str] | None) -> str:
 
 
 def main() -> None:
-    """Entry point: bad input ends in one clear line and exit status 2."""
+    """Entry point: bad input ends in one clear line and exit status 2, a run that failed in one and exit status 1."""
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer names it only by its children
     try:
         status = app(standalone_mode=False)
@@ -309,4 +309,7 @@ def main() -> None:
         if text:  # empty where the help has just been shown
             print(f"p2p-sim: {text}", file=sys.stderr)
         sys.exit(2)
+    except (RunFailed, MemoryError) as error:
+        print(f"p2p-sim: {'not enough memory: ' * isinstance(error, MemoryError)}{error}", file=sys.stderr)
+        sys.exit(1)
     sys.exit(status)

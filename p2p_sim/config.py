@@ -3,6 +3,7 @@
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -20,8 +21,25 @@ class Config(BaseModel):
     )
 
 
+LONGEST_LINE = 500
+"""Characters of a message, which may quote a whole file otherwise."""
+
+
 class InputError(Exception):
-    """A user's mistake: one clear line that names the key or file, the value and what is allowed."""
+    """A user's mistake: one clear line that names the key or file, the value and what is allowed.
+
+    What is quoted in it may hold anything: line breaks and other characters that cannot be printed are escaped, and the
+    middle of a long message is left out.
+    """
+
+    def __init__(self, message: str) -> None:
+        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
+        half = LONGEST_LINE // 2
+        super().__init__(line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}")
+
+
+class RunFailed(Exception):  # noqa: N818
+    """A run cannot go on, through no fault of its input: one clear line; what is finished is on disk."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -64,7 +82,7 @@ def explain(error: ValidationError, model: type[Config]) -> str:
 
 def _kinds(model: type[Config], path: list[str]) -> list[str]:
     """The kinds that the table at a path may have."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     nodes = [schema]
     for part in path:
         nodes = [
@@ -78,6 +96,12 @@ def _kinds(model: type[Config], path: list[str]) -> list[str]:
     ]
 
 
+@cache
+def _schema(model: type[Config]) -> dict[str, Any]:
+    """The JSON Schema of a model, which takes longer to make than a file to check."""
+    return model.model_json_schema()
+
+
 def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A node of a JSON Schema and those it refers to or chooses from."""
     yield node
@@ -88,9 +112,10 @@ def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str
         yield from _branches(other, schema)
 
 
-def _keys(model: type[Config]) -> set[str]:
+@cache
+def _keys(model: type[Config]) -> frozenset[str]:
     """All dotted keys of a scenario, from its JSON Schema."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     found: set[str] = set()
 
     def walk(node: Mapping[str, Any], prefix: str) -> None:
@@ -103,4 +128,4 @@ def _keys(model: type[Config]) -> set[str]:
             walk(child, f"{prefix}{name}.")
 
     walk(schema, "")
-    return found
+    return frozenset(found)

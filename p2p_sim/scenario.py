@@ -60,6 +60,8 @@ MechanismConfig = Annotated[
     | AlibiConfig,
     Field(discriminator="kind"),
 ]
+LARGEST_FILE, DEEPEST = 10_000_000, 40
+"""Bytes of a scenario or sweep file, and levels of its tables and lists."""
 MODEL_VERSION = 3
 """Raised whenever the same scenario would give other rows."""
 EITHER = (
@@ -221,11 +223,35 @@ class Scenario(Config):
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; one InputError says why it cannot be read."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)  # a device may have no end
+        text = content.decode()
+    except (OSError, ValueError) as error:  # a name may hold a null character
         raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits
+    if len(content) > LARGEST_FILE:
+        raise InputError(f"{path}: is larger than {LARGEST_FILE:,} bytes")
+    try:
+        return _parsed(text)
+    except ValueError as error:
         raise InputError(f"{path}: not valid TOML ({error})") from None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """TOML as nested tables; a ValueError for whole numbers beyond 64 bits and for what is nested too deeply."""
+    deep = f"nested more than {DEEPEST} levels"
+    try:
+        tree = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError(deep) from None
+    level: list[Any] = [tree]
+    for _ in range(DEEPEST):
+        level = [c for n in level for c in (n.values() if isinstance(n, dict) else n if isinstance(n, list) else ())]
+        beyond = [number for number in level if isinstance(number, int) and not -(2**63) <= number < 2**63]
+        if beyond:
+            raise ValueError(f"{hex(beyond[0])[:20]}... is a whole number beyond 64 bits")
+    if level:
+        raise ValueError(deep)
+    return tree
 
 
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
@@ -251,7 +277,7 @@ def parse_override(override: str) -> tuple[str, Any]:
     if not equals or not key:
         raise InputError(f"--set {override}: must read key=value, such as mechanism.flip_prob=0.2")
     try:
-        value = tomllib.loads(f"value = {text.strip()}")
+        value = _parsed(f"value = {text.strip()}")
     except ValueError:
         raise InputError(
             f"--set {override}: {text!r} is not a TOML value; put text in quotes: '{key}=\"{text}\"'"
