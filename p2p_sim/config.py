@@ -21,8 +21,8 @@ class Config(BaseModel):
     )
 
 
-LONGEST_LINE = 500
-"""Characters of a message, which may quote a whole file otherwise."""
+LONGEST_LINE, LONGEST_QUOTE = 500, 100
+"""Characters of a message, and of a value in it, which may be as long as a file."""
 
 
 class InputError(Exception):
@@ -40,6 +40,11 @@ class InputError(Exception):
 
 class RunFailed(Exception):  # noqa: N818
     """A run cannot go on, through no fault of its input: one clear line; what is finished is on disk."""
+
+
+def shortened(text: str) -> str:
+    """A text as a message quotes it: the beginning of a long one."""
+    return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -60,7 +65,7 @@ def explain(error: ValidationError, model: type[Config]) -> str:
         parts = [*parts[:2], *parts[3:]]
     if len(parts) > 2 and parts[:2] == ["mechanism", "randomizer"]:
         parts = [*parts[:2], *parts[3:]]
-    key, value = ".".join(parts), first.get("input")
+    key, value = shortened(".".join(parts)), first.get("input")
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     if first["type"] == "extra_forbidden":
         known = sorted(_keys(model))
@@ -71,12 +76,12 @@ def explain(error: ValidationError, model: type[Config]) -> str:
         return f"{key}: is missing{more}"
     if first["type"].startswith("union_tag"):
         context = first["ctx"]
-        given = f' = "{context["tag"]}"' if "tag" in context else " is missing"
+        given = f' = "{shortened(context["tag"])}"' if "tag" in context else " is missing"
         allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
         return f"{key}.kind{given}: must be one of {allowed}{more}"
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     message = message[0].lower() + message[1:]
-    shown = "" if isinstance(value, dict) else f" = {json.dumps(value, default=str)}"
+    shown = "" if isinstance(value, dict) else f" = {shortened(json.dumps(value, default=str))}"
     return f"{key}{shown}: {message}{more}" if key else f"{message}{more}"
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from p2p_sim.config import Config, InputError, explain
+from p2p_sim.config import Config, InputError, explain, shortened
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.estimator import EstimatorConfig
 from p2p_sim.learning.knn import KnnConfig
@@ -279,11 +279,12 @@ def parse_override(override: str) -> tuple[str, Any]:
     try:
         value = _parsed(f"value = {text.strip()}")
     except ValueError:
+        text = shortened(text)
         raise InputError(
-            f"--set {override}: {text!r} is not a TOML value; put text in quotes: '{key}=\"{text}\"'"
+            f"--set {shortened(override)}: {text!r} is not a TOML value; put text in quotes: '{key}=\"{text}\"'"
         ) from None
     if list(value) != ["value"]:
-        raise InputError(f"--set {override}: one value is allowed")
+        raise InputError(f"--set {shortened(override)}: one value is allowed")
     return key, value["value"]
 
 
