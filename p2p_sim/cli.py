@@ -309,7 +309,7 @@ def main() -> None:
         if text:  # empty where the help has just been shown
             print(f"p2p-sim: {text}", file=sys.stderr)
         sys.exit(2)
-    except (RunFailed, MemoryError) as error:
+    except (RunFailed, MemoryError, OSError) as error:  # the last two: what this machine has not, or does not allow
         print(f"p2p-sim: {'not enough memory: ' * isinstance(error, MemoryError)}{error}", file=sys.stderr)
         sys.exit(1)
     sys.exit(status)

@@ -69,6 +69,8 @@ def explain(error: ValidationError, model: type[Config]) -> str:
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     if first["type"] == "extra_forbidden":
         known = sorted(_keys(model))
+        if key in known:
+            return f"{key}: unknown key for this kind{more}"
         close = difflib.get_close_matches(key, known, 1, 0.5)
         close = close or difflib.get_close_matches(parts[-1], [k.split(".")[-1] for k in known], 1)
         return f"{key}: unknown key" + (f"; did you mean {close[0]}?" if close else "") + more

@@ -90,14 +90,14 @@ def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataF
 
 
 def _write(frame: pd.DataFrame, path: Path) -> int:
-    with writing(path), in_place_of(path) as partial:
+    with writing(path), in_place_of(path) as partial, partial.open("wb") as file:
         if path.suffix == ".csv":
-            frame.to_csv(partial, index=False)
+            frame.to_csv(file, index=False)
         elif path.suffix == ".parquet":
-            frame.to_parquet(partial, index=False)
+            frame.to_parquet(file, index=False)
         else:
             arrays: dict[str, Any] = {name: _plain(frame[name].to_numpy()) for name in frame.columns}
-            np.savez_compressed(partial, **arrays)
+            np.savez_compressed(file, **arrays)
     return len(frame)
 
 

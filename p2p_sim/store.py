@@ -88,8 +88,8 @@ class Store:
                     out.flush()
                     os.fsync(out.fileno())
             frame = _frame(self.directory)
-            with in_place_of(self.directory / TABLE) as partial:
-                frame.to_parquet(partial, index=False)
+            with in_place_of(self.directory / TABLE) as partial, partial.open("wb") as out:
+                frame.to_parquet(out, index=False)
         return frame
 
 

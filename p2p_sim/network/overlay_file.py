@@ -13,7 +13,7 @@ from pydantic import Field
 
 from p2p_sim.config import Config, InputError
 from p2p_sim.network.overlay_graph import Offsets, Overlay, Pairs, Rows, cluster_of, from_pairs
-from p2p_sim.population.files import read_bytes
+from p2p_sim.population.files import is_file, read_bytes
 from p2p_sim.streams import Streams
 
 _TWO_IDS = re.compile(r"\s*([^\s,]+)(?:\s*,\s*|\s+)([^\s,]+)\s*")
@@ -73,7 +73,7 @@ class FileOverlay(Config):
 def find_edges(path: str, places: tuple[Path, ...]) -> Path:
     """Where the file lies: in the first of the places that has it, else in the current directory."""
     for place in (*places, Path()):
-        if (place / path).is_file():
+        if is_file(place / path):
             return place / path
     raise InputError(f"network.overlay.path = {path!r}: no such file")
 

@@ -13,13 +13,21 @@ from numpy.typing import NDArray
 from p2p_sim.config import InputError
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have names none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:
     """The first of `names` (as it is or with .gz) that exists in one of the places or its subfolder `folder`."""
     for place in places:
         for name in names:
             for path in (place / folder / name, place / name):
                 for candidate in (path, path.with_name(path.name + ".gz")):
-                    if candidate.is_file():
+                    if is_file(candidate):
                         return candidate
     where = ", ".join(str(place / folder) for place in places) or "no data directory was named"
     raise InputError(

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from p2p_sim.config import Config, InputError
 from p2p_sim.population.datasets import split
+from p2p_sim.population.files import is_file
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.streams import Streams
 
@@ -45,7 +46,7 @@ class TableConfig(Config):
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The file."""
         for place in (*places, Path()):
-            if (place / self.path).is_file():
+            if is_file(place / self.path):
                 return [place / self.path]
         raise InputError(f"population.path = {self.path!r}: no such file")
 

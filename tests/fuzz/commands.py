@@ -22,7 +22,7 @@ from p2p_sim.scenario import Scenario, load_scenario
 from p2p_sim.store import load_results, read_rows
 from tests.fuzz.harness import unchanged
 from tests.fuzz.strategies import document, places, spoilt_bytes, spoilt_tree
-from tests.fuzz.targets import LINES, NUMBERS, ROOT, Tree, pool, shipped, table
+from tests.fuzz.readers import LINES, NUMBERS, ROOT, Tree, pool, shipped, table
 from tests.sweeps import AXES, made_rows, write_sweep
 
 TINY = """
@@ -34,16 +34,16 @@ mechanism = {flip_prob = 0.2}
 """
 PEOPLE: tuple[Tree, ...] = (
     {"kind": "synthetic", "users": 60, "num_clusters": 3},
-    {"kind": "synthetic", "users": 90, "num_clusters": 2, "num_classes": 3},
-    {"kind": "circle", "users": 80},
+    {"kind": "circle", "users": 90, "num_classes": 3, "holdout": 50},
+    {"kind": "synthetic", "users": 100, "num_clusters": 2, "dims": 1},
     {"kind": "table", "path": "t.csv", "label": "label"},
     {"kind": "table", "path": "t.csv", "label": "b", "cluster": "home"},
 )
 LEARNERS: tuple[Tree, ...] = (
     {"kind": "logistic_regression"}, {"kind": "soft_logistic_regression"}, {"kind": "knn"}, {"kind": "table"},
-    {"kind": "trimmed_clusters"}, {"kind": "one_vs_rest"}, {"kind": "estimator", "class_name": "GaussianNB"},
+    {"kind": "trimmed_clusters"}, {"kind": "one_vs_rest"}, {"kind": "estimator", "estimator": "sklearn.naive_bayes.GaussianNB"},
 )  # fmt: skip
-CLUSTERS: tuple[Tree, ...] = ({"kind": "given"}, {"kind": "kmeans", "count": 2}, {"kind": "grid", "cells": 2})
+CLUSTERS: tuple[Tree, ...] = ({"kind": "given"}, {"kind": "kmeans", "count": 2}, {"kind": "grid", "bins": 2})
 MOST_USERS, MOST_SCALE = 400, 50.0
 
 
@@ -189,11 +189,11 @@ def small_disk(most: int) -> Iterator[None]:
 @functools.cache
 def _undisturbed() -> bytes:
     with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "s.toml").write_text(TINY)
         return _tiny(Path(place))
 
 
 def _tiny(folder: Path, *more: str) -> bytes:
-    (folder / "s.toml").write_text(TINY)
     command("run", str(folder / "s.toml"), "--out", str(folder / "out"), "--json", *more)
     return (folder / "out" / "rows.jsonl").read_bytes()
 
@@ -220,7 +220,7 @@ def destination(rng: random.Random, folder: Path) -> None:
     (folder / "file").write_text("precious")
     (folder / "full").mkdir()
     (folder / "full" / "mine").write_text("precious")
-    places_ = ["file", "file/below", "full", "", "/proc/none", "/dev/null", "/dev/full", "x" * 300, "a\0b", "\udcff", "full/mine/x.csv",
+    places_ = ["file", "file/below", "full", "", "/proc/none", "/dev/null", "/dev/full", "x" * 300, "\udcff", "full/mine/x.csv",
                "new.csv", "deep/er/new.csv", "é\n", "~", "full/mine.html"]  # fmt: skip
     where = rng.choice(places_)
     where = where if where.startswith("/") else f"{folder}/{where}"

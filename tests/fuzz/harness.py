@@ -137,13 +137,20 @@ def one(target: Target, seed: int, number: int, folder: Path) -> tuple[str | Non
     return message, f"left {partial[0]}" if partial else None
 
 
-def fuzz(targets: Sequence[Target], inputs: int, seed: int, base: Path) -> dict[str, Tally]:
-    """Give the targets their shares of the inputs, at least one each, and count what became of them."""
+def fuzz(
+    targets: Sequence[Target], inputs: int, seed: int, base: Path, number: int | None = None
+) -> dict[str, Tally]:
+    """Give the targets their shares of the inputs, at least one each, and count what became of them.
+
+    Args:
+        inputs: in all. seed: of everything. base: an empty folder. number: try this input of each target alone.
+    """
     whole = sum(target.share for target in targets)
     tallies = {target.name: Tally() for target in targets}
     for target in targets:
-        for number in range(max(1, round(inputs * target.share / whole))):
-            attempt(target, seed, number, base, tallies[target.name])
+        count = max(1, round(inputs * target.share / whole))
+        for each in range(count) if number is None else (number,):
+            attempt(target, seed, each, base, tallies[target.name])
     return tallies
 
 
