@@ -143,8 +143,11 @@ def _graphml_ids(content: bytes, path: Path, source_rows: int) -> list[int]:
         if element == "hyperedge":
             _malformed(path, line, "<hyperedge> is not allowed, only edges between two users")
 
+    def declared(*_: object) -> NoReturn:  # a few lines of them can stand for gigabytes
+        _malformed(path, parser.CurrentLineNumber, "declares an entity, which is not allowed")
+
     depth: list[str] = []
-    parser.StartElementHandler = start
+    parser.StartElementHandler, parser.EntityDeclHandler = start, declared
     try:
         parser.Parse(content, True)
     except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two for unknown encodings

@@ -35,7 +35,7 @@ mechanism = {flip_prob = 0.2}
 PEOPLE: tuple[Tree, ...] = (
     {"kind": "synthetic", "users": 60, "num_clusters": 3},
     {"kind": "circle", "users": 90, "num_classes": 3, "holdout": 50},
-    {"kind": "synthetic", "users": 100, "num_clusters": 2, "dims": 1},
+    {"kind": "synthetic", "users": 100, "num_clusters": 2, "points_per_cluster": 2},
     {"kind": "table", "path": "t.csv", "label": "label"},
     {"kind": "table", "path": "t.csv", "label": "b", "cluster": "home"},
 )

@@ -33,7 +33,7 @@ class Target:
     name: str
     attempt: Attempt
     share: float
-    limit_s: float = 5.0
+    limit_s: float = 20.0
 
 
 class TooLong(BaseException):
