@@ -33,7 +33,7 @@ def partial_of(path: Path) -> Path:
 
 @contextmanager
 def in_place_of(path: Path) -> Iterator[Path]:
-    """A file beside another, with the same ending, that takes its place when it is finished, and is gone if it is not."""
+    """A file with the same ending that takes the place of another when it is finished, and is gone if it is not."""
     partial = partial_of(path)
     try:
         yield partial

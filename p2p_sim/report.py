@@ -13,7 +13,7 @@ from p2p_sim.config import InputError
 from p2p_sim.disk import write_whole
 from p2p_sim.plots import Request, plot
 from p2p_sim.results import Results, read_results
-from p2p_sim.store import FAILURES, MANIFEST, ROWS, read_manifest
+from p2p_sim.store import FAILURES, ROWS, read_manifest
 
 if TYPE_CHECKING:
     from analysis.figures.report.page import Picture

@@ -20,7 +20,8 @@ def line(name: str, tally: Tally) -> str:
     """What became of the inputs of a target."""
     mean = tally.wall_s / tally.inputs * 1e3
     slowest = f"{tally.slowest_s:6.2f} s (number {tally.slowest})"
-    return f"{name:13} {tally.inputs:7,d} {tally.taken:7,d} {tally.refused:8,d} {len(tally.faults):7,d} {mean:8.1f}  {slowest}"
+    counts = f"{tally.inputs:7,d} {tally.taken:7,d} {tally.refused:8,d} {len(tally.faults):7,d}"
+    return f"{name:13} {counts} {mean:8.1f}  {slowest}"
 
 
 def summary(tallies: dict[str, Tally], seed: int, wall_s: float) -> dict[str, object]:

@@ -21,8 +21,8 @@ from p2p_sim.results import read_results
 from p2p_sim.scenario import Scenario, load_scenario
 from p2p_sim.store import load_results, read_rows
 from tests.fuzz.harness import unchanged
-from tests.fuzz.strategies import document, places, spoilt_bytes, spoilt_tree
 from tests.fuzz.readers import LINES, NUMBERS, ROOT, Tree, pool, shipped, table
+from tests.fuzz.strategies import document, places, spoilt_bytes, spoilt_tree
 from tests.sweeps import AXES, made_rows, write_sweep
 
 TINY = """
@@ -41,17 +41,26 @@ PEOPLE: tuple[Tree, ...] = (
 )
 LEARNERS: tuple[Tree, ...] = (
     {"kind": "logistic_regression"}, {"kind": "soft_logistic_regression"}, {"kind": "knn"}, {"kind": "table"},
-    {"kind": "trimmed_clusters"}, {"kind": "one_vs_rest"}, {"kind": "estimator", "estimator": "sklearn.naive_bayes.GaussianNB"},
+    {"kind": "trimmed_clusters"}, {"kind": "one_vs_rest"},
+    {"kind": "estimator", "estimator": "sklearn.naive_bayes.GaussianNB"},
 )  # fmt: skip
 CLUSTERS: tuple[Tree, ...] = ({"kind": "given"}, {"kind": "kmeans", "count": 2}, {"kind": "grid", "bins": 2})
-MOST_USERS, MOST_SCALE = 400, 50.0
+NOWHERE = (
+    "file", "file/below", "full", "", "/proc/none", "/dev/null", "/dev/full", "x" * 300, "\udcff", "full/mine/x.csv",
+    "new.csv", "deep/er/new.csv", "é\n", "~", "full/mine.html",
+)  # fmt: skip
+MOST_USERS = 400
 
 
 def command(*arguments: str) -> str:
     """What a command prints on standard output; its one line on standard error as the exception that it stands for."""
     out, err = io.StringIO(), io.StringIO()
     status: Any = 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch("sys.argv", ["p2p-sim", *arguments]):
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch("sys.argv", ["p2p-sim", *arguments]),
+    ):
         try:
             main()
         except SystemExit as end:
@@ -129,7 +138,9 @@ def _damaged(rng: random.Random, directory: Path) -> None:
         tokens = (*LINES, *NUMBERS, b"{", b"}", b"[" * 5000, b"null", b"Infinity", b"NaN", b'"', b":")
         files[name] = spoilt_bytes(rng, files[name], tokens)
     else:
-        entries = [json.loads(line) for line in ([files[name]] if name == "manifest.json" else files[name].splitlines())]
+        entries = [
+            json.loads(line) for line in ([files[name]] if name == "manifest.json" else files[name].splitlines())
+        ]
         first = rng.randrange(len(entries))
         last = rng.choice([first + 1, len(entries)])  # one line, or all from there on in the same way
         state = rng.getstate()
@@ -220,9 +231,7 @@ def destination(rng: random.Random, folder: Path) -> None:
     (folder / "file").write_text("precious")
     (folder / "full").mkdir()
     (folder / "full" / "mine").write_text("precious")
-    places_ = ["file", "file/below", "full", "", "/proc/none", "/dev/null", "/dev/full", "x" * 300, "\udcff", "full/mine/x.csv",
-               "new.csv", "deep/er/new.csv", "é\n", "~", "full/mine.html"]  # fmt: skip
-    where = rng.choice(places_)
+    where = rng.choice(NOWHERE)
     where = where if where.startswith("/") else f"{folder}/{where}"
     (folder / "s.toml").write_text(TINY)
     option = rng.choice(["--out", "--out", "--export", "--data-dir"])

@@ -137,9 +137,7 @@ def one(target: Target, seed: int, number: int, folder: Path) -> tuple[str | Non
     return message, f"left {partial[0]}" if partial else None
 
 
-def fuzz(
-    targets: Sequence[Target], inputs: int, seed: int, base: Path, number: int | None = None
-) -> dict[str, Tally]:
+def fuzz(targets: Sequence[Target], inputs: int, seed: int, base: Path, number: int | None = None) -> dict[str, Tally]:
     """Give the targets their shares of the inputs, at least one each, and count what became of them.
 
     Args:

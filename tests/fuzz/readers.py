@@ -3,10 +3,8 @@
 import functools
 import gzip
 import io
-import json
 import pickle
 import random
-import shutil
 import tomllib
 import zipfile
 from collections.abc import Callable
@@ -22,11 +20,11 @@ from p2p_sim.network.overlay_file import FileOverlay
 from p2p_sim.population.datasets import AdultConfig
 from p2p_sim.population.images import CIFAR_RECORD, Cifar10Config, MnistConfig
 from p2p_sim.population.table import TableConfig
-from p2p_sim.scenario import Scenario, load_scenario
+from p2p_sim.scenario import load_scenario
 from p2p_sim.streams import Streams
 from p2p_sim.sweep.plan import load_sweep
 from tests.conftest import ROOT
-from tests.fuzz.harness import Target, unchanged
+from tests.fuzz.harness import unchanged
 from tests.fuzz.strategies import document, near, odd, places, spoilt_bytes, spoilt_tree, toml, tweaked
 
 USERS = 40
@@ -34,7 +32,21 @@ STREAMS = Streams(1, 0)
 Files = dict[str, bytes]
 Tree = dict[str, Any]
 NUMBERS = (b"nan", b"-1", b"1e999", b"1e9", b"1e-320", b"9" * 400, b"0x1", b"1_0", "１２".encode(), b"--", b"0.5")
-LINES = (b",", b"\n", b"\r", b'"', b"'", b"#", b"\xef\xbb\xbf", b" ", b"\t", b"\xff\xfe", b",,,,", b"\n\n", b"x" * 200_000)
+LINES = (
+    b",",
+    b"\n",
+    b"\r",
+    b'"',
+    b"'",
+    b"#",
+    b"\xef\xbb\xbf",
+    b" ",
+    b"\t",
+    b"\xff\xfe",
+    b",,,,",
+    b"\n\n",
+    b"x" * 200_000,
+)
 MARKUP = (
     b'<!DOCTYPE graphml [<!ENTITY a "0"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>', b"&b;", b"&amp;", b"<edge/>",
     b'<!DOCTYPE graphml SYSTEM "file:///etc/passwd">', b'<!ENTITY x SYSTEM "file:///etc/passwd">', b"]]>", b"<![CDATA[",
@@ -141,7 +153,9 @@ def table() -> pd.DataFrame:
 def _npz() -> bytes:
     out = io.BytesIO()
     frame = table()
-    np.savez(out, a=frame.a.to_numpy(), b=frame.b.to_numpy(), label=frame.label.to_numpy("U3"), home=frame.home.to_numpy())
+    np.savez(
+        out, a=frame.a.to_numpy(), b=frame.b.to_numpy(), label=frame.label.to_numpy("U3"), home=frame.home.to_numpy()
+    )
     return out.getvalue()
 
 
@@ -197,8 +211,14 @@ READERS: dict[str, tuple[Callable[[Path, str, random.Random], object], tuple[byt
     "graphml": (_read_overlay, (*MARKUP, *NUMBERS)),
     "csv": (_read_table, (*NUMBERS, *LINES, b"yes", b"label")),
     "parquet": (_read_table, (b"PAR1", b"\x15\x04", b"\xff\xff\xff\x7f", b"yes")),
-    "npz": (_read_table, (b"PK\x03\x04", b"\x93NUMPY", b"|O", b"<U9", b"(9999999999,)", b"'descr'", b"\xff\xff\xff\x7f")),
-    "idx": (lambda folder, *_: MnistConfig().sample((folder,), STREAMS), (b"\0\0\x08\x03", b"\x7f\xff\xff\xff", b"\0" * 16)),
+    "npz": (
+        _read_table,
+        (b"PK\x03\x04", b"\x93NUMPY", b"|O", b"<U9", b"(9999999999,)", b"'descr'", b"\xff\xff\xff\x7f"),
+    ),
+    "idx": (
+        lambda folder, *_: MnistConfig().sample((folder,), STREAMS),
+        (b"\0\0\x08\x03", b"\x7f\xff\xff\xff", b"\0" * 16),
+    ),
     "cifar": (lambda folder, *_: Cifar10Config().sample((folder,), STREAMS), (b"\0" * CIFAR_RECORD, b"\x0b")),
     "adult": (lambda folder, *_: AdultConfig().sample((folder,), STREAMS), (*NUMBERS, *LINES, b"|", b"?", b">50K")),
 }

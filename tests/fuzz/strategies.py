@@ -1,4 +1,4 @@
-"""How input is spoilt: trees of keys and values by their structure, files by their bytes; all from one seeded source."""
+"""How input is spoilt: trees of keys and values by their structure, files by their bytes; all from a seeded source."""
 
 import copy
 import datetime
@@ -21,15 +21,30 @@ class Raw:
 ODD: tuple[Any, ...] = (
     0, -1, 1, 2, 3, 255, 257, 10**6, 2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63) - 1, 10**30, 10**400,
     0.0, -0.0, 0.5, 1.0, 1.5, 1e-320, 1e-9, 1e9, 1e18, 1.7e308, -0.25, float("nan"), float("inf"), float("-inf"),
-    True, False, "", "a", " ", "\x00", "a\nb", "é\u202e\U0001f980", "x" * 300, "x" * 20_000, "..", ".", "/", "/dev/zero",
-    "kind", "0.5", "nan", "0000", "uniform", "given", "events", "latency.csv", "friends.edges",
+    True, False, "", "a", " ", "\x00", "a\nb", "é\u202e\U0001f980", "x" * 300, "x" * 20_000, "..", ".", "/",
+    "/dev/zero", "kind", "0.5", "nan", "0000", "uniform", "given", "events", "latency.csv", "friends.edges",
     [], [[]], [0], [1, 2], [0.1, "a"], [[1], [2]], [0.05, 0.45, 3], [0.1, 0.2, 10**12], {}, {"kind": "no"}, {"kind": 1},
     {"kind": []}, {"": {}}, {"a": {"b": {"c": {}}}}, datetime.date(1, 1, 1), datetime.time(23, 59, 59, 999_999),
     datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC), datetime.datetime(2000, 2, 29),
     Raw("[" * 3000 + "]" * 3000), Raw("0x" + "f" * 5000), Raw("9" * 5000), Raw("1e400"), Raw("{a.b.c.d = 1}"),
     Raw("'''\n'''"), Raw('"\\ud800"'), Raw("07:32:00.123456789"), Raw("1_000"), Raw("{"), Raw("1 = 2"),
 )  # fmt: skip
-ODD_KEYS = ("", "kind", "path", "name", "seed", "a b", "é", "a\nb", "x" * 2000, "mechanism", "__class__", "0", "a.b", "\x7f")
+ODD_KEYS = (
+    "",
+    "kind",
+    "path",
+    "name",
+    "seed",
+    "a b",
+    "é",
+    "a\nb",
+    "x" * 2000,
+    "mechanism",
+    "__class__",
+    "0",
+    "a.b",
+    "\x7f",
+)
 
 
 def toml(value: Any) -> str:

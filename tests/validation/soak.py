@@ -112,7 +112,10 @@ def soak(
             turn += 1
         lines.append({"events": done, "rss_bytes": resident_bytes(), "wall_s": round(time.perf_counter() - begin, 2)})
         if say:
-            print(f"  {done:13,d} events  {lines[-1]['rss_bytes'] / 2**20:7.1f} MiB  {lines[-1]['wall_s']:8.1f} s", flush=True)
+            print(
+                f"  {done:13,d} events  {lines[-1]['rss_bytes'] / 2**20:7.1f} MiB  {lines[-1]['wall_s']:8.1f} s",
+                flush=True,
+            )
     return pd.DataFrame(lines)
 
 
@@ -142,8 +145,8 @@ def main() -> None:
     table = soak(int(given.events), given.blocks, given.users, say=True)
     found = slope(table["events"].to_numpy(float), table["rss_bytes"].to_numpy(float))
     low, mid, high, most = (1e7 * v / 2**20 for v in (found.low, found.estimate, found.high, found.bound))
-    print(f"memory rises by {mid:.3f} MiB in ten million events (95% interval {low:.3f} to {high:.3f}; bound {most:g}):",
-          "flat" if found.flat else "it grows")  # fmt: skip
+    interval, verdict = f"95% interval {low:.3f} to {high:.3f}, bound {most:g}", "flat" if found.flat else "it grows"
+    print(f"memory rises by {mid:.3f} MiB in ten million events ({interval}): {verdict}")
     if given.out is not None:
         given.out.mkdir(parents=True, exist_ok=True)
         table.to_csv(given.out / "blocks.csv", index=False)
