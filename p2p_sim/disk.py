@@ -20,10 +20,8 @@ def writing(where: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RunFailed(
-            f"{where}: cannot be written ({error.strerror or error}); finished replicates are kept: run the same "
-            "command again to go on"
-        ) from None
+        why = error.strerror or error
+        raise RunFailed(f"{where}: cannot be written ({why}); what is finished is kept: run the same again") from None
 
 
 def partial_of(path: Path) -> Path:

@@ -4,6 +4,7 @@ import errno
 import gzip
 import io
 import json
+import os
 import pickle
 import time
 import zipfile
@@ -17,6 +18,7 @@ from p2p_sim import disk
 from p2p_sim.config import LONGEST_LINE, InputError, RunFailed
 from p2p_sim.export import export_release
 from p2p_sim.network.overlay_file import FileOverlay, read_edges
+from p2p_sim.population.datasets import AdultConfig
 from p2p_sim.population.images import Cifar10Config, MnistConfig
 from p2p_sim.population.table import TableConfig
 from p2p_sim.results import read_results
@@ -229,7 +231,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_row(tiny, monkeypatch):
 
     monkeypatch.setattr(disk.os, "fsync", full)
     with pytest.raises(
-        RunFailed, match=r"out: cannot be written \(No space left on device\); finished replicates are kept"
+        RunFailed, match=r"out: cannot be written \(No space left on device\); what is finished is kept"
     ):
         command(*arguments)
     monkeypatch.undo()
@@ -266,3 +268,17 @@ def test_memory_that_is_not_there_is_one_line(tiny, monkeypatch):
     monkeypatch.setattr("p2p_sim.sweep.point.run", asks_for_too_much)
     with pytest.raises(RunFailed, match=r"not enough memory: Unable to allocate 7\.28 TiB"):
         command("run", str(tiny / "s.toml"), "--out", str(tiny / "out"))
+
+
+@pytest.mark.parametrize(("config", "kind"), [(MnistConfig(), "idx"), (AdultConfig(), "adult")])
+def test_a_data_set_that_was_changed_is_read_again(tmp_path, config, kind):
+    """A row says by checksum which data it is of; the same process must not have kept those of before."""
+    for name, content in valid(kind).items():
+        (tmp_path / name).write_bytes(content)
+    before = config.sample((tmp_path,), STREAMS).users
+    for name, content in valid(kind).items():
+        changed = content.replace(b"39,", b"40,", 3) if kind == "adult" else content[:-1] + bytes([5 ^ content[-1] & 1])
+        (tmp_path / name).write_bytes(changed)
+        os.utime(tmp_path / name, ns=(1, 1))  # a clock may be too coarse to tell
+    after = config.sample((tmp_path,), STREAMS).users
+    assert not (np.array_equal(before.features, after.features) and np.array_equal(before.labels, after.labels))

@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a file for a summary in JSON")
     given = parser.parse_args()
     chosen = [target for target in TARGETS if not given.only or target.name in given.only]
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="p2p-sim-fuzz-") as base:
         tallies = fuzz(chosen, given.inputs, given.seed, Path(base), given.number)
