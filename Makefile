@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check docs validate bench figures published clean
+.PHONY: run test check docs validate fuzz soak bench figures published clean
 .DEFAULT_GOAL := run
 
 run: .venv/.run  ## run the quickstart scenario
@@ -21,8 +21,14 @@ check: .venv/.dev  ## formatting, lint, types, tests
 docs: .venv/.docs  ## the site of the docs, in build/docs; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -n -q docs build/docs
 
-validate: .venv/.dev  ## slow validation: sweeps whose processes are killed, on many machines
+validate: .venv/.dev fuzz soak  ## slow validation: sweeps whose processes are killed, on many machines; fuzzing; soak
 	$(BIN)/pytest tests/validation -m slow
+
+fuzz: .venv/.dev  ## a hundred thousand random and damaged inputs
+	$(BIN)/python -m tests.fuzz --inputs 100000 --seed 1
+
+soak: .venv/.dev  ## a hundred million protocol events with flat memory
+	$(BIN)/python -m tests.validation.soak --events 1e8
 
 bench: .venv/.dev  ## benchmarks, each a ratio measured side by side
 	$(BIN)/python -m benchmarks.event_engine

@@ -11,7 +11,7 @@ import typer
 from p2p_sim.cli_options import DataDir, Overrides, check_data_dir, interrupted, one_of
 from p2p_sim.cli_results import compare, plot, report
 from p2p_sim.cli_sweep import sweep
-from p2p_sim.errors import InputError
+from p2p_sim.errors import InputError, RunFailed
 
 if TYPE_CHECKING:
     from p2p_sim.scenario import Scenario
@@ -313,7 +313,7 @@ def _checked(file: Path, overrides: list[str] | None) -> str:
 
 
 def main() -> None:
-    """Entry point: bad input ends in one clear line and exit status 2."""
+    """Entry point: bad input ends in one clear line and exit status 2, a run that failed in one and exit status 1."""
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer names it only by its children
     try:
         with warnings.catch_warnings():
@@ -324,4 +324,7 @@ def main() -> None:
         if text:  # empty where the help has just been shown
             print(f"p2p-sim: {text}", file=sys.stderr)
         sys.exit(2)
+    except (RunFailed, MemoryError, OSError) as error:  # the last two: what this machine has not, or does not allow
+        print(f"p2p-sim: {'not enough memory: ' * isinstance(error, MemoryError)}{error}", file=sys.stderr)
+        sys.exit(1)
     sys.exit(status)

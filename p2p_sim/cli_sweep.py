@@ -1,6 +1,5 @@
 """The command that runs sweeps."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,7 +50,6 @@ def sweep(
     from p2p_sim.sweep.drive import run_sweep
     from p2p_sim.sweep.plan import load_sweep
     from p2p_sim.sweep.point import default_directory
-    from p2p_sim.sweep.work import RunFailed
 
     check_data_dir(data_dir)
     plan = load_sweep(file, overrides or (), data_dir)
@@ -68,9 +66,6 @@ def sweep(
             result = run_sweep(plan, directory, executor, report)
     except KeyboardInterrupt:
         raise interrupted() from None
-    except RunFailed as error:
-        print(f"p2p-sim: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
     (print_sweep_json if json_ else print_sweep)(plan, result, _figures(directory))
     if result.failed:
         raise typer.Exit(1)

@@ -3,13 +3,12 @@
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from p2p_sim.errors import InputError
-
-__all__ = ["Config", "InputError", "explain", "nearest"]
+from p2p_sim.errors import shortened
 
 
 class Config(BaseModel):
@@ -52,15 +51,18 @@ def explain(error: ValidationError, model: type[Config]) -> str:
         parts = [*parts[:2], *parts[3:]]
     if len(parts) > 2 and parts[:2] == ["mechanism", "randomizer"]:
         parts = [*parts[:2], *parts[3:]]
-    key, value = ".".join(parts), first.get("input")
+    key, value = shortened(".".join(parts)), first.get("input")
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     if first["type"] == "extra_forbidden":
-        return f"{key}: unknown key{nearest(key, sorted(_keys(model)))}{more}"
+        known = sorted(_keys(model))
+        if key in known:
+            return f"{key}: unknown key for this kind{more}"
+        return f"{key}: unknown key{nearest(key, known)}{more}"
     if first["type"] == "missing":
         return f"{key}: is missing{more}"
     if first["type"].startswith("union_tag"):
         context = first["ctx"]
-        given = f' = "{context["tag"]}"' if "tag" in context else " is missing"
+        given = f' = "{shortened(context["tag"])}"' if "tag" in context else " is missing"
         if "fault" in context:
             return f"{key}.kind{given}: {context['fault']}{more}"
         allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
@@ -68,13 +70,13 @@ def explain(error: ValidationError, model: type[Config]) -> str:
         return f"{key}.kind{given}: must be one of {allowed}{hint}{more}"
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     message = message[0].lower() + message[1:]
-    shown = "" if isinstance(value, dict) else f" = {json.dumps(value, default=str)}"
+    shown = "" if isinstance(value, dict) else f" = {shortened(json.dumps(value, default=str))}"
     return f"{key}{shown}: {message}{more}" if key else f"{message}{more}"
 
 
 def _kinds(model: type[Config], path: list[str]) -> list[str]:
     """The kinds that the table at a path may have."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     nodes = [schema]
     for part in path:
         nodes = [
@@ -88,6 +90,12 @@ def _kinds(model: type[Config], path: list[str]) -> list[str]:
     ]
 
 
+@cache
+def _schema(model: type[Config]) -> dict[str, Any]:
+    """The JSON Schema of a model, which takes longer to make than a file to check."""
+    return model.model_json_schema()
+
+
 def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A node of a JSON Schema and those it refers to or chooses from."""
     yield node
@@ -98,9 +106,10 @@ def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str
         yield from _branches(other, schema)
 
 
-def _keys(model: type[Config]) -> set[str]:
+@cache
+def _keys(model: type[Config]) -> frozenset[str]:
     """All dotted keys of a scenario, from its JSON Schema."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     found: set[str] = set()
 
     def walk(node: Mapping[str, Any], prefix: str) -> None:
@@ -113,4 +122,4 @@ def _keys(model: type[Config]) -> set[str]:
             walk(child, f"{prefix}{name}.")
 
     walk(schema, "")
-    return found
+    return frozenset(found)

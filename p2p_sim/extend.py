@@ -2,7 +2,8 @@
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.local import local_delta, local_epsilon
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import Config
+from p2p_sim.errors import InputError
 from p2p_sim.learning.learner import Learner
 from p2p_sim.mechanisms.interface import (
     PARAMETERS,

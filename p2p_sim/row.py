@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.bound import PrivacyBound
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
 from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, LabelRelease, Mechanism, Outcome
 from p2p_sim.mechanisms.realised import ClusterPrivacy

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from p2p_sim.config import Config, InputError, explain
+from p2p_sim.config import Config, explain
+from p2p_sim.errors import InputError, shortened
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.estimator import EstimatorConfig
 from p2p_sim.learning.knn import KnnConfig
@@ -60,6 +61,8 @@ MechanismConfig = Annotated[
     | AlibiConfig,
     PlugIns(MECHANISMS, MechanismBase),
 ]
+LARGEST_FILE, DEEPEST = 10_000_000, 40
+"""Bytes of a scenario or sweep file, and levels of its tables and lists."""
 MODEL_VERSION = 3
 """Raised whenever the same scenario would give other rows."""
 EITHER = (
@@ -239,11 +242,35 @@ def _plugged(tree: dict[str, Any]) -> tuple[tuple[dict[str, Any], str], ...]:
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; one InputError says why it cannot be read."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)  # a device may have no end
+        text = content.decode()
+    except (OSError, ValueError) as error:  # a name may hold a null character
         raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits
+    if len(content) > LARGEST_FILE:
+        raise InputError(f"{path}: is larger than {LARGEST_FILE:,} bytes")
+    try:
+        return _parsed(text)
+    except ValueError as error:
         raise InputError(f"{path}: not valid TOML ({error})") from None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """TOML as nested tables; a ValueError for whole numbers beyond 64 bits and for what is nested too deeply."""
+    deep = f"nested more than {DEEPEST} levels"
+    try:
+        tree = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError(deep) from None
+    level: list[Any] = [tree]
+    for _ in range(DEEPEST):
+        level = [c for n in level for c in (n.values() if isinstance(n, dict) else n if isinstance(n, list) else ())]
+        beyond = [number for number in level if isinstance(number, int) and not -(2**63) <= number < 2**63]
+        if beyond:
+            raise ValueError(f"{hex(beyond[0])[:20]}... is a whole number beyond 64 bits")
+    if level:
+        raise ValueError(deep)
+    return tree
 
 
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
@@ -269,13 +296,14 @@ def parse_override(override: str) -> tuple[str, Any]:
     if not equals or not key:
         raise InputError(f"--set {override}: must read key=value, such as mechanism.flip_prob=0.2")
     try:
-        value = tomllib.loads(f"value = {text.strip()}")
+        value = _parsed(f"value = {text.strip()}")
     except ValueError:
+        text = shortened(text)
         raise InputError(
-            f"--set {override}: {text!r} is not a TOML value; put text in quotes: '{key}=\"{text}\"'"
+            f"--set {shortened(override)}: {text!r} is not a TOML value; put text in quotes: '{key}=\"{text}\"'"
         ) from None
     if list(value) != ["value"]:
-        raise InputError(f"--set {override}: one value is allowed")
+        raise InputError(f"--set {shortened(override)}: one value is allowed")
     return key, value["value"]
 
 

@@ -20,7 +20,8 @@ from analysis.privacy import (
     local_epsilon,
 )
 from analysis.privacy.observers import Observer
-from p2p_sim.config import InputError, nearest
+from p2p_sim.config import nearest
+from p2p_sim.errors import InputError
 
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
 

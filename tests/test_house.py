@@ -28,7 +28,7 @@ ROOMS = (
     ("p2p_sim.network",),
     ("p2p_sim.population",),
     ("p2p_sim.streams",),
-    ("p2p_sim.plugins",),
+    ("p2p_sim.disk", "p2p_sim.plugins"),
     ("p2p_sim.config", "p2p_sim.progress", "p2p_sim.recent"),
     ("p2p_sim.errors",),
     ("analysis.figures",),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 from scipy import integrate
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.network.overlay import (
     CompleteOverlay,
     GeometricOverlay,

@@ -15,7 +15,7 @@ from scipy.stats import chi2
 import p2p_sim
 from p2p_sim import plugins
 from p2p_sim.cli import main
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.report import write_report
 from p2p_sim.scenario import Scenario, load_scenario
 from p2p_sim.sweep.plan import load_sweep

@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.figures.curves import Curve
 from analysis.utility.points import HIGH, LOW, points
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError, RunFailed
 from p2p_sim.printing.sweep import progress
 from p2p_sim.results import read_results
 from p2p_sim.store import MANIFEST, TABLE
@@ -20,7 +20,7 @@ from p2p_sim.sweep.drive import run_sweep
 from p2p_sim.sweep.file import Axis
 from p2p_sim.sweep.local import LocalProcesses
 from p2p_sim.sweep.plan import load_sweep
-from p2p_sim.sweep.work import RunFailed, Serial
+from p2p_sim.sweep.work import Serial
 
 ROOT = Path(__file__).parent.parent.parent
 SWEEPS = ROOT / "scenarios" / "sweeps"

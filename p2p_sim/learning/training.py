@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.learning.networks import Architecture, build, scores
 from p2p_sim.progress import shown
 

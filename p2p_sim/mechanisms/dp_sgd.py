@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.dp_sgd import DP_SGD_CONDITIONS, LARGEST_NOISE, SMALLEST_NOISE, DpSgd, calibrate_noise
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.interface import EngineName, Mechanism, MechanismBase, ModelRelease, Outcome, ReleaseKind, Trust
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.utility import summary
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import Config
+from p2p_sim.errors import InputError
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.network.overlay import Overlay

@@ -14,7 +14,7 @@ from analysis.privacy.calibration import calibrate_flip_prob
 from analysis.privacy.label_exchange import LEARNER_CONDITIONS
 from analysis.privacy.paper import lemma9_epsilon, theorem3
 from analysis.privacy.worst import epsilons
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.growing import Growing
 from p2p_sim.mechanisms.interface import (
     EngineName,

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.local import LOCAL_CONDITIONS, local_delta, local_epsilon, local_flip_prob
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.debias import check_labels, signed_weights
 from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism

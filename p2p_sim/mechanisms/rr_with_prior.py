@@ -13,7 +13,7 @@ from pydantic import Field
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.local import local_delta, local_epsilon, local_flip_prob
 from analysis.privacy.rr_with_prior import best_candidates, by_prior
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.debias import check_labels
 from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, Outcome, ReleaseKind
 from p2p_sim.mechanisms.neighbours import NeighbourMeans

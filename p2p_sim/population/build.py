@@ -5,7 +5,7 @@ from typing import Annotated
 
 import numpy as np
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.plugins import POPULATIONS, PlugIns
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters

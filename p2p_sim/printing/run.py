@@ -1,7 +1,6 @@
 """What `p2p-sim run` shows: the summary table, JSON."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 

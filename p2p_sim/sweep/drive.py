@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.utility.intervals import mean_interval
-from p2p_sim.config import InputError, nearest
+from p2p_sim.config import nearest
+from p2p_sim.errors import InputError
 from p2p_sim.scenario import Scenario
 from p2p_sim.store import ROWS, Row, Store, open_store, read_rows, write_manifest
 from p2p_sim.sweep.file import Axis, Plot

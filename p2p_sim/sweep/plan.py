@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from p2p_sim.config import InputError, explain
+from p2p_sim.config import explain
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import data_checksums
 from p2p_sim.scenario import (
     EITHER,

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.sweep.work import Batch, Done, Perform
 
 Versions = dict[str, str]
