@@ -70,14 +70,14 @@ class GridLaw:
         """Either of two exclusive ways to come."""
         return GridLaw(self.step_s, self.mass + other.mass)
 
-    def upper_point(self, tail: float) -> float:
-        """The earliest grid time after which it comes with at most this probability, seconds."""
-        left = np.append(np.cumsum(self.mass[::-1])[::-1], 0.0)[1:]
-        return float(np.argmax(left <= tail)) * self.step_s
+    def upper_points(self, tails: Floats) -> Floats:
+        """The earliest grid times after which it comes with at most these probabilities (m,), seconds."""
+        after = np.append(np.cumsum(self.mass[::-1])[::-1], 0.0)[1:]
+        return np.asarray(np.searchsorted(-after, -tails) * self.step_s)
 
     def quantile(self, share: float) -> float:
         """When this share, in (0, 1), of all that comes has come, seconds."""
-        return self.upper_point(self.total * (1.0 - share))
+        return float(self.upper_points(np.array([self.total * (1.0 - share)]))[0])
 
     def last(self, count: float, level: float = 0.5) -> float:
         """The quantile of the last arrival among n independent users, seconds: exact extreme-value law.
@@ -85,7 +85,11 @@ class GridLaw:
         Args:
             count: n, at least 1, those included who never arrive. level: in (0, 1); 1/2 gives the median.
         """
-        return self.upper_point(tail_of_largest(count, level))
+        return float(self.upper_points(np.array([tail_of_largest(count, level)]))[0])
+
+    def draw_last(self, count: float, size: int, rng: np.random.Generator) -> Floats:
+        """Last arrivals among n independent users, (size,) independent draws, seconds."""
+        return self.upper_points(-np.expm1(np.log1p(-rng.random(size)) / count))
 
     def last_level(self, count: float, time_s: float) -> float:
         """The probability that the last arrival among n independent users is not after this time."""

@@ -1,5 +1,6 @@
 """The exchange over two networks: run by the event engine, and its exact law."""
 
+import gc
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ NETWORKS = {
 LINK_BPS = (1.0, 10.0, 100.0)
 """Rates of the learner's link, bits a second for each user: 1, 10 and 100 Gbit/s for 10⁹ users."""
 SHARES = (0.5, 0.99, 0.999)
+COLLECT_EVERY = 16
+"""Shards after which the memory of finished ones is freed."""
 REQUEST, LABEL = 64, 65
 """Bytes of a message without and with a label."""
 
@@ -54,7 +57,9 @@ class Run:
     cpu_s: float
 
 
-def arrivals(network: str, users: int, replicate: int, first: int = 0, every: int = 1) -> Iterator[tuple[Traffic, Floats]]:
+def arrivals(
+    network: str, users: int, replicate: int, first: int = 0, every: int = 1
+) -> Iterator[tuple[Traffic, Floats]]:
     """Run the exchange shard by shard, nothing kept: what each counted, and when its submissions arrived.
 
     Args:
@@ -72,7 +77,11 @@ def arrivals(network: str, users: int, replicate: int, first: int = 0, every: in
         noisy = noise.randomize(np.zeros(shard.size, dtype=np.uint8), streams.generator("flip", shard.index))
         exchange = ShardExchange(shard, noisy, 1.0, opened, streams, payload_bytes=LABEL - REQUEST)
         traffic = exchange.run()
-        yield traffic, exchange.arrival[np.isfinite(exchange.arrival)]
+        times = exchange.arrival[np.isfinite(exchange.arrival)]
+        del exchange
+        if shard.index % COLLECT_EVERY == COLLECT_EVERY - 1:
+            gc.collect()  # an engine and its processes refer to each other
+        yield traffic, times
 
 
 def run(network: str, users: int, replicate: int) -> Run:

@@ -1,8 +1,9 @@
-"""All 10⁹ users through the event engine, shard by shard: `python -m docs.published.internet_scale_whole`, 20 CPU minutes.
+"""All 10⁹ users through the event engine: `python -m docs.published.internet_scale_whole`, 20 CPU minutes.
 
-It answers what `docs.published.internet_scale` predicts, and keeps nothing but counts.
+It runs shard by shard, keeps nothing but counts, and answers what `docs.published.internet_scale` predicts.
 """
 
+import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -32,11 +33,13 @@ class Count:
     bins: NDArray[np.int64]
     shards: int
     cpu_s: float
+    peak_mib: float
 
     def __add__(self, other: "Count") -> "Count":
         return Count(
             self.traffic + other.traffic, max(self.last_s, other.last_s), self.bins + other.bins,
             self.shards + other.shards, self.cpu_s + other.cpu_s,
+            max(self.peak_mib, other.peak_mib),
         )  # fmt: skip
 
 
@@ -60,7 +63,9 @@ def main(out: Path, workers: int = 1, users: int = USERS) -> list[Path]:
             "last_s": count.last_s,
         }
         rows += [{"setting": network, "n": users, "quantity": key, "value": value} for key, value in found.items()]
-        timings.append({"setting": network, "n": users, "shards": count.shards, "cpu_s": count.cpu_s})
+        timings.append(
+            {"setting": network, "n": users, "shards": count.shards, "cpu_s": count.cpu_s, "peak_mib": count.peak_mib}
+        )
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / "whole.csv", out / "whole-timings.csv"]
     for path, table in zip(paths, (rows, timings), strict=True):
@@ -80,7 +85,8 @@ def _share(task: tuple[str, int, int, int]) -> Count:
         place = np.minimum((times / BIN_S).astype(np.int64), BINS - 1)
         bins += np.bincount(place, minlength=BINS)
         number += 1
-    return Count(traffic, last, bins, number, time.process_time() - begin)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # of the process, its libraries included
+    return Count(traffic, last, bins, number, time.process_time() - begin, peak)
 
 
 def _quantile(arrived: NDArray[np.int64], share: float) -> float:
