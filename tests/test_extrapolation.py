@@ -22,7 +22,7 @@ from p2p_sim.network.shared_link import departures
 FALSE_ALARM = 1e-9
 
 
-def covered(weight: float, trials: int = 4000) -> int:
+def covered(weight: float, trials: int = 2000) -> int:
     """How often the interval of a line through eight points holds a ninth, all with errors of known relative size."""
     rng = np.random.default_rng(7)
     x, weights = np.arange(8.0), np.array([1.0, 1, 4, 4, 9, 9, 16, 16])
@@ -35,7 +35,7 @@ def covered(weight: float, trials: int = 4000) -> int:
     return hits
 
 
-def plausible(hits: int, trials: int = 4000) -> bool:
+def plausible(hits: int, trials: int = 2000) -> bool:
     """Whether 95% is a possible coverage, at a false-alarm rate of 1e-9; 91% and 98% are recognised."""
     low, high = binom.isf([1 - FALSE_ALARM / 2, FALSE_ALARM / 2], trials, 0.95)
     return low <= hits <= high
@@ -62,7 +62,7 @@ def test_the_interval_of_a_mean_is_students():
      ([[1], [1]], [1, 2, 3], None)],
 )  # fmt: skip
 def test_what_cannot_be_fitted_is_refused(design, values, weights):
-    with pytest.raises(ValueError, match="measurements|weights|shapes"):
+    with pytest.raises(ValueError, match=r"measurements|weights|shapes"):
         predict(design, values, [1.0] * len(design[0]), weights)
 
 

@@ -29,7 +29,8 @@ class GridLaw:
         Args:
             distribution: its distribution function at times (m,), seconds, 0 at 0.
         """
-        steps = np.diff(distribution(np.arange(cells) * step_s), append=1.0)
+        grid = np.arange(cells, dtype=np.float64)
+        steps = np.diff(distribution(grid * step_s), append=1.0)
         if not up:
             return GridLaw(step_s, steps)
         later = np.concatenate([[0.0], steps[:-1]])

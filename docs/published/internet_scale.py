@@ -132,6 +132,8 @@ def _network(network: str, rows: pd.DataFrame, known: Laws, studies: int) -> Ite
             yield Figure(
                 "network", network, quantity, size, "measured", mean.value, mean.low, mean.high, mean.replicates
             )
+        share = _within(rows.loc[rows["users"] == size, "last_s"].tolist(), size, laws)
+        yield Figure("network", network, "last_s_inside", size, "law", share, replicates=mean.replicates)
     for size in (*(s for s in sizes if s not in DECADES), *DECADES):
         yield from _exact(network, laws, size)
     yield from _totals(network, laws)
@@ -163,6 +165,12 @@ def _exact(network: str, laws: tuple[Law, Law], users: int) -> Iterator[Figure]:
         ends = [early.served(users, load, low), late.served(users, load, high)]
         middle = (early.served(users, load) + late.served(users, load)) / 2
         yield Figure("network", network, f"served_{rate:g}_s", users, "law", middle, *ends)
+
+
+def _within(times: Sequence[float], users: int, laws: tuple[Law, Law]) -> float:
+    """The share of last arrivals within the law's 95%."""
+    low, high = laws[0].arrival.last(users, LEVELS[0]), laws[1].arrival.last(users, LEVELS[1])
+    return float(np.mean([low <= t <= high for t in times]))
 
 
 def _totals(network: str, laws: tuple[Law, Law]) -> Iterator[Figure]:
