@@ -245,7 +245,7 @@ def _whole(counted: pd.DataFrame, laws: Laws) -> Iterator[Figure]:
 
 
 def _costs(rows: pd.DataFrame) -> Iterator[Figure]:
-    """Processor time by n with its fit, a + b n with errors in proportion to n; and memory at the largest n."""
+    """Processor time by n, that of a user fitted to the largest n as a constant, and memory at the largest."""
     sizes = sorted(rows["users"].unique().tolist())
     for network, part in rows.groupby("network", sort=False):
         for size in sizes:
@@ -253,13 +253,11 @@ def _costs(rows: pd.DataFrame) -> Iterator[Figure]:
             yield Figure(
                 "cost", str(network), "cpu_s", size, "measured", mean.value, mean.low, mean.high, mean.replicates
             )
-        for seen in (sizes[:-1], sizes):
+        for seen, target in ((sizes[-2:-1], sizes[-1]), (sizes[-2:], USERS)):
             past = part[part["users"].isin(seen)]
-            n, spent = past["users"].to_numpy(dtype=np.float64), past["cpu_s"].to_numpy()
-            for size in (sizes[-1], USERS):
-                design = np.stack([np.ones(len(n)), n], axis=1)
-                e = predict(design, spent, [1.0, size], weights=n**-2.0, weight=float(size) ** -2)
-                yield Figure("cost", str(network), "cpu_s", size, _fit(seen[-1]), e.value, e.low, e.high, len(past))
+            e = predict(np.ones((len(past), 1)), past["cpu_s"] / past["users"], [1.0])
+            ends = (target * end for end in (e.value, e.low, e.high))
+            yield Figure("cost", str(network), "cpu_s", target, _fit(seen[-1]), *ends, len(past))
         for basis, action in _ways(str(network), sizes[-1]):
             peak = _peak_bytes(action)
             yield Figure("cost", str(network), "peak_mib", sizes[-1], basis, peak / 2**20)

@@ -55,7 +55,7 @@ def _coalitions() -> Iterator[Figure]:
     yield Figure("coalition", "one member", "delta", 2.0, "lower bound in a cluster of 1,000", asked.lower)
     yield Figure("coalition", "asked the target", "epsilon", math.nan, "ε₀", local_epsilon(FLIP_PROB))
     for share in COLLUDING:
-        setting = f"{share:.1%} of all users"
+        setting = f"{100 * share:g}% of all users"
         for size in CLUSTERS:
             clusters = USERS / size
             most = most_of_any(clusters, size, share, DELTA)
