@@ -8,7 +8,7 @@ import pytest
 
 from analysis.privacy import LabelExchange, local_epsilon
 from analysis.privacy.coalition import coalition_delta, unasked_epsilon
-from docs.published import internet_scale, internet_scale_privacy, internet_scale_whole
+from docs.published import internet_scale, internet_scale_beyond, internet_scale_privacy
 from docs.published.internet_scale_network import NETWORKS, arrivals, law, run
 from tests.reference import high_precision
 
@@ -53,11 +53,11 @@ def test_bytes_follow_from_the_law():
 
 def test_a_run_in_shares_is_the_same_run(tmp_path):
     whole, again = (
-        internet_scale_whole.main(tmp_path / str(workers), workers=workers, users=200_000)[0] for workers in (1, 2)
+        internet_scale_beyond.main(tmp_path / str(workers), workers=workers, users=200_000)[0] for workers in (1, 2)
     )
     assert whole.read_bytes() == again.read_bytes()
     last = pd.read_csv(whole).set_index(["setting", "quantity"])["value"]["plain", "last_s"]
-    found = max(times.max() for _, times in arrivals("plain", 200_000, internet_scale_whole.REPLICATE))
+    found = max(times.max() for _, times in arrivals("plain", 200_000, internet_scale_beyond.REPLICATE))
     assert last == pytest.approx(found, rel=1e-7)
 
 
@@ -87,7 +87,7 @@ def test_the_study(tmp_path, monkeypatch):
         "TARGETS": (1.0,),
     }.items():
         monkeypatch.setattr(internet_scale_privacy, name, value)
-    internet_scale_whole.main(tmp_path, users=70_000)
+    internet_scale_beyond.main(tmp_path, users=70_000)
     *figures, table, costs = internet_scale.main(tmp_path, sizes=(1000, 3000, 10_000), replicates=4, studies=200)
     assert all(figure.stat().st_size > 20_000 for figure in figures)
     found = pd.read_csv(table).set_index(["setting", "quantity", "at", "basis"])["value"]

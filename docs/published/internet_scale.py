@@ -1,7 +1,7 @@
-"""What the exchange costs and gives for 10⁹ users: `python -m docs.published.internet_scale`, 5 CPU minutes.
+"""What the exchange costs and gives for 10⁹ users: `python -m docs.published.internet_scale`, 3 CPU minutes.
 
 Runs up to 10⁶ users are measured and extrapolated by fits; beside them stand the exact laws, which need no fit. What
-`docs.published.internet_scale_whole` measured among 10⁹ users is held against both, where it lies in the same place.
+`docs.published.internet_scale_beyond` counted among 10⁸ users is held against both, where it lies in the same place.
 """
 
 import json
@@ -47,7 +47,7 @@ BIG_HEADER = 4096
 """Bytes beside the label, if every submission opens a connection of its own: an assumption."""
 DECADES = tuple(10**power for power in range(3, 10))
 LEVELS = (0.025, 0.975)
-WHOLE = "10⁹ users run"
+BEYOND = "10⁸ users run"
 Laws = dict[str, tuple[Law, Law]]
 """Of each network, rounded down and up."""
 CONSTANT = ("bytes_per_user", "learner_bytes_per_user", "arrived", *(f"p{100 * share:g}_s" for share in SHARES))
@@ -80,8 +80,8 @@ def main(
     found = [
         f for network, part in rows.groupby("network", sort=False) for f in _network(str(network), part, laws, studies)
     ]
-    if (out / "whole.csv").is_file():
-        found += _whole(pd.read_csv(out / "whole.csv"), laws)
+    if (out / "beyond.csv").is_file():
+        found += _beyond(pd.read_csv(out / "beyond.csv"), laws)
     table = _write([*found, *private()], out / "table.csv")
     _write(_costs(rows), out / "costs.csv")
     manifest = {
@@ -232,13 +232,13 @@ def _coverage(arrival: GridLaw, sizes: Floats, users: int, studies: int) -> floa
     return float(np.mean([t in _last(sizes, p, users) for t, p in zip(truth, past, strict=True)]))
 
 
-def _whole(counted: pd.DataFrame, laws: Laws) -> Iterator[Figure]:
-    """What was counted among 10⁹ users, and how probable an earlier last arrival was by the law."""
+def _beyond(counted: pd.DataFrame, laws: Laws) -> Iterator[Figure]:
+    """What was counted among 10⁸ users, and how probable an earlier last arrival was by the law."""
     for line in counted.itertuples():
-        yield Figure("network", str(line.setting), str(line.quantity), line.n, WHOLE, line.value, replicates=1)
+        yield Figure("network", str(line.setting), str(line.quantity), line.n, BEYOND, line.value, replicates=1)
         if line.quantity == "last_s":
             late, early = (one.arrival.last_level(line.n, line.value) for one in laws[str(line.setting)])
-            yield Figure("network", str(line.setting), "last_level", line.n, WHOLE, (early + late) / 2, early, late, 1)
+            yield Figure("network", str(line.setting), "last_level", line.n, BEYOND, (early + late) / 2, early, late, 1)
 
 
 # -- the simulator itself ----------------------------------------------------------------------------------------------

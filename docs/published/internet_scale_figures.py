@@ -40,9 +40,9 @@ def _last(axes: Axes, table: pd.DataFrame, rows: pd.DataFrame, title: str) -> No
         axes.fill_between(line["at"], line["low"], line["high"], color=COLOURS[index], alpha=0.18, linewidth=0)
         axes.plot(line["at"], line["value"], color=COLOURS[index], linestyle=("-", "--", ":")[index], label=label)
     axes.plot(rows["users"], rows["last_s"], ".", color=COLOURS[-1], alpha=0.5, label="measured, each replicate")
-    one = part[part["basis"] == "10⁹ users run"]
+    one = part[part["basis"] == "10⁸ users run"]
     if len(one):
-        axes.plot(one["at"], one["value"], "*", color=COLOURS[-1], markersize=12, label="measured, one run")
+        axes.plot(one["at"], one["value"], "*", color=COLOURS[-1], markersize=12, label="10⁸ users, one run")
     _log(axes, "last submission arrives, seconds", title, 1.0, 100.0)
 
 
@@ -53,11 +53,11 @@ def _bytes(axes: Axes, rows: pd.DataFrame) -> None:
         part = rows[rows["quantity"] == quantity]
         line = part[part["basis"] == "law"].sort_values("at")
         axes.plot(line["at"], line["value"] * line["at"] / 1e9, color=COLOURS[index], label=f"{label}, exact mean")
-        for basis, marker in (("measured", MARKERS[index]), ("10⁹ users run", "*")):
+        for basis, marker in (("measured", MARKERS[index]), ("10⁸ users run", "*")):
             dots = part[part["basis"] == basis]
             axes.plot(
                 dots["at"], dots["value"] * dots["at"] / 1e9, marker, color=COLOURS[index], markersize=6,
-                label=f"{label}, {basis}" if len(dots) else None,
+                label=f"{label}, {basis}" if basis == "measured" else None,
             )  # fmt: skip
     _log(axes, "gigabytes", "bytes, 1% loss", 1e-5, 1000.0)
 
