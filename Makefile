@@ -54,6 +54,8 @@ published: .venv/.dev  ## the studies in results/published; half an hour, needs 
 	$(BIN)/python -m docs.published.vector_tables
 	$(BIN)/python -m docs.published.stacking
 	$(BIN)/python -m docs.published.consistency
+	$(BIN)/python -m docs.published.internet_scale_beyond
+	$(BIN)/python -m docs.published.internet_scale
 
 clean:  ## remove the virtual environment and caches, keep results
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
