@@ -46,7 +46,8 @@ figures: .venv/.dev  ## the figures of README and docs
 	$(BIN)/python -m docs.make_clustering_figures
 	$(BIN)/p2p-sim check-bounds --figure docs/figures/bounds.png
 
-published: .venv/.dev  ## the studies in results/published; half an hour, needs P2P_SIM_DATA
+published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_SIM_DATA
+	$(BIN)/python -m docs.published.comparison
 	$(BIN)/python -m docs.published.clustering_synthetic
 	$(BIN)/python -m docs.published.clustering_figure1
 	$(BIN)/python -m docs.published.clustering_choices
@@ -56,6 +57,9 @@ published: .venv/.dev  ## the studies in results/published; half an hour, needs 
 	$(BIN)/python -m docs.published.consistency
 	$(BIN)/python -m docs.published.internet_scale_beyond
 	$(BIN)/python -m docs.published.internet_scale
+	$(BIN)/python -m docs.published.privacy
+	$(BIN)/python -m docs.published.closed_form
+	$(BIN)/python -m docs.published.shipped
 
 clean:  ## remove the virtual environment and caches, keep results
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
