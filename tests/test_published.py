@@ -8,10 +8,23 @@ from docs.published import (
     clustering_choices,
     clustering_figure1,
     clustering_synthetic,
+    comparison,
     consistency,
     vector,
     vector_tables,
 )
+
+
+def test_the_comparison_of_all_mechanisms(tmp_path):
+    figure, table = comparison.main(tmp_path / "out", tmp_path / "work", None, workers=1, small=True)
+    assert figure.stat().st_size > 20_000
+    points = pd.read_csv(table)
+    assert set(points["mechanism"]) == {label for labels in comparison.TRUST.values() for label in labels}
+    assert (points["epsilon_upper"] <= points["mechanism.target_epsilon"] * (1 + 1e-9)).all()
+    assert points["relative_accuracy"].between(0.05, 1.1).all()
+    for heading, labels in comparison.TRUST.items():
+        assert all(trust in heading for trust in points[points["mechanism"].isin(labels)]["trust"].unique())
+    assert (tmp_path / "out" / "synthetic" / "models.parquet").is_file()
 
 
 def test_figure_1_of_the_clustering_paper_on_digits(tmp_path, monkeypatch):

@@ -104,11 +104,6 @@ def _nearest(passage: str, text: str) -> str:
     return text[start : start + len(passage)]
 
 
-def published(study: str, name: str = "table") -> pd.DataFrame:
-    """A table of results/published."""
-    return pd.read_csv(ROOT / "results" / "published" / study / f"{name}.csv")
-
-
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table, as it must stand in the page."""
     lines = [header, ["---"] * len(header), *rows]
