@@ -2,8 +2,10 @@
 
 from docs.numbers import (
     clustering_paper,
+    coalitions,
     consistency,
     how_private,
+    internet_scale,
     label_mechanisms,
     many_machines,
     network,
@@ -12,7 +14,16 @@ from docs.numbers import (
     stacking,
     sweeps,
     theorem,
+    tutorial,
 )
+from docs.numbers.page import Page
+
+WITHOUT_NUMBERS = (
+    "index", "extending", "observers", "papers", "two-engines", "choose-flip-prob", "own-network", "paper-figures",
+    "results-in-python", "scenario-keys", "command-line", "row-columns", "api", "api-privacy", "api-utility",
+    "api-estimators", "gallery",
+)  # fmt: skip
+"""Pages whose only results stand in blocks of code, which are run as doctests, or in lists that are generated."""
 
 PAGES = (
     readme.PAGE,
@@ -26,4 +37,8 @@ PAGES = (
     label_mechanisms.PAGE,
     stacking.PAGE,
     consistency.PAGE,
+    internet_scale.PAGE,
+    tutorial.PAGE,
+    coalitions.PAGE,
+    *(Page(f"docs/{name}.md", ()) for name in WITHOUT_NUMBERS),
 )
