@@ -244,7 +244,9 @@ def _everybody(size: int) -> Pairs:
 
 
 def _edges(graph: Any) -> Pairs:
-    return np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
+    edges = np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
+    vars(graph).clear()  # it and its views hold each other, about 1 kB a user, until some later collection
+    return edges
 
 
 def _random_regular(size: int, degree: int, seed: int) -> Pairs:
