@@ -3,10 +3,13 @@
 import gc
 import weakref
 
+import networkx as nx
 import numpy as np
 import pytest
 
+from p2p_sim.network.overlay import RegularOverlay, ScaleFreeOverlay, SmallWorldOverlay
 from p2p_sim.protocol.label_exchange import ShardExchange
+from p2p_sim.streams import Streams
 from tests.networks import Case
 from tests.validation.soak import NETWORKS, slope, soak
 
@@ -36,6 +39,32 @@ def test_the_verdict_on_known_lines(rising, flat):
     found = slope(events, rss)
     assert found.low < rising < found.high
     assert found.flat == flat
+
+
+@pytest.mark.parametrize(
+    "overlay", [RegularOverlay(degree=3), SmallWorldOverlay(degree=4, rewire_prob=0.5), ScaleFreeOverlay(attachments=2)]
+)
+def test_the_graphs_of_an_overlay_are_gone_once_their_edges_are_known(monkeypatch, overlay):
+    def graphs() -> int:
+        return sum(isinstance(thing, nx.Graph) for thing in gc.get_objects())
+
+    def build() -> None:
+        overlay.build(np.arange(0, 201, 20), None, (), Streams(1, 0))
+
+    gc.collect()
+    before = graphs()
+    gc.disable()
+    try:
+        build()
+        assert graphs() == before
+        monkeypatch.setattr(  # control: the edges alone are read
+            "p2p_sim.network.overlay._edges", lambda graph: np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
+        )
+        build()
+        assert graphs() == before + 10
+    finally:
+        gc.enable()
+        gc.collect()
 
 
 def test_an_exchange_is_gone_as_soon_as_nobody_holds_it():

@@ -269,8 +269,10 @@ def _everybody(size: int) -> Pairs:
 
 
 def edges_of(graph: Any) -> Pairs:
-    """Edges (m, 2), int64, of a graph of NetworkX whose nodes are numbers."""
-    return np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
+    """Edges (m, 2), int64, of a graph of NetworkX whose nodes are numbers; the graph is used up."""
+    edges = np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
+    vars(graph).clear()  # it and its views hold each other, about 1 kB a user, until some later collection
+    return edges
 
 
 def _random_regular(size: int, degree: int, seed: int) -> Pairs:
