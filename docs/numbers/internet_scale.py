@@ -7,7 +7,7 @@ import pandas as pd
 from analysis.privacy.setting import EXHAUSTIVE
 from docs.numbers.page import Page, Source, published, table
 from docs.published.internet_scale import BIG_HEADER
-from docs.published.internet_scale_network import LABEL, LATENCY, NETWORKS, REQUEST
+from docs.published.internet_scale_network import LATENCY, NETWORKS, REQUEST
 from docs.published.internet_scale_privacy import DELTA, UNEVEN, USERS
 
 LARGEST, SEEN = 1_000_000, 100_000
