@@ -12,7 +12,7 @@ def test_the_shipped_study(tmp_path):
     assert points.loc["quickstart", "epsilon_upper"] < 0.75
     assert 0.8 < points.loc["quickstart", "accuracy"] < points.loc["quickstart", "nonprivate_accuracy"]
     batch = points.loc["batch"]
-    assert batch["epsilon_upper"] <= batch["epsilon_times_upper"] < 0.5 * batch["epsilon_local"]
+    assert batch["epsilon_upper"] <= batch["epsilon_times_upper"] < batch["epsilon_local"]
     assert (table.loc[table["excess_risk_floor"].notna(), "replicates"] == 3).all()
     assert fits.set_index("form").loc["squares", "misfit"] >= 0.0
     assert list(fits["of"]) == ["φ", "fixed", "φ²", "fixed", "distance from the floor"]

@@ -17,7 +17,8 @@ from p2p_sim.streams import Streams
 from p2p_sim.sweep.point import run_point
 
 NAME = "shipped"
-RUNS = {"quickstart": "quickstart.toml", "batch": "network/batch.toml"}
+RUNS = {"quickstart": ("quickstart.toml", ()), "batch": ("network/batch.toml", ("population.users=120",))}
+"""Files, and what makes them small for the tests."""
 PHI, USERS = "population.heterogeneity", "population.users"
 COLUMNS = (PHI, "num_users", "flip_prob", "delta", "epsilon_upper", "epsilon_times_upper", "epsilon_local")
 MEASURES = ("accuracy", "nonprivate_accuracy", "excess_risk", "excess_risk_floor")
@@ -31,10 +32,10 @@ def main(out: Path, work: Path, workers: int = 2, small: bool = False) -> list[P
     """
     out.mkdir(parents=True, exist_ok=True)
     found = {}
-    for name, file in RUNS.items():
-        scenario = load_scenario(ROOT / "scenarios" / file, ("replicates=1",) if small else ())
+    for name, (file, smaller) in RUNS.items():
+        scenario = load_scenario(ROOT / "scenarios" / file, ("replicates=1", *smaller) if small else ())
         found[name] = points(run_point(scenario, work / name).rows)
-    reduced = ("replicates=3", "population.users=600", 'engine="vectorised"') if small else ()
+    reduced = ("replicates=3", "population.users=600") if small else ()
     for name in ("heterogeneity", "users"):
         found[name] = run_panel(SWEEPS / f"{name}.toml", work / name, None, workers, reduced)
     write_table(found, COLUMNS, MEASURES, out)

@@ -81,7 +81,12 @@ def run_panel(
 
 
 def _thin(axis: Axis) -> Axis:
-    """Two values of a numeric axis, not its ends if there are more than three; all of one whose values are named."""
+    """Two values of a numeric axis, not its ends if there are more than three; all of one whose values are named.
+
+    Of a logarithmic one, which may be of sizes, the first and twice the first.
+    """
+    if axis.log is not None:
+        return axis.model_copy(update={"log": (axis.log[0], 2.0 * axis.log[0], 2)})
     values = axis.values or ()
     skip = len(values) // 4
     return (
