@@ -9,6 +9,7 @@ from docs.numbers import (
     label_mechanisms,
     many_machines,
     network,
+    papers,
     privacy,
     readme,
     stacking,
@@ -19,7 +20,7 @@ from docs.numbers import (
 from docs.numbers.page import Page
 
 WITHOUT_NUMBERS = (
-    "index", "extending", "observers", "papers", "two-engines", "choose-flip-prob", "own-network", "paper-figures",
+    "index", "extending", "observers", "two-engines", "choose-flip-prob", "own-network", "paper-figures",
     "results-in-python", "scenario-keys", "command-line", "row-columns", "api", "api-privacy", "api-utility",
     "api-estimators", "gallery",
 )  # fmt: skip
@@ -39,6 +40,7 @@ PAGES = (
     consistency.PAGE,
     internet_scale.PAGE,
     tutorial.PAGE,
+    papers.PAGE,
     coalitions.PAGE,
     *(Page(f"docs/{name}.md", ()) for name in WITHOUT_NUMBERS),
 )
