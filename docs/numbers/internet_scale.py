@@ -10,9 +10,10 @@ from docs.published.internet_scale import BIG_HEADER
 from docs.published.internet_scale_network import LATENCY, NETWORKS, REQUEST
 from docs.published.internet_scale_privacy import DELTA, UNEVEN, USERS
 
-LARGEST, SEEN = 1_000_000, 100_000
-"""Users of the largest runs, and of the largest that a fit which is put to the test has seen."""
+SMALLEST, SEEN, LARGEST = 1_000, 100_000, 1_000_000
+"""Users of the smallest runs, of the largest that a fit which is put to the test has seen, of the largest repeated."""
 EARLY, LATE = (f"fit up to {n:,}" for n in (SEEN, LARGEST))
+FAR, ONE_RUN = 10**8, "10⁸ users run"
 NAMES = ("plain", "retries")
 
 
@@ -37,32 +38,28 @@ def settings() -> Iterator[str]:
 def bytes_and_links() -> Iterator[str]:
     """The table of bytes and of the learner's link, and what the text says of them."""
     found = _found()
-    sent, learner = (_both(found, name) for name in ("sent_gb", "learner_gb"))
+    every, slow, middle = (_both(found, name) for name in ("sent_gb", "served_1_s", "served_10_s"))
+    sent = (f"{one:.4g} bytes; {gb:.3g} GB" for one, gb in zip(_both(found, "bytes_per_user"), every, strict=True))
+    served = (f"{one:.0f} s; {ten:.1f} s" for one, ten in zip(slow, middle, strict=True))
+    ends = [found.loc[(name, "served_100_s", USERS, "law"), ["value", "low", "high"]] for name in NAMES]
+    forms = ("{:.1f} s (95%: {:.1f} to {:.1f})", "{:.1f} s ({:.1f} to {:.1f})")
     rows = [
-        ["bytes that a user sends, on average", *(f"{v:.4g}" for v in _both(found, "bytes_per_user"))],
-        ["all messages", *(f"{v:.3g} GB" for v in sent)],
-        ["to the learner", *(f"{v:.3g} GB" for v in learner)],
+        ["a user sends, on average; all users", *sent],
+        ["the learner gets", *(f"{v:.3g} GB" for v in _both(found, "learner_gb"))],
+        ["last label served, link of 1 Gbit/s; 10 Gbit/s", *served],
+        ["100 Gbit/s", *(form.format(*line) for form, line in zip(forms, ends, strict=True))],
+        [
+            f"1 Gbit/s, if a submission has {BIG_HEADER:,} bytes besides the label",
+            *(f"{v / 3600:.1f} h" for v in _both(found, "served_1_big_header_s")),
+        ],
     ]
-    never = _both(found, "never_arrive")
-    rows.append(["labels that never arrive", *(f"{v / 1e6:.1f} million" if v >= 1.0 else "0" for v in never)])
-    slow, middle, fast = (_both(found, f"served_{rate}_s") for rate in (1, 10, 100))
-    rows.append(["last label served, link of 1 Gbit/s", *(f"{v:.0f} s" for v in slow)])
-    rows.append(["10 Gbit/s", *(f"{v:.1f} s" for v in middle)])
-    ends = [found.loc[(name, "served_100_s", USERS, "law"), ["low", "high"]] for name in NAMES]
-    spans = [f"{low:.1f} to {high:.1f}" for low, high in ends]
-    rows.append(["100 Gbit/s", f"{fast[0]:.1f} s (95%: {spans[0]})", f"{fast[1]:.1f} s ({spans[1]})"])
-    big = (f"{v / 3600:.1f} h" for v in _both(found, "served_1_big_header_s"))
-    rows.append([f"1 Gbit/s, if a submission has {BIG_HEADER:,} bytes besides the label", *big])
     yield table(("10⁹ users", *NAMES), rows)
-    most = max(_both(found, "bytes_per_user"))
-    yield f"A user pays less than {100 * (int(most) // 100 + 1)} bytes; the learner must take {max(learner):.0f} GB"
-    yield f"a connection of its own ({BIG_HEADER:,} bytes are assumed here)"
-    line = found.loc[("retries", "served_1_s", LARGEST, "measured")]
-    slower = f"measured at 10⁶ users with a link {USERS // LARGEST:,} times slower: {line['value']:.2f} s"
-    interval = f"(95% interval of the mean {line['low']:.2f} to {line['high']:.2f})"
-    law = found.loc[("retries", "served_1_s", LARGEST, "law"), "value"]
-    yield f"{slower} {interval} where the law says {law:.2f} s"
+    yield f"a connection of its own ({BIG_HEADER:,} bytes are assumed)"
     yield "At 100 Gbit/s the link waits for stragglers"
+    exact, mean = (found.loc[("retries", "served_1_s", LARGEST, basis)] for basis in ("law", "measured"))
+    law, measured = (f"{line['value']:.2f} s" for line in (exact, mean))
+    link = f"10⁶ users and {1000 * LARGEST / USERS:g} Mbit/s that is {law} by the law"
+    yield f"{link}, and {'' if measured == law else f'{measured} '}on average of {mean['replicates']} runs"
 
 
 def _last(found: pd.DataFrame, name: str, at: float, basis: str = "law") -> str:
@@ -70,10 +67,18 @@ def _last(found: pd.DataFrame, name: str, at: float, basis: str = "law") -> str:
     return f"{line['value']:.1f} ({line['low']:.1f} to {line['high']:.1f})"
 
 
-def _shares(found: pd.DataFrame, name: str, basis: str, *sizes: float) -> str:
-    """How often the interval of a fit holds, in bold if less than half the time."""
-    shares = [found.loc[(name, "last_s_coverage", at, basis), "value"] for at in sizes]
-    return ", ".join(f"{share:.0%}" if share >= 0.5 else f"**{share:.0%}**" for share in shares)
+def _prediction(found: pd.DataFrame, name: str) -> str:
+    """What the fit predicts of 10⁸ users, the end that the run lies beyond in bold."""
+    line, text = found.loc[(name, "last_s", FAR, EARLY)], _last(found, name, FAR, EARLY)
+    above = found.loc[(name, "last_s", FAR, ONE_RUN), "value"] > line["high"]
+    return text.replace(f"to {line['high']:.1f}", f"to **{line['high']:.1f}**") if above else text
+
+
+def _shares(found: pd.DataFrame, name: str) -> str:
+    """How often the intervals of three fits hold, in bold if less than half the time."""
+    fits = ((LARGEST, EARLY), (USERS, EARLY), (USERS, LATE))
+    shares = [found.loc[(name, "last_s_coverage", *fit), "value"] for fit in fits]
+    return "; ".join(f"{share:.0%}" if share >= 0.5 else f"**{share:.0%}**" for share in shares)
 
 
 def last_arrival() -> Iterator[str]:
@@ -81,21 +86,20 @@ def last_arrival() -> Iterator[str]:
     found = _found()
     held = published("internet-scale").query("quantity == 'last_s_inside' and basis == 'law'")
     inside = (held["value"] * held["replicates"]).sum()
-    yield f"Of {held['replicates'].sum()} measured last arrivals at four sizes, {inside:.0f} lie in the law's 95%"
+    yield f"Of {held['replicates'].sum()} measured last arrivals, {inside:.0f} lie in the law's 95% interval"
     predicted = found.xs(("last_s_inside", LARGEST, EARLY), level=(1, 2, 3)).loc[list(NAMES)]
     of = f"of {predicted['replicates'].unique().item()} measured at 10⁶, inside that prediction"
     rows = [
         ["10⁶ users, exact law: median (95%)", *(_last(found, name, LARGEST) for name in NAMES)],
         ["10⁶, predicted by the fit to 10³ to 10⁵", *(_last(found, name, LARGEST, EARLY) for name in NAMES)],
         [of, *(f"{n:.0f}" for n in predicted["value"] * predicted["replicates"])],
+        ["10⁸, exact law", *(_last(found, name, FAR) for name in NAMES)],
+        ["10⁸, predicted by the fit to 10³ to 10⁵", *(_prediction(found, name) for name in NAMES)],
+        ["**10⁸, one run**", *(f"**{v:.1f}**" for v in _both(found, "last_s", FAR, ONE_RUN))],
         ["**10⁹, exact law**", *(f"**{_last(found, name, USERS)}**" for name in NAMES)],
         ["10⁹, fit to 10³ to 10⁵", *(_last(found, name, USERS, EARLY) for name in NAMES)],
         ["10⁹, fit to 10³ to 10⁶", *(_last(found, name, USERS, LATE) for name in NAMES)],
-        [
-            "how often a fit to 10⁵ holds at 10⁶, and at 10⁹",
-            *(_shares(found, name, EARLY, LARGEST, USERS) for name in NAMES),
-        ],
-        ["how often a fit to 10⁶ holds at 10⁹", *(_shares(found, name, LATE, USERS) for name in NAMES)],
+        ["how often a fit to 10⁵ holds at 10⁶; at 10⁹; one to 10⁶ at 10⁹", *(_shares(found, name) for name in NAMES)],
     ]
     yield table(("last label arrives, s", *NAMES), rows)
     studies = found.loc[("plain", "last_s_coverage", USERS, EARLY), "replicates"]
@@ -112,15 +116,15 @@ def averages() -> Iterator[str]:
     say = "the fits say {} bytes a user and {} s for the 99th percentile with retries".format(*ends)
     yield f"{say}; the law says {exact[0]:.2f} and {exact[1]:.3f} s"
     high, true = found.loc[("plain", "p99.9_s", USERS, EARLY), "high"], _both(found, "p99.9_s")
-    yield f"the 99.9th percentile of *plain*, fitted to 10⁵, should be at most {high:.3f} s, and it is {true[0]:.3f} s,"
-    yield "since among 1,000 users it rests on a single one"
+    missed = f"the 99.9th percentile of *plain*, at most {high:.3f} s by the fit, is {true[0]:.3f} s"
+    yield f"{missed} (among {SMALLEST:,} users it rests on one)"
     half = _both(found, "p50_s")
     yield f"there after {half[0]:.2f} s (plain) and {half[1]:.2f} s (retries)"
     yield f"99.9% of those that come after {true[0]:.1f} s and {true[1]:.1f} s"
     times = sorted(last / share for last, share in zip(_both(found, "last_s"), true, strict=True))
     yield "the last one takes {:.0f} to {:.0f} times as long".format(*times)
     lost = max(_both(found, "later_than_p99.9"))
-    yield f"A deadline at the 99.9th percentile loses {lost / 1e6:.1f} million labels of 10⁹, one in a thousand"
+    yield f"A deadline at the 99.9th percentile loses {lost / 1e6:.1f} million labels of 10⁹"
     yield f"the {_both(found, 'never_arrive')[1] / 1e6:.0f} million that retries could not save"
 
 
@@ -149,34 +153,74 @@ def coalitions() -> Iterator[str]:
     found = whole[whole["part"] == "coalition"]["value"]
     epsilon = whole.query("setting == 'asked the target'")["value"].item()
     delta = f"{found['one member', 'delta', 2.0]:.1e}".replace("e-0", "e-")
-    asked = f"Whoever was asked by a colluder has ε₀ = {epsilon:.3f} and nothing better"
+    asked = f"Whoever was asked by a colluder has ε₀ = {epsilon:.3f} at this δ"
     yield f"{asked}: one passive colluder in a cluster of 1,000, pooled with the learner, has δ ≥ {delta} at ε = 2"
     shares = [name for name in found.index.unique("setting") if name.endswith("of all users")]
 
-    def row(label: str, quantity: str, form: str, unit: float = 1.0) -> list[str]:
-        return [label, *(form.format(found[share, quantity, 1000] / unit) for share in shares)]
-
-    yield table(
-        (
-            "share of all users who collude (clusters of 1,000, θ = 1)",
-            *(share.removesuffix(" of all users") for share in shares),
-        ),
-        [
-            row("users whom they asked, of 10⁹: ε₀", "users_asked", "{:.1f} million", 1e6),
-            row("colluders in the worst of 10⁶ clusters, median", "members_worst_cluster", "{:.0f}"),
-            row("no cluster has more, but for a chance of 1e-12", "members_no_cluster_has_more", "{:.0f}"),
-            row("ε at δ = 1e-12 in such a cluster, for whom none of them asked", "epsilon_unasked", "{:.3f}"),
-        ],
+    asked, median, most, unasked = (
+        [found[share, name, SMALLEST] for share in shares]
+        for name in ("users_asked", "members_worst_cluster", "members_no_cluster_has_more", "epsilon_unasked")
     )
+    numbers = [f"{n:.0f}" for n in most]
+    rows = [
+        ["users whom they asked, of 10⁹: ε₀", *(f"{n / 1e6:.1f} million" for n in asked)],
+        [
+            "most colluders in one of 10⁶ clusters: median; but for a chance of 1e-12",
+            *(f"{n:.0f}; {m}" for n, m in zip(median, numbers, strict=True)),
+        ],
+        [
+            f"ε at δ = 1e-12 among so many ({', '.join(numbers)}), for whom none of them asked",
+            *(f"{epsilon:.3f}" for epsilon in unasked),
+        ],
+    ]
+    header = "share of all users who collude (clusters of 1,000, θ = 1)"
+    yield table((header, *(share.removesuffix(" of all users") for share in shares)), rows)
     alone = whole["value"]["θ = 1", "epsilon", 100]
     with_most = found[shares[-1], "epsilon_unasked", 100]
     yield f"clusters (100 users, 10%: {with_most:.2f} instead of {alone:.2f})"
 
 
+def beyond() -> Iterator[str]:
+    """The run with 10⁸ users."""
+    last = published("internet-scale", "beyond.csv").set_index(["setting", "quantity"])["value"].xs("last_s", level=1)
+    yield f"| **10⁸, one run** | {' | '.join(f'**{last[name]:.1f}**' for name in NAMES)} |"
+    costs = published("internet-scale", "beyond-timings.csv").set_index("setting").loc[list(NAMES)]
+    spent = " and ".join(f"{seconds:.0f} s" for seconds in costs["cpu_s"])
+    yield f"10⁸ users {spent}, with at most {costs['peak_mib'].max():.0f} MiB"
+
+
+def simulator() -> Iterator[str]:
+    """Processor time and memory."""
+    costs = published("internet-scale", "costs.csv").set_index(["setting", "quantity", "at", "basis"]).sort_index()
+    measured = _both(costs, "cpu_s", LARGEST, "measured")
+    spent = " and ".join(f"{seconds:.2f} s" for seconds in measured)
+    early, late = (
+        [costs.loc[(name, "cpu_s", at, basis), ["value", "low", "high"]] for name in NAMES]
+        for at, basis in ((LARGEST, EARLY), (USERS, LATE))
+    )
+    predicted = " and ".join(
+        f"{low:.2f} to {high:.2f}{'' if low <= seconds <= high else ', missed,'}"
+        for seconds, (_, low, high) in zip(measured, early, strict=True)
+    )
+    yield f"10⁶ users {spent} (predicted from 10⁵: {predicted})"
+    far = " and ".join(f"{seconds:.0f} s ({low:,.0f} to {high:,.0f})" for seconds, low, high in late)
+    yield f"10⁹ users, from 10⁵ and 10⁶, {far}"
+    size = max(_both(costs, "peak_bytes_per_user", LARGEST, "in one piece"))
+    yield f"takes {size:.0f} bytes a user, {size * USERS / 1e9:.0f} GB for 10⁹"
+
+
 STUDY = ("python -m docs.published.internet_scale", "test_internet_scale.py::test_the_study")
+BEYOND = (
+    "python -m docs.published.internet_scale_beyond",
+    "test_internet_scale.py::test_a_run_in_shares_is_the_same_run",
+)
 PAGE = Page(
     "docs/internet-scale.md",
-    tuple(
-        Source(*STUDY, part) for part in (settings, bytes_and_links, last_arrival, averages, clusters, coalitions)
+    (
+        *(
+            Source(*STUDY, part)
+            for part in (settings, bytes_and_links, last_arrival, averages, clusters, coalitions, simulator)
+        ),
+        Source(*BEYOND, beyond),
     ),
 )
