@@ -138,7 +138,8 @@ def _network(network: str, rows: pd.DataFrame, known: Laws, studies: int) -> Ite
         yield from _exact(network, laws, size)
     yield from _totals(network, laws)
     for seen in (sizes[:-1], sizes):
-        yield from _fits(network, rows[rows["users"].isin(seen)], (*sizes, USERS), laws[1].arrival, studies)
+        every = (*sizes, *(size for size in DECADES if size > sizes[-1]))
+        yield from _fits(network, rows[rows["users"].isin(seen)], every, laws[1].arrival, studies)
     held = rows[rows["users"] == sizes[-1]]
     for quantity in (name for name in (*CONSTANT, "last_s") if held[name].nunique() > 1):
         expected = _expected(rows[rows["users"] < sizes[-1]], quantity, sizes[-1])
