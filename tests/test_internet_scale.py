@@ -94,7 +94,7 @@ def test_the_study(tmp_path, monkeypatch):
     assert found["plain", "learner_gb", 1e9, "law"] == 65.0
     assert found["α = 0.1, θ = 1", "smallest_cluster", 1.0, "certified, by bisection"] == 71
     assert found["retries", "last_s_coverage", 1e9, "fit up to 10,000"] <= 1.0
-    assert (pd.read_csv(costs)["value"] > 0).sum() >= 20
+    assert len(pd.read_csv(costs)) == 2 * (3 + 2 + 4)
     rows = pd.read_parquet(tmp_path / "rows.parquet")
     assert len(rows) == 2 * 3 * 4
     assert "cpu_s" not in rows

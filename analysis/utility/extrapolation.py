@@ -45,7 +45,7 @@ def predict(
 
     >>> found = predict([[1, 1], [1, 2], [1, 3], [1, 4]], [1.1, 1.9, 3.1, 3.9], [1, 10])
     >>> print(f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]")
-    9.70 [8.44, 10.96]
+    9.70 [7.78, 11.62]
     """
     from scipy.special import stdtrit
 
