@@ -21,13 +21,9 @@ check: .venv/.dev  ## formatting, lint, types, tests
 validate: .venv/.dev  ## slow validation: sweeps whose processes are killed, on many machines
 	$(BIN)/pytest tests/validation -m slow
 
-bench: .venv/.dev  ## benchmarks, each a ratio measured side by side
-	$(BIN)/python -m benchmarks.event_engine
-	$(BIN)/python -m benchmarks.vectorised
-	$(BIN)/python -m benchmarks.accountant
-	$(BIN)/python -m benchmarks.label_mechanisms
-	$(BIN)/python -m benchmarks.histograms
-	$(BIN)/python -m benchmarks.sweeps
+bench: .venv/.dev  ## benchmarks, each a ratio measured side by side, and the pages that show them; ten minutes
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --page
 
 figures: .venv/.dev  ## the figures of the docs
 	$(BIN)/python -m docs.make_figures
