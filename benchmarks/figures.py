@@ -23,7 +23,7 @@ def draw_ratios(rows: Sequence[Row], path: Path) -> None:
     with mpl.rc_context({**RC, "font.size": 8}):
         figure = new_figure(9.5, 1.2 + 0.2 * (sum(counts) + 4 * len(kinds)))
         panels = figure.subplots(len(kinds), 1, height_ratios=[count + 2 for count in counts], squeeze=False)[:, 0]
-        names = list(dict.fromkeys(row.benchmark for row in rows))
+        names = list(dict.fromkeys(row.benchmark for row in rows if row.unit in kinds))
         for panel, unit in zip(panels, kinds, strict=True):
             _panel(panel, [row for row in rows if row.unit == unit], names)
             panel.set_xlabel(TITLES[unit])

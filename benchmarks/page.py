@@ -1,23 +1,49 @@
 """The benchmarks' tables in Markdown, and the pages that show them between two marks."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.table import PASSES, SHARE, Row, short
+from benchmarks.table import FASTER, PASSES, SHARE, Row, short
 
 ROOT = Path(__file__).parent.parent
+CLEAN = ("at once", "medians")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the README: what is said of the rows of a benchmark whose unit, names and settings are these."""
+
+    words: str
+    benchmark: str
+    unit: str
+    name: str
+    ends: tuple[str, ...] = ("",)
+
+    def medians(self, rows: Sequence[Row]) -> list[float]:
+        """Of the rows whose name is this one and whose setting ends so."""
+        return [
+            row.median
+            for row in rows
+            if (row.benchmark, row.unit, row.name) == (self.benchmark, self.unit, self.name)
+            if row.setting.endswith(self.ends)
+        ]
+
+
+LOOP, EVENTS, DRAW = "SimPy, bare timeout loop", "event engine", "vectorised engine"
 SUMMARY = (
-    ("events a second over SimPy's bare timeout loop, 10⁵ and 10⁶ users", "event engine", "SimPy, bare", "medians"),
-    ("the same with 1% loss, time-outs and retries", "event engine", "SimPy, bare", "medians, faults"),
-    ("event engine over a process a user in SimPy, 50,000 users", "event engine", "SimPy, a process", ""),
-    ("event engine over a component a user in salabim, 10,000 users", "event engine", "salabim", ""),
-    ("vectorised engine, 10⁷ labels, NumPy: time over one `Generator.random` pass", "vectorised engine", "NumPy", ""),
-    ("the same, compiled (`[fast]`)", "vectorised engine", "compiled", ""),
-    ("dp-accounting's time for the same pair of laws over ours, n = 50 to 400", "accountant", "dp-accounting", ""),
-    ("sweep of 400 points of 50 ms, share of the ideal speed-up: two local processes", "sweeps", "two local proc", ""),
-    ("the same: two Dask workers", "sweeps", "two Dask workers", ""),
+    Line("event engine, 10⁵ and 10⁶ users: events a second over SimPy's bare loop", EVENTS, FASTER, LOOP, CLEAN),
+    Line("the same with 1% loss, time-outs and retries", EVENTS, FASTER, LOOP, ("faults",)),
+    Line("its memory, bytes a user", EVENTS, "bytes a user", "peak memory", (*CLEAN, "faults")),
+    Line("over a process a user in SimPy, 50,000 users", EVENTS, FASTER, "SimPy, a process a user"),
+    Line("over a component a user in salabim, 10,000 users", EVENTS, FASTER, "salabim, a component a user"),
+    Line("vectorised engine, 10⁷ labels: time over one `Generator.random` pass", DRAW, PASSES, "NumPy"),
+    Line("the same, compiled (`[fast]`)", DRAW, PASSES, "compiled"),
+    Line("dp-accounting's time for one δ over ours, n = 50 to 400", "accountant", FASTER, "dp-accounting"),
+    Line("ε over all data sets, n = 36 to 1,000,000, ms", "accountant", "ms", "ε over all data sets"),
+    Line("sweep, share of the ideal speed-up: two local processes", "sweeps", SHARE, "two local processes"),
+    Line("the same: two Dask workers", "sweeps", SHARE, "two Dask workers"),
 )
-"""Lines of the README: what is said, the benchmark, how the row's name begins, how its setting ends."""
 
 
 def mark(name: str) -> tuple[str, str]:
@@ -39,18 +65,13 @@ def full(rows: Sequence[Row]) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """The README's few lines: the range of the medians, where there are several settings."""
-    lines = ["| | median ratio |", "|---|---|"]
-    for words, benchmark, begin, end in SUMMARY:
-        found = [
-            row.median
-            for row in rows
-            if row.benchmark == benchmark and row.name.startswith(begin) and "over bare processes" not in row.name
-            if row.setting.endswith(end) and (row.unit in (PASSES, SHARE) or "times" in row.unit)
-        ]
+    """The README's few lines: medians, from the smallest to the largest setting."""
+    lines = ["| | median |", "|---|---|"]
+    for line in SUMMARY:
+        found = line.medians(rows)
         if found:
             low, high = short(min(found)), short(max(found))
-            lines.append(f"| {words} | {low if low == high else f'{low} to {high}'} |")
+            lines.append(f"| {line.words} | {low if low == high else f'{low} to {high}'} |")
     return "\n".join(lines) + "\n"
 
 

@@ -66,6 +66,18 @@ def one_pass(labels: int) -> None:
         rng.random(out=block[: min(BLOCK, labels - start)])
 
 
+def words(small: bool) -> Iterator[Row]:
+    """The generator alone: 64-bit words, of which a label needs one and a half (at θ = 1 one and a quarter)."""
+    if find_spec("numba") is None:
+        return
+    from p2p_sim.protocol.pcg64 import entropy, fill, seeded
+
+    passes = 2 if small else 100
+    state, block = seeded(entropy(Streams(1, 0), "flip"), 0, np.empty(4, np.uint64)), np.empty(BLOCK, np.uint64)
+    ratio = paired_ratio(lambda: [fill(state, block) for _ in range(passes)], lambda: one_pass(passes * BLOCK))
+    yield Row.of(NAME, "compiled, the generator alone", "64-bit words, the same bits", PASSES, ratio, ONE_PASS)
+
+
 def ratios(small: bool) -> Iterator[Row]:
     """Time over one pass, and memory beyond the release."""
     labels = 20_000 if small else 10_000_000
@@ -94,6 +106,7 @@ def scaling(small: bool) -> Iterator[Row]:
 
 def rows(small: bool = False) -> Iterator[Row]:
     """All measurements."""
+    yield from words(small)
     yield from ratios(small)
     yield from scaling(small)
 
