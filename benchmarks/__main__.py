@@ -19,12 +19,13 @@ from benchmarks import (
     histograms,
     label_mechanisms,
     page,
+    simulators,
     sweeps,
     table,
     vectorised,
 )
 
-MODULES = (event_engine, vectorised, accountant, label_mechanisms, histograms, sweeps)
+MODULES = (event_engine, simulators, vectorised, accountant, label_mechanisms, histograms, sweeps)
 NAMES = {module.__name__.rpartition(".")[2]: module for module in MODULES}
 PUBLISHED = page.ROOT / "results" / "published" / "benchmarks"
 LIBRARIES = ("dp-accounting", "numba", "numpy", "salabim", "scikit-learn", "scipy", "simpy")

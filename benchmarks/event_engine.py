@@ -1,4 +1,4 @@
-"""Event engine against SimPy's bare event loop, and against a process per user in SimPy and in salabim.
+"""Event engine against SimPy's bare event loop.
 
 The ceiling for any simulation with one SimPy event per message is a process that does nothing but `yield timeout`.
 Protocol events are starts, messages delivered and requests that expire: four a user without faults (θ = 1).
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import simpy
 
-from benchmarks.peers import SIGMA, plan, salabim_module, with_salabim, with_simpy
+from benchmarks.peers import SIGMA
 from benchmarks.table import FASTER, Row
 from benchmarks.timing import paired_ratio, peak_bytes, repeated
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
@@ -81,28 +81,6 @@ def against_loop(setting: str, users: Population, network: NetworkConfig, small:
     yield Row.of(NAME, "peak memory", setting, "bytes a user", peak_bytes(run) / users.num_users)
 
 
-def against_processes(small: bool) -> Iterator[Row]:
-    """The same exchange by a process per user in SimPy and by a component per user in salabim."""
-    salabim = salabim_module()
-    if salabim is None:
-        print("salabim is missing, so it is left out: install p2p-sim[bench]")
-    window_s = 20 * MEDIAN_S
-    for peer, count, program in (
-        ("SimPy, a process a user", 50_000, with_simpy),
-        ("salabim, a component a user", 10_000, with_salabim(salabim) if salabim else None),
-    ):
-        if program is None:
-            continue
-        users = population(200 if small else count, 100)
-        ours = exchange(users, clean(window_s))
-
-        def theirs(users: Population = users, program=program) -> None:
-            program(plan(users, FLIP_PROB, SAMPLING_RATE, MEDIAN_S, window_s))
-
-        setting = f"{users.num_users:,} users, clusters of 100, starts over 20 medians"
-        yield Row.of(NAME, peer, setting, FASTER, paired_ratio(theirs, ours), "the same release")
-
-
 def scaling(small: bool) -> Iterator[Row]:
     """Processor time a protocol event, and memory, as users grow; the bare loop beside them."""
     most, loops = (3_000, 2_000) if small else (1_000_000, LOOPS)
@@ -129,7 +107,6 @@ def rows(small: bool = False) -> Iterator[Row]:
     network = lossy(1.0, overlay=RegularOverlay(degree=10))
     setting = f"{people.num_users:,} users, faults, regular overlay of degree 10 (built too)"
     yield from against_loop(setting, people, network, small)
-    yield from against_processes(small)
     yield from scaling(small)
 
 

@@ -31,12 +31,18 @@ class Line:
 
 
 LOOP, EVENTS, DRAW = "SimPy, bare timeout loop", "event engine", "vectorised engine"
+SIMULATORS = "other simulators"
 SUMMARY = (
     Line("event engine, 10⁵ and 10⁶ users: events a second over SimPy's bare loop", EVENTS, FASTER, LOOP, CLEAN),
     Line("the same with 1% loss, time-outs and retries", EVENTS, FASTER, LOOP, ("faults",)),
     Line("its memory, bytes a user", EVENTS, "bytes a user", "peak memory", (*CLEAN, "faults")),
-    Line("over a process a user in SimPy, 50,000 users", EVENTS, FASTER, "SimPy, a process a user"),
-    Line("over a component a user in salabim, 10,000 users", EVENTS, FASTER, "salabim, a component a user"),
+    Line("event engine over a process a user in SimPy, 50,000 users", SIMULATORS, FASTER, "SimPy, a process a user"),
+    Line(
+        "event engine over a component a user in salabim, 10,000 users",
+        SIMULATORS,
+        FASTER,
+        "salabim, a component a user",
+    ),
     Line("vectorised engine, 10⁷ labels: time over one `Generator.random` pass", DRAW, PASSES, "NumPy"),
     Line("the same, compiled (`[fast]`)", DRAW, PASSES, "compiled"),
     Line("dp-accounting's time for one δ over ours, n = 50 to 400", "accountant", FASTER, "dp-accounting"),

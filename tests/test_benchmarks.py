@@ -64,7 +64,7 @@ def test_peers_release_what_the_event_engine_releases(peer):
 
 def test_a_missing_peer_is_one_line(monkeypatch, capsys):
     monkeypatch.setattr(peers, "find_spec", lambda name: None)
-    names = [row.name for row in bench.event_engine.against_processes(small=True)]
+    names = [row.name for row in bench.simulators.rows(small=True)]
     assert names == ["SimPy, a process a user"]
     assert capsys.readouterr().out == "salabim is missing, so it is left out: install p2p-sim[bench]\n"
 
