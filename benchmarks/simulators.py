@@ -1,9 +1,5 @@
-"""Event engine against the same exchange by a process per user in SimPy and by a component per user in salabim.
+"""Event engine against the same exchange by a process per user in SimPy and by a component per user in salabim."""
 
-Neither side collects garbage meanwhile: the event engine never does, and the others would lose time by it.
-"""
-
-import gc
 from collections.abc import Iterator
 
 from benchmarks.event_engine import FLIP_PROB, MEDIAN_S, SAMPLING_RATE, clean, exchange, population
@@ -29,11 +25,7 @@ def rows(small: bool = False) -> Iterator[Row]:
         users = population(200 if small else count, 100)
 
         def theirs(users=users, program=program) -> None:
-            gc.disable()
-            try:
-                program(plan(users, FLIP_PROB, SAMPLING_RATE, MEDIAN_S, window_s))
-            finally:
-                gc.enable()
+            program(plan(users, FLIP_PROB, SAMPLING_RATE, MEDIAN_S, window_s))
 
         ratio = paired_ratio(theirs, exchange(users, clean(window_s)))
         setting = f"{users.num_users:,} users, clusters of 100, starts over 20 medians"

@@ -89,7 +89,7 @@ def loopback() -> Iterator[str]:
         common = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
         common.append("--no-dashboard")
         workers = ["--nthreads", "1", "--nworkers", str(WORKERS), "--local-directory", folder]
-        alone = ["--idle-timeout", "5 minutes"], ["--death-timeout", "60"]  # should this process be killed
+        alone = ["--idle-timeout", "60 minutes"], ["--death-timeout", "60"]  # should this process be killed
         commands = ["scheduler", "--port", "0", *alone[0], *common], ["worker", *workers, *alone[1], *common]
         started = [
             subprocess.Popen([sys.executable, "-m", "dask", *c], stderr=subprocess.DEVNULL, start_new_session=True)

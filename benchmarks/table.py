@@ -48,7 +48,9 @@ class Row:
 
 
 def short(number: float) -> str:
-    """Three digits below 10, none after the point from 100 on."""
+    """Two or three digits, and all before the point."""
+    if number < 0.1:
+        return f"{number:.2g}"
     return f"{number:.2f}" if number < 10.0 else f"{number:.1f}" if number < 100.0 else f"{number:,.0f}"
 
 
