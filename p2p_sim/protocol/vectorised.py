@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.draws import choices
