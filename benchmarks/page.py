@@ -47,8 +47,13 @@ SUMMARY = (
     Line("the same, compiled (`[fast]`)", DRAW, PASSES, "compiled"),
     Line("dp-accounting's time for one δ over ours, n = 50 to 400", "accountant", FASTER, "dp-accounting"),
     Line("ε over all data sets, n = 36 to 1,000,000, ms", "accountant", "ms", "ε over all data sets"),
-    Line("sweep, share of the ideal speed-up: two local processes", "sweeps", SHARE, "two local processes"),
-    Line("the same: two Dask workers", "sweeps", SHARE, "two Dask workers"),
+    Line(
+        "sweep, share of what two bare processes reach: local processes",
+        "sweeps",
+        SHARE,
+        "two local processes over bare processes",
+    ),
+    Line("the same: two Dask workers", "sweeps", SHARE, "two Dask workers over bare processes"),
 )
 
 

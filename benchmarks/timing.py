@@ -12,7 +12,6 @@ Spread = tuple[float, float, float]
 
 def seconds(action: Callable[[], object]) -> float:
     """Processor time of one call, of user and system, in which no garbage is collected, neither its own nor older."""
-    gc.collect()
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -9,7 +9,8 @@ from docs.numbers.page import PUBLISHED, Page, Source
 
 def rows() -> Iterator[str]:
     """Every row of every table."""
-    yield from (line for line in full(read(PUBLISHED / "benchmarks" / "table.csv")).splitlines() if line[:2] == "| ")
+    lines = full(read(PUBLISHED / "benchmarks" / "table.csv")).splitlines()
+    yield from (line for line in lines if line.startswith("| ") and not line.startswith("| | "))
 
 
 PAGE = Page(
