@@ -30,13 +30,9 @@ fuzz: .venv/.dev  ## a hundred thousand random and damaged inputs
 soak: .venv/.dev  ## a hundred million protocol events with flat memory
 	$(BIN)/python -m tests.validation.soak --events 1e8
 
-bench: .venv/.dev  ## benchmarks, each a ratio measured side by side
-	$(BIN)/python -m benchmarks.event_engine
-	$(BIN)/python -m benchmarks.vectorised
-	$(BIN)/python -m benchmarks.accountant
-	$(BIN)/python -m benchmarks.label_mechanisms
-	$(BIN)/python -m benchmarks.histograms
-	$(BIN)/python -m benchmarks.sweeps
+bench: .venv/.dev  ## benchmarks, each a ratio measured side by side, and the pages that show them; ten minutes
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --page
 
 figures: .venv/.dev  ## the figures of README and docs
 	$(BIN)/python -m docs.make_readme_figures

@@ -1,6 +1,7 @@
 """All pages that are held against their sources."""
 
 from docs.numbers import (
+    benchmarks,
     clustering_paper,
     coalitions,
     consistency,
@@ -38,6 +39,7 @@ PAGES = (
     label_mechanisms.PAGE,
     stacking.PAGE,
     consistency.PAGE,
+    benchmarks.PAGE,
     internet_scale.PAGE,
     tutorial.PAGE,
     papers.PAGE,
