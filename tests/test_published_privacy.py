@@ -34,7 +34,7 @@ def test_composing_rounds_that_repeat_noise_is_wrong_at_the_published_size():
 
 
 def test_the_closed_form_study(tmp_path):
-    [path] = closed_form.main(tmp_path, workers=1, targets=1, largest=300)
+    [path] = closed_form.main(tmp_path, workers=1, targets=1, largest=150)
     table = pd.read_csv(path)
     assert not table.duplicated(["regime", "delta"]).any()
     assert set(closed_form.REGIMES) >= set(table["regime"]) >= {closed_form.HIGH, closed_form.SMALL}
