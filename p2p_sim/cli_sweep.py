@@ -1,13 +1,12 @@
 """The command that runs sweeps."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim.cli_options import DataDir, check_data_dir, interrupted
-from p2p_sim.config import InputError
+from p2p_sim.cli_options import DataDir, check_data_dir, interrupted, one_of
+from p2p_sim.errors import InputError
 
 if TYPE_CHECKING:
     from p2p_sim.sweep.plan import Plan
@@ -31,7 +30,12 @@ def sweep(
         str | None, typer.Option(metavar="ADDRESS|FILE", help="A Dask scheduler's address, or its scheduler file.")
     ] = None,
     split: Annotated[
-        str | None, typer.Option(metavar="shards", help='"shards": spread every single replicate over the workers.')
+        str | None,
+        typer.Option(
+            metavar="shards",
+            help='"shards": spread every single replicate over the workers.',
+            autocompletion=one_of("shards"),
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results of this sweep.")] = False,
@@ -46,7 +50,6 @@ def sweep(
     from p2p_sim.sweep.drive import run_sweep
     from p2p_sim.sweep.plan import load_sweep
     from p2p_sim.sweep.point import default_directory
-    from p2p_sim.sweep.work import RunFailed
 
     check_data_dir(data_dir)
     plan = load_sweep(file, overrides or (), data_dir)
@@ -63,9 +66,6 @@ def sweep(
             result = run_sweep(plan, directory, executor, report)
     except KeyboardInterrupt:
         raise interrupted() from None
-    except RunFailed as error:
-        print(f"p2p-sim: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
     (print_sweep_json if json_ else print_sweep)(plan, result, _figures(directory))
     if result.failed:
         raise typer.Exit(1)
@@ -87,7 +87,7 @@ def _executor(plan: "Plan", workers: int | None, dask: str | None, split: str | 
     if dask is not None:
         from p2p_sim.sweep.on_dask import DaskWorkers
 
-        chosen = DaskWorkers(dask)
+        chosen = DaskWorkers(dask, packages=plan.packages)
     elif (count := workers or os.cpu_count() or 1) > 1:
         from p2p_sim.sweep.local import LocalProcesses
 

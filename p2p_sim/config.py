@@ -3,9 +3,12 @@
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from p2p_sim.errors import shortened
 
 
 class Config(BaseModel):
@@ -20,13 +23,19 @@ class Config(BaseModel):
     )
 
 
-class InputError(Exception):
-    """A user's mistake: one clear line that names the key or file, the value and what is allowed."""
-
-
 def nearest(name: str, known: Iterable[str]) -> str:
-    """'; did you mean ...?', naming the valid choice nearest to a wrong one, or nothing."""
-    close = difflib.get_close_matches(name, list(known), 1, 0.4)
+    """'; did you mean ...?', naming the valid choice nearest to a wrong one, or nothing.
+
+    Nearest by the whole name or, failing that, by the last part of a dotted one.
+
+    >>> nearest("los", ["seed", "network.loss"]), nearest("x", ["seed"])
+    ('; did you mean network.loss?', '')
+    """
+    known = list(known)
+    ends = {choice.rsplit(".", 1)[-1]: choice for choice in reversed(known)}
+    close = difflib.get_close_matches(name, known, 1, 0.5) or [
+        ends[end] for end in difflib.get_close_matches(name.rsplit(".", 1)[-1], ends, 1, 0.5)
+    ]
     return f"; did you mean {close[0]}?" if close else ""
 
 
@@ -42,29 +51,32 @@ def explain(error: ValidationError, model: type[Config]) -> str:
         parts = [*parts[:2], *parts[3:]]
     if len(parts) > 2 and parts[:2] == ["mechanism", "randomizer"]:
         parts = [*parts[:2], *parts[3:]]
-    key, value = ".".join(parts), first.get("input")
+    key, value = shortened(".".join(parts)), first.get("input")
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     if first["type"] == "extra_forbidden":
         known = sorted(_keys(model))
-        close = difflib.get_close_matches(key, known, 1, 0.5)
-        close = close or difflib.get_close_matches(parts[-1], [k.split(".")[-1] for k in known], 1)
-        return f"{key}: unknown key" + (f"; did you mean {close[0]}?" if close else "") + more
+        if key in known:
+            return f"{key}: unknown key for this kind{more}"
+        return f"{key}: unknown key{nearest(key, known)}{more}"
     if first["type"] == "missing":
         return f"{key}: is missing{more}"
     if first["type"].startswith("union_tag"):
         context = first["ctx"]
-        given = f' = "{context["tag"]}"' if "tag" in context else " is missing"
+        given = f' = "{shortened(context["tag"])}"' if "tag" in context else " is missing"
+        if "fault" in context:
+            return f"{key}.kind{given}: {context['fault']}{more}"
         allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
-        return f"{key}.kind{given}: must be one of {allowed}{more}"
+        hint = nearest(context.get("tag", ""), allowed.replace("'", "").split(", "))
+        return f"{key}.kind{given}: must be one of {allowed}{hint}{more}"
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     message = message[0].lower() + message[1:]
-    shown = "" if isinstance(value, dict) else f" = {json.dumps(value, default=str)}"
+    shown = "" if isinstance(value, dict) else f" = {shortened(json.dumps(value, default=str))}"
     return f"{key}{shown}: {message}{more}" if key else f"{message}{more}"
 
 
 def _kinds(model: type[Config], path: list[str]) -> list[str]:
     """The kinds that the table at a path may have."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     nodes = [schema]
     for part in path:
         nodes = [
@@ -78,6 +90,12 @@ def _kinds(model: type[Config], path: list[str]) -> list[str]:
     ]
 
 
+@cache
+def _schema(model: type[Config]) -> dict[str, Any]:
+    """The JSON Schema of a model, which takes longer to make than a file to check."""
+    return model.model_json_schema()
+
+
 def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A node of a JSON Schema and those it refers to or chooses from."""
     yield node
@@ -88,9 +106,10 @@ def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str
         yield from _branches(other, schema)
 
 
-def _keys(model: type[Config]) -> set[str]:
+@cache
+def _keys(model: type[Config]) -> frozenset[str]:
     """All dotted keys of a scenario, from its JSON Schema."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     found: set[str] = set()
 
     def walk(node: Mapping[str, Any], prefix: str) -> None:
@@ -103,4 +122,4 @@ def _keys(model: type[Config]) -> set[str]:
             walk(child, f"{prefix}{name}.")
 
     walk(schema, "")
-    return found
+    return frozenset(found)

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from p2p_sim.config import InputError
+from p2p_sim.disk import in_place_of, writing
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import exchange
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.protocol.transcript import KIND_NAMES
@@ -89,15 +90,14 @@ def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataF
 
 
 def _write(frame: pd.DataFrame, path: Path) -> int:
-    partial = path.with_name(path.name + ".partial" + path.suffix)
-    if path.suffix == ".csv":
-        frame.to_csv(partial, index=False)
-    elif path.suffix == ".parquet":
-        frame.to_parquet(partial, index=False)
-    else:
-        arrays: dict[str, Any] = {name: _plain(frame[name].to_numpy()) for name in frame.columns}
-        np.savez_compressed(partial, **arrays)
-    partial.replace(path)
+    with writing(path), in_place_of(path) as partial, partial.open("wb") as file:
+        if path.suffix == ".csv":
+            frame.to_csv(file, index=False)
+        elif path.suffix == ".parquet":
+            frame.to_parquet(file, index=False)
+        else:
+            arrays: dict[str, Any] = {name: _plain(frame[name].to_numpy()) for name in frame.columns}
+            np.savez_compressed(file, **arrays)
     return len(frame)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim import row as rows
-from p2p_sim.config import InputError
+from p2p_sim.disk import in_place_of, writing
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import Exchanged, exchange
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.mechanisms.realised import user_epsilons
@@ -281,11 +282,8 @@ def draw(found: Happened, directory: Path) -> list[Path]:
             found.member[who], found.own[who], None if position is None else position[who], path, statement,
             f"{caption}; cluster {part.cluster}, where the worst placed user is: {shown}",
         )  # fmt: skip
-    return [_whole(directory / f"{name}.png", plot) for name, plot in drawings.items()]
-
-
-def _whole(path: Path, plot: Callable[[Path], None]) -> Path:
-    partial = path.with_name(f".{path.stem}.partial{path.suffix}")
-    plot(partial)
-    partial.replace(path)
-    return path
+    paths = {directory / f"{name}.png": plot for name, plot in drawings.items()}
+    for path, plot in paths.items():
+        with writing(directory), in_place_of(path) as partial:
+            plot(partial)
+    return list(paths)

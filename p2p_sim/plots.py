@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from analysis.figures.labels import SAME, pairs, short
 from analysis.figures.sweeps import MOST_FACETS, MOST_SERIES, View, is_number, plot_lines, series
 from analysis.utility.points import HIGH, LOW, POINT, by_replicate, is_privacy, points
-from p2p_sim.config import InputError
+from p2p_sim.disk import in_place_of
+from p2p_sim.errors import InputError
 from p2p_sim.results import Results, check_column, read_results
 from p2p_sim.store import load_results
 
@@ -67,7 +68,8 @@ def plot(directory: Path, request: Request, out: Path | None = None, format_: st
         path = out or directory / f"plot-{_file_name(full)}.{ending}"
         _check(full, table)
         try:
-            (_heat if full.heat else _fit if full.fit else _lines)(full, results, table, path)
+            with in_place_of(path) as partial:
+                (_heat if full.heat else _fit if full.fit else _lines)(full, results, table, partial)
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
         written.append(path)

@@ -1,6 +1,5 @@
 """A results directory as figures and comparisons read it: rows, axes, and what was run."""
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.config import InputError
+from p2p_sim.config import nearest
+from p2p_sim.errors import InputError
 from p2p_sim.store import MANIFEST, ROWS, load_results, read_manifest
 
 
@@ -47,22 +47,49 @@ def read_results(directory: Path) -> Results:
     if rows.empty:
         raise InputError(f"{directory / ROWS}: holds no finished replicate yet")
     try:
-        results = Results(
-            directory=directory,
-            name=str(manifest["name"]),
-            seed=int(manifest["seed"]),
-            rows=rows,
-            axes=tuple(tuple(str(key) for key in axis["keys"]) for axis in manifest.get("axes") or ()),
-            scenario=dict(manifest["scenario"]),
-            plots=tuple(dict(plot) for plot in manifest.get("plots") or ()),
-            adaptive=bool(manifest.get("until")),
-        )
+        results = Results(directory, rows=rows, adaptive=bool(manifest.get("until")), **_described(manifest))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{directory / MANIFEST}: is not a manifest ({type(error).__name__}: {error})") from None
     for key in results.keys:
         if key not in rows:
             raise InputError(f"{directory / ROWS}: has no column {key!r}, which {MANIFEST} names as an axis")
+    for name in rows:
+        if name not in results.keys and not _of_one_kind(rows[name]):
+            raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")
     return results
+
+
+def _described(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What a manifest says of its rows; TypeError, ValueError or KeyError where it says it in another way."""
+    axes, plots = manifest.get("axes") or [], manifest.get("plots") or []
+    if not all(isinstance(part, list) and all(isinstance(entry, dict) for entry in part) for part in (axes, plots)):
+        raise TypeError("axes and plots must be lists of tables")
+    for axis in axes:
+        if not all(isinstance(axis[name], list) and axis[name] for name in ("keys", "values")):
+            raise ValueError("an axis has no keys or no values")
+        if not all(isinstance(key, str) for key in axis["keys"]):
+            raise TypeError("the keys of an axis must be text")
+    for plot in plots:
+        wrong = [key for key, value in plot.items() if key != "fit" and not isinstance(value, str | None)]
+        if wrong:
+            raise TypeError(f"plots.{wrong[0]} must be text")
+    if type(manifest["seed"]) is not int or not 0 <= manifest["seed"] < 2**63:
+        raise ValueError("seed must be a whole number from 0 to 2**63 - 1")
+    if not isinstance(manifest["scenario"], dict):
+        raise TypeError("scenario must be a table")
+    return {
+        "name": str(manifest["name"]),
+        "seed": manifest["seed"],
+        "axes": tuple(tuple(axis["keys"]) for axis in axes),
+        "scenario": manifest["scenario"],
+        "plots": tuple(plots),
+    }
+
+
+def _of_one_kind(column: pd.Series) -> bool:
+    """Whether the cells of a column, gaps apart, are all numbers, all truth values or all text."""
+    kinds = ("string", "boolean", "empty")
+    return column.dtype.kind != "O" or pd.api.types.infer_dtype(column, skipna=True) in kinds
 
 
 def check_column(option: str, name: str, known: Iterable[str]) -> str:
@@ -74,9 +101,5 @@ def check_column(option: str, name: str, known: Iterable[str]) -> str:
     known = list(known)
     if name in known:
         return name
-    ends = {column.rsplit(".", 1)[-1]: column for column in reversed(known)}
-    close = difflib.get_close_matches(name, known, 1, 0.5) or [
-        ends[end] for end in difflib.get_close_matches(name.rsplit(".", 1)[-1], ends, 1, 0.5)
-    ]
-    hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(sorted(known)[:8])}, ..."
-    raise InputError(f"{option} {name}: no such column; {hint}")
+    hint = nearest(name, known) or f"; choose one of {', '.join(sorted(known)[:8])}, ..."
+    raise InputError(f"{option} {name}: no such column{hint}")

@@ -5,14 +5,15 @@ import importlib.metadata
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import pandas as pd
 
-from p2p_sim.config import InputError
+from p2p_sim.disk import append_jsonl, in_place_of, partial_of, repair_jsonl, write_whole, writing
+from p2p_sim.errors import InputError
 from p2p_sim.scenario import MODEL_VERSION, Scenario
 
 ROWS, TABLE, TIMINGS, MANIFEST, LOCK = "rows.jsonl", "rows.parquet", "timings.jsonl", "manifest.json", ".lock"
@@ -57,14 +58,16 @@ class Store:
             {"scenario": row["scenario"], "replicate": row["replicate"], "wall_s": round(wall, 6)}
             for row, wall in zip(rows, wall_s, strict=True)
         ]
-        append_jsonl(self.directory / TIMINGS, times, sync=False)
-        append_jsonl(self.directory / ROWS, rows)
+        with writing(self.directory):
+            append_jsonl(self.directory / TIMINGS, times, sync=False)
+            append_jsonl(self.directory / ROWS, rows)
         for row in rows:
             self._note(row)
 
     def fail(self, record: Row) -> None:
         """Note a replicate that could not be run, and why."""
-        append_jsonl(self.directory / FAILURES, [record])
+        with writing(self.directory):
+            append_jsonl(self.directory / FAILURES, [record])
 
     def finish(self, order: Callable[[Row], Any]) -> pd.DataFrame:
         """Sort the rows, write them as lines and as a Parquet table, and return them.
@@ -73,18 +76,20 @@ class Store:
             order: a row's place among the others, besides its replicate.
         """
         path, places = self.directory / ROWS, []
-        with path.open("ab+") as file:
-            for offset, length, row in _lines(file, path):
-                places.append((order(row), row["replicate"], offset, length))
-            places.sort(key=lambda place: place[:2])
-            with _whole(path) as out:
-                for *_, offset, length in places:
-                    file.seek(offset)
-                    out.write(file.read(length))
-        frame = _frame(self.directory)
-        partial = self.directory / (TABLE + ".partial")
-        frame.to_parquet(partial, index=False)
-        partial.replace(self.directory / TABLE)
+        with writing(self.directory):
+            with path.open("ab+") as file:
+                for offset, length, row in _lines(file, path):
+                    places.append((order(row), row["replicate"], offset, length))
+                places.sort(key=lambda place: place[:2])
+                with in_place_of(path) as partial, partial.open("wb") as out:
+                    for *_, offset, length in places:
+                        file.seek(offset)
+                        out.write(file.read(length))
+                    out.flush()
+                    os.fsync(out.fileno())
+            frame = _frame(self.directory)
+            with in_place_of(self.directory / TABLE) as partial, partial.open("wb") as out:
+                frame.to_parquet(out, index=False)
         return frame
 
 
@@ -153,7 +158,7 @@ def _check_directory(directory: Path, identity: str) -> None:
 
 def _ours(name: str) -> bool:
     """Whether a file may be there before the manifest: left by a killed run, or the figures of one replicate."""
-    return name in (LOCK, MANIFEST + ".partial", NETWORK)
+    return name in (LOCK, partial_of(Path(MANIFEST)).name, NETWORK)
 
 
 def load_results(directory: str | Path) -> pd.DataFrame:
@@ -167,12 +172,21 @@ def load_results(directory: str | Path) -> pd.DataFrame:
     directory = Path(directory)
     if not (directory / MANIFEST).is_file():
         raise InputError(f"{directory}: holds no results of p2p-sim")
-    frame = _frame(directory)
+    frame = _frame(directory) if (directory / ROWS).exists() else _table(directory)
     if frame.empty:
         return frame
     first = pd.factorize(frame["scenario"])[0]
     frame = frame.assign(_first=first).drop_duplicates(["scenario", "replicate"], keep="last")
     return frame.sort_values(["_first", "replicate"], kind="stable").drop(columns="_first").reset_index(drop=True)
+
+
+def _table(directory: Path) -> pd.DataFrame:
+    """The rows of a published study, of which the table alone is kept; none before the first replicate."""
+    path = directory / TABLE
+    try:
+        return pd.read_parquet(path) if path.exists() else pd.DataFrame()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
 
 
 def _frame(directory: Path) -> pd.DataFrame:
@@ -192,9 +206,19 @@ def _frame(directory: Path) -> pd.DataFrame:
 
 
 def write_manifest(
-    directory: Path, name: str, base: Scenario, identity: str, replicates: int, sweep: dict[str, Any] | None = None
+    directory: Path,
+    name: str,
+    base: Scenario,
+    identity: str,
+    replicates: int,
+    packages: Mapping[str, str],
+    sweep: dict[str, Any] | None = None,
 ) -> None:
-    """Say what the rows are of: the scenario in full, the axes of a sweep, its hash, the seed and the versions."""
+    """Say what the rows are of: the scenario in full, the axes of a sweep, its hash, the seed and the versions.
+
+    Args:
+        packages: versions of those besides the simulator that offer kinds which are used.
+    """
     content = {
         "identity": identity,
         "model_version": MODEL_VERSION,
@@ -210,47 +234,22 @@ def write_manifest(
             "p2p-sim": importlib.metadata.version("p2p-sim"),
             "python": platform.python_version(),
             **{name: importlib.metadata.version(name) for name in _LIBRARIES},
+            **packages,
         },
     }
-    write_whole(directory / MANIFEST, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
+    with writing(directory):
+        write_whole(directory / MANIFEST, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
     """The manifest of a results directory."""
     try:
         content = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{directory / MANIFEST}: cannot be read ({error})") from None
     if not isinstance(content, dict):
         raise InputError(f"{directory / MANIFEST}: is not a manifest")
     return content
-
-
-def append_jsonl(path: Path, records: Sequence[Row], sync: bool = True) -> None:
-    """Append lines and, with `sync`, wait until they are on disk."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write("".join(json.dumps(record) + "\n" for record in records))
-        if sync:
-            file.flush()
-            os.fsync(file.fileno())
-
-
-def repair_jsonl(path: Path) -> None:
-    """Cut a half-written last line, which a killed run may leave."""
-    if not path.exists():
-        return
-    with path.open("r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        whole = end
-        while whole > 0:  # back to the last end of a line
-            begin = max(0, whole - 65_536)
-            file.seek(begin)
-            found = file.read(whole - begin).rfind(b"\n")
-            whole = begin + found + 1 if found >= 0 else begin
-            if found >= 0:
-                break
-        if whole < end:
-            file.truncate(whole)
 
 
 def read_rows(directory: Path) -> Iterator[Row]:
@@ -273,26 +272,16 @@ def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, int, Row]]:
             return
         try:
             row = json.loads(line)
-            if not isinstance(row, dict) or type(row.get("replicate")) is not int or "scenario" not in row:
+            if not _is_row(row):
                 raise ValueError(f"line {number} is no row")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: damaged ({error})") from None
         yield offset, len(line), row
         offset += len(line)
 
 
-@contextmanager
-def _whole(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of another once it is written and synced."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    with _whole(path) as file:
-        file.write(content)
+def _is_row(row: object) -> bool:
+    """Whether a line holds cells, of a point and a replicate."""
+    if not isinstance(row, dict) or type(row.get("scenario")) is not str or type(row.get("replicate")) is not int:
+        return False
+    return 0 <= row["replicate"] < 2**31 and not any(isinstance(cell, dict | list) for cell in row.values())

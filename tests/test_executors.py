@@ -11,11 +11,11 @@ import time
 
 import pytest
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError, RunFailed
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweep.handout import Handout
 from p2p_sim.sweep.local import LocalProcesses
-from p2p_sim.sweep.work import RunFailed, Serial, Task, perform
+from p2p_sim.sweep.work import Serial, Task, perform
 from tests import stand_ins
 from tests.conftest import ROOT
 from tests.stand_ins import POISON, alive, batches, collect, pids, tasks, wait_until

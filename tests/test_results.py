@@ -13,10 +13,11 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from p2p_sim.config import InputError
+from p2p_sim.disk import repair_jsonl
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import identity
 from p2p_sim.protocol.traffic import Traffic
-from p2p_sim.store import open_store, repair_jsonl
+from p2p_sim.store import open_store
 
 
 def small(**changes):
@@ -221,7 +222,7 @@ def test_rows_of_another_scenario_are_refused(tmp_path):
 def test_what_a_kill_before_the_first_manifest_leaves_is_no_obstacle(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / ".lock").touch()
-    (tmp_path / "a" / "manifest.json.partial").write_text("{")
+    (tmp_path / "a" / ".manifest.partial.json").write_text("{")
     assert len(p2p_sim.run_all(small(), tmp_path / "a")) == 3
 
 

@@ -233,7 +233,8 @@ def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | N
 def _annotate(axes: Axes, shown: pd.DataFrame, view: View) -> None:
     """Values of the axis that runs along the lines, next to the marks of the first line."""
     assert view.along is not None
-    first = series(shown, view.group)[0].points if len(shown) else shown
+    lines = series(shown, view.group)  # none where the group has no values
+    first = lines[0].points if lines else shown.head(0)
     for _, point in first.iterrows() if len(first) <= MOST_NAMED else ():
         axes.annotate(
             pairs([view.along], [point[view.along]]), (point["at"], point[view.y]), xytext=(5, 6),

@@ -2,8 +2,8 @@
 
 import argparse
 
-from docs.numbers.pages import PAGES
 from docs.numbers.page import faults
+from docs.numbers.pages import PAGES
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from docs.numbers.page import ROOT, Page, Source, interval, short, table
+from docs.numbers.page import Page, Source, interval, published, short, table
 
 LAWS = [f"{name}, d = {d}" for d in (1, 2) for name in ("smooth", "oscillating", "hard")]
 HISTOGRAM = "histogram, not private"
@@ -13,7 +13,7 @@ PCDE, DIVIDED = "PCDE, (1, n^-2), normalised", "PCDE, (1, n^-2), divided by n"
 
 
 def _points(study: str) -> pd.DataFrame:
-    whole = pd.read_csv(ROOT / "results" / "published" / "consistency" / "table.csv")
+    whole = published("consistency")
     return whole[whole["study"] == study].set_index(["law", "n", "method"]).sort_index()
 
 
@@ -34,10 +34,16 @@ def excess_error() -> Iterator[str]:
     large = counts.index.get_level_values("n") > 100_000
     yield f"{counts[~large].unique().item()} replicates a point, {counts[large].unique().item()} above n = 100,000"
     few, many = (points.loc["smooth, d = 1", n] for n in (1000, 100_000))
-    yield f"it still shows: {short(few.loc[PCL, 'value'], 4)} against {short(few.loc[HISTOGRAM, 'value'], 4)} on the smooth"
+    yield f"it still shows: {short(few.loc[PCL, 'value'], 4)} against {short(few.loc[HISTOGRAM, 'value'], 4)} on the"
     times = many.loc[EXCHANGE, "value"] / many.loc[PCL, "value"]
     yield f"{times:.2f} times PCL's on the smooth law (d = 1), for which 2/(1-2α)² = "
     yield f"2/(1-2α)² = {2 / (1 - 2 * many.loc[EXCHANGE, 'flip_prob']) ** 2:.2f}"
+
+
+def thresholds() -> Iterator[str]:
+    """What is learned from few labels."""
+    point = _points("threshold").iloc[0]
+    yield f"mean error is {_ends(point)} ({point['replicates']} replicates"
 
 
 def densities() -> Iterator[str]:
@@ -57,6 +63,6 @@ def densities() -> Iterator[str]:
 STUDY = ("python -m docs.published.consistency", "test_published.py::test_the_consistency_study")
 PAGE = Page(
     "docs/consistency.md",
-    (Source(*STUDY, excess_error), Source(*STUDY, densities)),
+    (Source(*STUDY, excess_error), Source(*STUDY, densities), Source(*STUDY, thresholds)),
     given=(r"0\.5 \+ 0\.4 g", r"ten of width \.002", r"400 labels", r"100,000 unlabelled"),
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 ROOT = Path(__file__).parent.parent.parent
+PUBLISHED = ROOT / "results" / "published"
 
 CODE = re.compile(r"^([`~]{3,}).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 UNREAD = re.compile(r"`[^`]*`|(?<=\])\([^)]*\)|<!--.*?-->")
@@ -22,6 +23,9 @@ GIVEN = (
     r"95%",
 )
 """What is no result on any page: numbers of theorems, values given to a symbol (also several), the intervals' level."""
+
+WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+"""Small numbers as the pages spell them."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +104,6 @@ def _nearest(passage: str, text: str) -> str:
     return text[start : start + len(passage)]
 
 
-def published(study: str, name: str = "table") -> pd.DataFrame:
-    """A table of results/published."""
-    return pd.read_csv(ROOT / "results" / "published" / study / f"{name}.csv")
-
-
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table, as it must stand in the page."""
     lines = [header, ["---"] * len(header), *rows]
@@ -119,3 +118,9 @@ def short(value: float, digits: int = 3) -> str:
 def interval(mean: float, low: float, high: float, digits: int = 3) -> str:
     """A mean with its 95% interval: .075 [.064, .086]."""
     return f"{short(mean, digits)} [{short(low, digits)}, {short(high, digits)}]"
+
+
+def published(study: str, file: str = "table.csv") -> pd.DataFrame:
+    """A table or the rows of a published study."""
+    path = PUBLISHED / study / file
+    return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)

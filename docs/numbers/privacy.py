@@ -14,7 +14,7 @@ def accountant() -> Iterator[str]:
     yield f"Above {EXHAUSTIVE:,} users the sum over k"
     yield f"**Above {EXHAUSTIVE:,} users** not every m"
     yield f"over all m up to {EXHAUSTIVE:,} users"
-    found = published("privacy", "brackets")
+    found = published("privacy", "brackets.csv")
     below, above = (found[found["n"].between(*ends)] for ends in ((EXHAUSTIVE + 1, 20_000), (20_001, 10**9)))
     looks = [f"{len(range(0, (n + 1) // 2, Setting(n, 0.1, n, 1.0).revealed + 1))}" for n in (20_000, 1_000_000)]
     yield f"this takes some {looks[0]} ({looks[1]}) evaluations at any n"
@@ -24,20 +24,20 @@ def accountant() -> Iterator[str]:
 
 def examples() -> Iterator[str]:
     """The data set that is worse than all zeros, Theorem 3's least cluster, and the event that attains ε."""
-    sets = published("privacy", "data-sets")
+    sets = published("privacy", "data-sets.csv")
     worst = sets.loc[sets["delta"].idxmax()]
     values = f"α = {short(worst['flip_prob'], 2)}, θ = 1, ε = {short(worst['epsilon'], 2)}: m = {worst['ones']:.0f}"
     yield f"(n = {worst['n']:.0f}, {values})"
-    least = published("privacy", "paper")["theorem3_from"].max()
+    least = published("privacy", "paper.csv")["theorem3_from"].max()
     yield f"Theorem 3 needs clusters of about {round(least, -3):,} users or more"
-    event = published("privacy", "released").iloc[0]
+    event = published("privacy", "released.csv").iloc[0]
     ends = f"{event['epsilon_lower']:.2f} to {event['epsilon_upper']:.2f}"
     yield f"it leaves {ends} for ε, where the paper has {event['epsilon_paper']:.2f}"
 
 
 def overlays() -> Iterator[str]:
     """ε on random regular overlays."""
-    found, everybody = published("privacy", "overlays"), published("privacy", "complete")
+    found, everybody = published("privacy", "overlays.csv"), published("privacy", "complete.csv")
     users = found["n"].unique().item()
     yield f"random regular overlay of {users} users, α = .1, where ε₀ is {local_epsilon(0.1):.2f}"
     at = found.set_index(["sampling_rate", "neighbours", "delta"])["epsilon_upper"]
@@ -53,13 +53,13 @@ def overlays() -> Iterator[str]:
 
 def audited() -> Iterator[str]:
     """What the attack on a curator proves."""
-    [[trials, proved, printed, true]] = published("privacy", "audit").to_numpy()
+    [[trials, proved, printed, true]] = published("privacy", "audit.csv").to_numpy()
     yield f"{trials:,.0f} trials prove {proved:.2f}; printed is {printed:.2f}, true {true:.2f}"
 
 
 def resampled() -> Iterator[str]:
     """The table of noisy labels alone."""
-    found = published("privacy", "resampled")
+    found = published("privacy", "resampled.csv")
     rows = [
         [
             f"{row.n}, {row.noise_scale:g}, {short(row.threshold, 1)}, {f'{row.resampling_prob:g}'.lstrip('0')}",

@@ -17,7 +17,7 @@ def quickstart() -> Iterator[str]:
 
 def accountant() -> Iterator[str]:
     """What the privacy figure rests on."""
-    found = published("privacy", "brackets")
+    found = published("privacy", "brackets.csv")
     yield f"Up to {EXHAUSTIVE:,} users a cluster every data set is evaluated"
     yield f"at a cost of about {100 * found[found['n'] > EXHAUSTIVE]['width'].mean():.0f}% in ε"
 

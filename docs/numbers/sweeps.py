@@ -13,7 +13,7 @@ def heterogeneity() -> Iterator[str]:
     users, alpha = points["num_users"].unique().item(), points["flip_prob"].unique().item()
     near = f"{math.ceil(1000 * distance) / 1000:g} nats"
     yield f"With α = {alpha:g}, θ = 0.5 and {users:,.0f} users the measured excess risk stays within {near}"
-    fits = published("shipped", "fits").set_index(["form", "of"])
+    fits = published("shipped", "fits.csv").set_index(["form", "of"])
     squares, bound = fits.loc["squares", "φ²"], fits.loc["Theorem 4's form", "φ"]
     yield f"({squares['value']:.2f} φ², off by at most {100 * squares['misfit']:.0f}%)"
     yield f"the φ of Theorem 4's bound (off by {100 * bound['misfit']:.0f}%)"
@@ -22,7 +22,7 @@ def heterogeneity() -> Iterator[str]:
 def users() -> Iterator[str]:
     """Distance from the floor against n."""
     points = published("shipped").query("panel == 'users'")
-    fits = published("shipped", "fits").set_index("sweep").loc["users"]
+    fits = published("shipped", "fits.csv").set_index("sweep").loc["users"]
     yield f"a slope of {fits['value']:.2f} [{fits['low']:.2f}, {fits['high']:.2f}]"
     ends = f"from {points['num_users'].min():.0f} to {points['num_users'].max():,.0f} users"
     alpha, replicates = points["flip_prob"].unique().item(), points["replicates"].unique().item()

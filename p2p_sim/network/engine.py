@@ -77,6 +77,10 @@ class Engine:
         self._environment.run()
         return float(self._environment.now)
 
+    def close(self) -> None:
+        """Let go of the handler, whose owner holds the engine too: a circle would keep both until a collection."""
+        self._handler = _closed
+
     def _advance(self) -> Generator[simpy.Event, None, None]:
         while self._beyond:
             self._refill()
@@ -125,6 +129,10 @@ class Engine:
 
     def _batches(self, index: int) -> Batches:
         return self._ring[index] if index < SLOTS else self._beyond
+
+
+def _closed(kind: int, users: Users, times: Times) -> None:
+    raise RuntimeError("the engine is closed")
 
 
 def _join(batch: list[tuple[Users, Times]]) -> tuple[Users, Times]:

@@ -11,9 +11,10 @@ from xml.parsers import expat
 import numpy as np
 from pydantic import Field
 
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import Config
+from p2p_sim.errors import InputError
 from p2p_sim.network.overlay_graph import Offsets, Overlay, Pairs, Rows, cluster_of, from_pairs
-from p2p_sim.population.files import read_bytes
+from p2p_sim.population.files import is_file, read_bytes
 from p2p_sim.streams import Streams
 
 _TWO_IDS = re.compile(r"\s*([^\s,]+)(?:\s*,\s*|\s+)([^\s,]+)\s*")
@@ -73,7 +74,7 @@ class FileOverlay(Config):
 def find_edges(path: str, places: tuple[Path, ...]) -> Path:
     """Where the file lies: in the first of the places that has it, else in the current directory."""
     for place in (*places, Path()):
-        if (place / path).is_file():
+        if is_file(place / path):
             return place / path
     raise InputError(f"network.overlay.path = {path!r}: no such file")
 
@@ -143,8 +144,11 @@ def _graphml_ids(content: bytes, path: Path, source_rows: int) -> list[int]:
         if element == "hyperedge":
             _malformed(path, line, "<hyperedge> is not allowed, only edges between two users")
 
+    def declared(*_: object) -> NoReturn:  # a few lines of them can stand for gigabytes
+        _malformed(path, parser.CurrentLineNumber, "declares an entity, which is not allowed")
+
     depth: list[str] = []
-    parser.StartElementHandler = start
+    parser.StartElementHandler, parser.EntityDeclHandler = start, declared
     try:
         parser.Parse(content, True)
     except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two for unknown encodings

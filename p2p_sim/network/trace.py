@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
+from p2p_sim.population.files import is_file
 
 MOST = 1e9
 """Largest number that a trace may hold; about 32 years in seconds."""
@@ -34,7 +35,7 @@ class Table:
 def find_trace(path: str, places: tuple[Path, ...], key: str) -> Path:
     """The trace file, looked for in each of the places, then here."""
     for place in (*places, Path()):
-        if (place / path).is_file():
+        if is_file(place / path):
             return place / path
     raise InputError(f"{key} = {path!r}: no such file")
 

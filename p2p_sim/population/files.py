@@ -10,7 +10,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have names none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:
@@ -19,7 +27,7 @@ def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str
         for name in names:
             for path in (place / folder / name, place / name):
                 for candidate in (path, path.with_name(path.name + ".gz")):
-                    if candidate.is_file():
+                    if is_file(candidate):
                         return candidate
     where = ", ".join(str(place / folder) for place in places) or "no data directory was named"
     raise InputError(
@@ -51,13 +59,22 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * rank).reshape(shape)
 
 
+State = tuple[int, int]
+"""When a file was last changed, nanoseconds, and its size: what was read of it holds as long as these do."""
+
+
+def state(path: Path) -> State:
+    """The state of a file."""
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
+
+
 @lru_cache(maxsize=64)
-def _checksum(path: Path, modified_ns: int, size: int) -> str:
+def _checksum(path: Path, state: State) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def checksum(path: Path) -> str:
     """SHA-256 of the file's bytes."""
-    status = path.stat()
-    return _checksum(path, status.st_mtime_ns, status.st_size)
+    return _checksum(path, state(path))

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.population.datasets import DigitTask, OfficialSplit, digit_labels
-from p2p_sim.population.files import find_file, read_bytes, read_idx
+from p2p_sim.population.files import State, find_file, read_bytes, read_idx, state
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.streams import Streams
 
@@ -38,7 +38,7 @@ class _ImageConfig(OfficialSplit):
         return 10 if self.task == "classes" else 2
 
     def _sample(self, read: Reader, paths: tuple[Path, ...], streams: Streams) -> Sample:
-        train, numbers, test, test_numbers = load_images(read, paths, self.pca_dims)
+        train, numbers, test, test_numbers = load_images(read, paths, self.pca_dims, tuple(map(state, paths)))
         labels, num_classes = digit_labels(numbers, self.task, self.one)
         holdout = Examples(test, digit_labels(test_numbers, self.task, self.one)[0])
         return Sample(self._choose(Examples(train, labels), streams), num_classes, holdout)
@@ -134,9 +134,12 @@ def _check_classes(labels: Bytes, path: Path) -> None:
 
 @lru_cache(maxsize=2)
 def load_images(
-    read: Reader, paths: tuple[Path, ...], pca_dims: int | None
+    read: Reader, paths: tuple[Path, ...], pca_dims: int | None, states: tuple[State, ...]
 ) -> tuple[NDArray[np.float32], Bytes, NDArray[np.float32], Bytes]:
-    """Training features (n, d) in [0, 1] or principal components, class numbers, test features, test class numbers."""
+    """Training features (n, d) in [0, 1] or principal components, class numbers, test features, test class numbers.
+
+    states: of the files, so that changed ones are read again.
+    """
     train, numbers, test, test_numbers = read(paths)
     flat = [images.reshape(len(images), -1).astype(np.float32) / np.float32(255) for images in (train, test)]
     if pca_dims is not None:

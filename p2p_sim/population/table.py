@@ -1,6 +1,5 @@
 """One's own data: a CSV, Parquet or NPZ file."""
 
-import zipfile
 from pathlib import Path
 from typing import Literal
 
@@ -9,13 +8,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.config import Config, InputError
+from p2p_sim.errors import InputError
 from p2p_sim.population.datasets import split
+from p2p_sim.population.files import is_file
 from p2p_sim.population.population import Examples, Sample
+from p2p_sim.population.source import Source
 from p2p_sim.streams import Streams
 
 
-class TableConfig(Config):
+class TableConfig(Source):
     """A file with one row a user; every replicate draws a fresh holdout."""
 
     kind: Literal["table"] = "table"
@@ -39,14 +40,14 @@ class TableConfig(Config):
         return self
 
     @property
-    def known_classes(self) -> int | None:
-        """K, as far as it is known before the data is read."""
-        return None
+    def clustered(self) -> bool:
+        """Whether users come with clusters of their own."""
+        return self.cluster is not None
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The file."""
         for place in (*places, Path()):
-            if (place / self.path).is_file():
+            if is_file(place / self.path):
                 return [place / self.path]
         raise InputError(f"population.path = {self.path!r}: no such file")
 
@@ -110,17 +111,14 @@ Columns = dict[str, NDArray[np.generic]]
 
 
 def _read_columns(path: Path) -> Columns:
+    if path.suffix not in (".npz", ".csv", ".gz", ".parquet"):
+        raise InputError(f"population.path = {str(path)!r}: must end in .csv, .csv.gz, .parquet or .npz")
     try:
         if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in arrays.files}
-        if path.suffix in (".csv", ".gz"):
-            frame = pd.read_csv(path)
-        elif path.suffix == ".parquet":
-            frame = pd.read_parquet(path)
-        else:
-            raise InputError(f"population.path = {str(path)!r}: must end in .csv, .csv.gz, .parquet or .npz")
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            with np.load(path, allow_pickle=False) as file:
+                return {name: np.asarray(file[name]) for name in file.files}
+        frame = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
+        return {str(name): frame[name].to_numpy() for name in frame.columns}
+    except Exception as error:  # the readers of a damaged file raise whatever they meet first
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"population.path = {str(path)!r}: cannot be read ({first})") from None
-    return {str(name): frame[name].to_numpy() for name in frame.columns}

@@ -90,6 +90,7 @@ class ShardExchange:
         try:
             self.engine.run([self._prober(int(user)) for user in np.flatnonzero(self._roles.prober)])
         finally:
+            self.engine.close()
             if collecting:
                 gc.enable()
         self.ledger.count("fallbacks", int(np.count_nonzero(self.fallback)))

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
+from p2p_sim.errors import RunFailed
 from p2p_sim.experiment import Exchanged, Prepared, complete, prepare
 from p2p_sim.mechanisms.interface import Outcome
 from p2p_sim.population.shards import shards
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweep.work import Batch, Done, Executor, Perform, RunFailed, Task, fault_line
+from p2p_sim.sweep.work import Batch, Done, Executor, Perform, Task, fault_line
 
 PARTS_PER_WORKER = 2
 

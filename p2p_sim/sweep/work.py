@@ -38,10 +38,6 @@ Batch = tuple[Task, ...]
 Perform = Callable[[Batch], list[Done]]
 
 
-class RunFailed(Exception):  # noqa: N818
-    """Workers cannot go on, through no fault of a task: one clear line; what is finished is on disk."""
-
-
 class Executor(Protocol):
     """Runs batches of tasks somewhere."""
 

@@ -1,0 +1,1 @@
+"""Random and damaged input for all that reads a user's file: no traceback, no hang, nothing left half-written."""

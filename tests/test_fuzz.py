@@ -1,0 +1,102 @@
+"""Fuzzing at reduced size, and what it must catch."""
+
+import contextlib
+import datetime
+import pickle
+import random
+import time
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from p2p_sim.errors import InputError
+from tests.fuzz.harness import Tally, Target, attempt, fuzz, unchanged
+from tests.fuzz.readers import Trap
+from tests.fuzz.strategies import ODD, document, toml
+from tests.fuzz.targets import TARGETS
+
+
+def test_two_thousand_inputs_find_no_fault(tmp_path):
+    tallies = fuzz(TARGETS, 2000, 7, tmp_path)
+    assert [fault for tally in tallies.values() for fault in tally.faults] == []
+    assert sum(tally.inputs for tally in tallies.values()) >= 1990
+    assert list(tmp_path.iterdir()) == []
+    for name in ("scenario", "override", "sweep", "results", "csv", "edges"):  # neither all sound nor all refused
+        assert min(tallies[name].taken, tallies[name].refused) > 0
+
+
+def test_an_input_can_be_made_again(tmp_path):
+    seen = []
+    target = Target("numbers", lambda rng, folder: seen.append(rng.random()), 1.0)
+    fuzz([target], 5, 3, tmp_path)
+    fuzz([target], 5, 3, tmp_path, number=4)
+    assert seen[4] == seen[5]
+    assert len(set(seen)) == 5
+
+
+# what the harness must catch
+
+
+def lets_a_key_error_through(rng: random.Random, folder: Path) -> None:
+    if rng.random() < 0.1:
+        {}["missing"]
+
+
+def leaves_half_a_file(rng: random.Random, folder: Path) -> None:
+    (folder / ".rows.partial.jsonl").write_text("{")
+
+
+def hangs(rng: random.Random, folder: Path) -> None:
+    while True:
+        with contextlib.suppress(Exception):
+            time.sleep(0.01)
+
+
+def says_it_in_two_lines(rng: random.Random, folder: Path) -> None:
+    error = InputError("")
+    error.args = ("one\ntwo",)
+    raise error
+
+
+def warns(rng: random.Random, folder: Path) -> None:
+    np.log(np.zeros(1))
+
+
+@pytest.mark.parametrize(
+    ("planted", "what"),
+    [
+        (lets_a_key_error_through, "KeyError at test_fuzz.py"),
+        (leaves_half_a_file, "left .rows.partial.jsonl"),
+        (hangs, "took more than 0.2 s"),
+        (says_it_in_two_lines, "a message of several lines"),
+        (warns, "RuntimeWarning"),
+    ],
+)
+def test_a_planted_fault_is_caught(tmp_path, planted, what):
+    tally = fuzz([Target("planted", planted, 1.0, limit_s=0.2)], 100 if "key" in planted.__name__ else 2, 1, tmp_path)
+    faults = tally["planted"].faults
+    assert faults
+    assert what in faults[0].what
+
+
+def test_a_reader_that_writes_is_caught(tmp_path):
+    def writes(rng: random.Random, folder: Path) -> None:
+        with unchanged(folder):
+            (folder / "new").touch()
+
+    tally = Tally()
+    attempt(Target("planted", writes, 1.0), 1, 0, tmp_path, tally)
+    assert "a reader changed new" in tally.faults[0].what
+
+
+def test_an_unpickled_trap_would_be_noticed():
+    with pytest.raises(AssertionError, match="has run code"):
+        pickle.loads(pickle.dumps(Trap()))
+
+
+def test_toml_is_written_as_it_is_read():
+    tree = {"a": 1, "b": [1.5, True, "x\n"], "c": {"d e": datetime.date(2000, 1, 1)}, "f": float("inf")}
+    assert tomllib.loads(document(tree)) == tree
+    assert all(isinstance(toml(value), str) for value in ODD)

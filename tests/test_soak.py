@@ -1,0 +1,89 @@
+"""The soak at reduced size: memory stays flat, and a planted leak is caught."""
+
+import gc
+import weakref
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from p2p_sim.network.overlay import RegularOverlay, ScaleFreeOverlay, SmallWorldOverlay
+from p2p_sim.protocol.label_exchange import ShardExchange
+from p2p_sim.streams import Streams
+from tests.networks import Case
+from tests.validation.soak import NETWORKS, slope, soak
+
+BOUND = 8.0
+"""Bytes an event: at this size, a page more or less in each block is below one byte an event."""
+
+
+def rise(keep=lambda events: None):
+    table = soak(900_000, 12, 4_000, keep)
+    return slope(table["events"].to_numpy(float), table["rss_bytes"].to_numpy(float), BOUND)
+
+
+def test_memory_is_flat_and_a_leak_is_caught():
+    assert rise().flat
+    held = [np.ones(0)]
+    leaking = rise(lambda events: held.append(np.ones(2 * events - sum(part.size for part in held))))
+    assert not leaking.flat
+    assert 12.0 < leaking.estimate < 20.0  # two numbers of eight bytes an event are held
+
+
+@pytest.mark.parametrize(("rising", "flat"), [(0.0, True), (0.09, True), (0.12, False), (-1.0, True)])
+def test_the_verdict_on_known_lines(rising, flat):
+    """Bound: 0.105 bytes an event; 40 blocks to 10⁸ events whose memory scatters by 50 kB."""
+    events = np.linspace(2.5e6, 1e8, 40)
+    rss = 2e8 + rising * events + np.random.default_rng(1).normal(0, 5e4, 40)
+    rss[:10] += np.linspace(1e8, 0, 10)  # the warm-up does not count
+    found = slope(events, rss)
+    assert found.low < rising < found.high
+    assert found.flat == flat
+
+
+@pytest.mark.parametrize(
+    "overlay", [RegularOverlay(degree=3), SmallWorldOverlay(degree=4, rewire_prob=0.5), ScaleFreeOverlay(attachments=2)]
+)
+def test_the_graphs_of_an_overlay_are_gone_once_their_edges_are_known(monkeypatch, overlay):
+    def graphs() -> int:
+        return sum(isinstance(thing, nx.Graph) for thing in gc.get_objects())
+
+    def build() -> None:
+        overlay.build(np.arange(0, 201, 20), None, (), Streams(1, 0))
+
+    gc.collect()
+    before = graphs()
+    gc.disable()
+    try:
+        build()
+        assert graphs() == before
+        monkeypatch.setattr(  # control: the edges alone are read
+            "p2p_sim.network.overlay._edges", lambda graph: np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
+        )
+        build()
+        assert graphs() == before + 10
+    finally:
+        gc.enable()
+        gc.collect()
+
+
+def test_an_exchange_is_gone_as_soon_as_nobody_holds_it():
+    """The engine and its handler's owner must not keep each other until a collection."""
+    gone = []
+    gc.disable()
+    try:
+        for network in NETWORKS:
+            made = Case(network, (20, 30)).exchange()
+            made.run()
+            gone.append(weakref.ref(made))
+            del made
+        assert [reference() for reference in gone] == [None, None]
+        kept = Case(NETWORKS[0], (20, 30)).exchange()
+        kept.engine.close = lambda: None  # control: the circle is not broken
+        kept.run()
+        seen = weakref.ref(kept)
+        del kept
+        assert isinstance(seen(), ShardExchange)
+    finally:
+        gc.enable()
+        gc.collect()
