@@ -9,6 +9,7 @@ from docs.numbers import (
     internet_scale,
     label_mechanisms,
     many_machines,
+    mechanisms,
     network,
     papers,
     privacy,
@@ -29,6 +30,7 @@ WITHOUT_NUMBERS = (
 
 PAGES = (
     readme.PAGE,
+    mechanisms.PAGE,
     how_private.PAGE,
     privacy.PAGE,
     theorem.PAGE,
