@@ -7,7 +7,7 @@ from pathlib import Path
 from docs.published.study import ROOT, SWEEPS, run_panel
 from p2p_sim.plots import draw_plots
 from p2p_sim.scenario import load_scenario
-from p2p_sim.sweep.point import FIGURE, run_point
+from p2p_sim.sweeps.point import FIGURE, run_point
 
 OUT = ROOT / "docs" / "figures"
 SHOWN = ("privacy-utility", "heterogeneity")

@@ -17,8 +17,8 @@ _PUBLIC = {
     "load_results": "p2p_sim.store",
     "load_scenario": "p2p_sim.scenario",
     "run": "p2p_sim.experiment",
-    "run_all": "p2p_sim.sweep.point",
-    "sweep": "p2p_sim.sweep.drive",
+    "run_all": "p2p_sim.sweeps.point",
+    "sweep": "p2p_sim.sweeps.drive",
 }
 __all__ = list(_PUBLIC)
 

@@ -64,7 +64,7 @@ def run(
     from p2p_sim.export import check_destination, check_transcript, export_release, export_transcript
     from p2p_sim.printing.run import print_json, print_summary
     from p2p_sim.progress import shown
-    from p2p_sim.sweep.point import run_point
+    from p2p_sim.sweeps.point import run_point
 
     check_data_dir(data_dir)
     chosen = _load(scenario, overrides, engine)
@@ -247,7 +247,7 @@ def network(
     from p2p_sim.happened import check, draw, happened, record
     from p2p_sim.printing.network import print_network, print_network_json
     from p2p_sim.store import NETWORK
-    from p2p_sim.sweep.point import default_directory
+    from p2p_sim.sweeps.point import default_directory
 
     check_data_dir(data_dir)
     chosen = _load(scenario, overrides, None)
@@ -305,7 +305,7 @@ def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scena
 def _checked(file: Path, overrides: list[str] | None) -> str:
     """What a valid scenario or sweep file is."""
     from p2p_sim.scenario import read_toml
-    from p2p_sim.sweep.plan import load_sweep
+    from p2p_sim.sweeps.plan import load_sweep
 
     if "axes" not in read_toml(file):
         return f"hash {_load(file, overrides, None).content_hash()[:8]}"

@@ -9,8 +9,8 @@ from p2p_sim.cli_options import DataDir, check_data_dir, interrupted, one_of
 from p2p_sim.errors import InputError
 
 if TYPE_CHECKING:
-    from p2p_sim.sweep.plan import Plan
-    from p2p_sim.sweep.work import Executor
+    from p2p_sim.sweeps.plan import Plan
+    from p2p_sim.sweeps.work import Executor
 
 
 def sweep(
@@ -47,9 +47,9 @@ def sweep(
     """
     from p2p_sim.printing.sweep import print_plan, print_sweep, print_sweep_json, progress
     from p2p_sim.store import discard, held_replicates
-    from p2p_sim.sweep.drive import run_sweep
-    from p2p_sim.sweep.plan import load_sweep
-    from p2p_sim.sweep.point import default_directory
+    from p2p_sim.sweeps.drive import run_sweep
+    from p2p_sim.sweeps.plan import load_sweep
+    from p2p_sim.sweeps.point import default_directory
 
     check_data_dir(data_dir)
     plan = load_sweep(file, overrides or (), data_dir)
@@ -75,7 +75,7 @@ def _executor(plan: "Plan", workers: int | None, dask: str | None, split: str | 
     """Where to run."""
     import os
 
-    from p2p_sim.sweep.work import Serial
+    from p2p_sim.sweeps.work import Serial
 
     if workers is not None and dask is not None:
         raise InputError(f"--workers {workers}: does not go with --dask, where the cluster says how many there are")
@@ -85,16 +85,16 @@ def _executor(plan: "Plan", workers: int | None, dask: str | None, split: str | 
         raise InputError(f'--split "{split}": must be shards')
     chosen: Executor = Serial()
     if dask is not None:
-        from p2p_sim.sweep.on_dask import DaskWorkers
+        from p2p_sim.sweeps.on_dask import DaskWorkers
 
         chosen = DaskWorkers(dask, packages=plan.packages)
     elif (count := workers or os.cpu_count() or 1) > 1:
-        from p2p_sim.sweep.local import LocalProcesses
+        from p2p_sim.sweeps.local import LocalProcesses
 
         chosen = LocalProcesses(count)
     if split is None:
         return chosen
-    from p2p_sim.sweep.split import SplitShards
+    from p2p_sim.sweeps.split import SplitShards
 
     plan.base.network.check_splittable()
     return SplitShards(chosen)

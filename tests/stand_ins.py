@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from p2p_sim.sweep.work import Batch, Done, Executor, Task
+from p2p_sim.sweeps.work import Batch, Done, Executor, Task
 
 POISON = 7
 """The replicate that kills its worker."""
@@ -100,6 +100,6 @@ def pids(folder: Path) -> list[int]:
 
 
 if __name__ == "__main__":
-    from p2p_sim.sweep.local import LocalProcesses
+    from p2p_sim.sweeps.local import LocalProcesses
 
     collect(LocalProcesses(2, imports="tests.stand_ins"), tasks(8, sys.argv[1]), endless, 1)

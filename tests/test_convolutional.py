@@ -26,7 +26,7 @@ from p2p_sim.population.population import Population
 from p2p_sim.results import load_results
 from p2p_sim.scenario import Scenario
 from p2p_sim.streams import Streams
-from p2p_sim.sweep.point import run_all
+from p2p_sim.sweeps.point import run_all
 
 SIDE, CLASSES = 16, 3
 with_torch = pytest.mark.skipif(

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from p2p_sim.errors import InputError, RunFailed
-from p2p_sim.sweep.on_dask import DaskWorkers
-from p2p_sim.sweep.there import OtherModelError, compare, perform_there, versions
-from p2p_sim.sweep.work import Serial, perform
+from p2p_sim.sweeps.on_dask import DaskWorkers
+from p2p_sim.sweeps.there import OtherModelError, compare, perform_there, versions
+from p2p_sim.sweeps.work import Serial, perform
 from tests import stand_ins
 from tests.conftest import ROOT
 from tests.stand_ins import POISON, alive, collect, pids, tasks, wait_until

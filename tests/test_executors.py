@@ -13,9 +13,9 @@ import pytest
 
 from p2p_sim.errors import InputError, RunFailed
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweep.handout import Handout
-from p2p_sim.sweep.local import LocalProcesses
-from p2p_sim.sweep.work import Serial, Task, perform
+from p2p_sim.sweeps.handout import Handout
+from p2p_sim.sweeps.local import LocalProcesses
+from p2p_sim.sweeps.work import Serial, Task, perform
 from tests import stand_ins
 from tests.conftest import ROOT
 from tests.stand_ins import POISON, alive, batches, collect, pids, tasks, wait_until
@@ -129,7 +129,7 @@ def test_workers_end_when_nobody_wants_more_results(tmp_path):
 
 
 def test_workers_that_cannot_start_are_said(monkeypatch):
-    monkeypatch.setattr("p2p_sim.sweep.local._serve", stand_ins.square)  # takes no pipe
+    monkeypatch.setattr("p2p_sim.sweeps.local._serve", stand_ins.square)  # takes no pipe
     with pytest.raises(RunFailed, match="5 worker processes ended while they started, with exit status 1"):
         collect(local(), tasks(8), stand_ins.square)
 

@@ -35,7 +35,7 @@ def test_the_stable_names_are_there_and_are_all():
 
 
 def test_a_sweep_can_be_called_whatever_has_been_imported():
-    import p2p_sim.sweep.drive
+    import p2p_sim.sweeps.drive
 
     assert callable(p2p_sim.sweep)
 

@@ -14,7 +14,7 @@ ROOMS = (
     ("p2p_sim.printing",),
     ("p2p_sim.audit",),
     ("p2p_sim.curator_audit", "p2p_sim.realised_audit"),
-    ("p2p_sim.export", "p2p_sim.happened", "p2p_sim.report", "p2p_sim.sweep", "p2p_sim.statements"),
+    ("p2p_sim.export", "p2p_sim.happened", "p2p_sim.report", "p2p_sim.sweeps", "p2p_sim.statements"),
     ("p2p_sim.plots", "p2p_sim.comparison"),
     ("p2p_sim.results",),
     ("p2p_sim.store",),
@@ -98,7 +98,7 @@ def test_no_import_runs_up_and_none_in_a_circle():
 @pytest.mark.parametrize(
     "arrow",
     [("p2p_sim.network.engine", "p2p_sim.protocol.draws"), ("analysis.privacy.local", "p2p_sim.streams"),
-     ("p2p_sim.sweep", "p2p_sim.export")],
+     ("p2p_sim.sweeps", "p2p_sim.export")],
 )  # fmt: skip
 def test_an_arrow_that_runs_up_is_seen(arrow):
     graph = house()

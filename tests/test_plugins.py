@@ -18,8 +18,8 @@ from p2p_sim.cli import main
 from p2p_sim.errors import InputError
 from p2p_sim.report import write_report
 from p2p_sim.scenario import Scenario, load_scenario
-from p2p_sim.sweep.plan import load_sweep
-from p2p_sim.sweep.there import compare, versions
+from p2p_sim.sweeps.plan import load_sweep
+from p2p_sim.sweeps.there import compare, versions
 from tests.conftest import ROOT
 from tests.plug_ins import EXAMPLE, install, install_example
 

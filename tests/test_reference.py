@@ -65,12 +65,12 @@ def test_signs_mean_themselves():
 
 def test_public_names_stay_what_they_are_whatever_is_imported():
     """The package `p2p_sim.sweep` once hid the function of that name."""
-    importlib.import_module("p2p_sim.sweep.drive")
+    importlib.import_module("p2p_sim.sweeps.drive")
     assert all(callable(getattr(p2p_sim, name)) for name in p2p_sim.__all__)
 
 
 def test_a_sweep_after_its_package_is_imported(tmp_path):
-    importlib.import_module("p2p_sim.sweep.drive")
+    importlib.import_module("p2p_sim.sweeps.drive")
     base = Scenario.from_tree({**TREE, "mechanism": EXCHANGE, "engine": "vectorised"})
     rows = p2p_sim.sweep(base, {"mechanism.flip_prob": [0.1, 0.2]}, replicates=1, out=tmp_path)
     assert rows["flip_prob"].tolist() == [0.1, 0.2]

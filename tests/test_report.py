@@ -19,7 +19,7 @@ from analysis.figures.report.statement import rounded_up
 from analysis.utility.intervals import mean_interval
 from p2p_sim.errors import InputError
 from p2p_sim.report import write_report
-from p2p_sim.sweep.file import SweepFile
+from p2p_sim.sweeps.file import SweepFile
 from tests.sweeps import AXES, base, made_rows, manifest, write_sweep
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}$\\frac$"

@@ -11,10 +11,10 @@ from analysis.utility.points import derived
 from p2p_sim.errors import InputError
 from p2p_sim.scenario import Scenario
 from p2p_sim.store import FAILURES, ROWS, TABLE, open_store
-from p2p_sim.sweep.drive import Progress, run_sweep, sweep
-from p2p_sim.sweep.plan import Plan, load_sweep
-from p2p_sim.sweep.split import SplitShards
-from p2p_sim.sweep.work import Batch, Done, Serial, perform
+from p2p_sim.sweeps.drive import Progress, run_sweep, sweep
+from p2p_sim.sweeps.plan import Plan, load_sweep
+from p2p_sim.sweeps.split import SplitShards
+from p2p_sim.sweeps.work import Batch, Done, Serial, perform
 from tests.conftest import ROOT
 
 BASE = """

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from docs.numbers.page import Page, Source
-from p2p_sim.sweep.local import LocalProcesses
+from p2p_sim.sweeps.local import LocalProcesses
 
 
 def attempts() -> Iterator[str]:

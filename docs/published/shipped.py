@@ -14,7 +14,7 @@ from docs.published.study import ROOT, SWEEPS, command, run_panel, write_table
 from p2p_sim.results import Results, read_results
 from p2p_sim.scenario import load_scenario
 from p2p_sim.streams import Streams
-from p2p_sim.sweep.point import run_point
+from p2p_sim.sweeps.point import run_point
 
 NAME = "shipped"
 RUNS = {"quickstart": ("quickstart.toml", ()), "batch": ("network/batch.toml", ("population.users=120",))}

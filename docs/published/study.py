@@ -16,11 +16,11 @@ from p2p_sim.errors import InputError, RunFailed
 from p2p_sim.printing.sweep import progress
 from p2p_sim.results import read_results
 from p2p_sim.store import MANIFEST, TABLE
-from p2p_sim.sweep.drive import run_sweep
-from p2p_sim.sweep.file import Axis
-from p2p_sim.sweep.local import LocalProcesses
-from p2p_sim.sweep.plan import load_sweep
-from p2p_sim.sweep.work import Serial
+from p2p_sim.sweeps.drive import run_sweep
+from p2p_sim.sweeps.file import Axis
+from p2p_sim.sweeps.local import LocalProcesses
+from p2p_sim.sweeps.plan import load_sweep
+from p2p_sim.sweeps.work import Serial
 
 ROOT = Path(__file__).parent.parent.parent
 SWEEPS = ROOT / "scenarios" / "sweeps"

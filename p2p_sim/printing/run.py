@@ -12,7 +12,7 @@ from p2p_sim.plugins import MECHANISMS, offer_of
 from p2p_sim.printing.values import ODDITIES, finite, number, warn_of_oddities
 from p2p_sim.scenario import Scenario
 from p2p_sim.store import MANIFEST, ROWS, TABLE
-from p2p_sim.sweep.point import FIGURE, Finished
+from p2p_sim.sweeps.point import FIGURE, Finished
 
 PARAMETER_TEXTS = {
     "flip_prob": "flip probability α",

@@ -11,8 +11,8 @@ from rich.table import Table
 from p2p_sim.printing.values import finite
 from p2p_sim.progress import shown
 from p2p_sim.store import FAILURES, MANIFEST, ROWS, TABLE
-from p2p_sim.sweep.drive import Progress, Report, SweepResult
-from p2p_sim.sweep.plan import Plan
+from p2p_sim.sweeps.drive import Progress, Report, SweepResult
+from p2p_sim.sweeps.plan import Plan
 
 
 def print_plan(plan: Plan, held: int, directory: str) -> None:

@@ -22,7 +22,7 @@ from p2p_sim.population.images import CIFAR_RECORD, Cifar10Config, MnistConfig
 from p2p_sim.population.table import TableConfig
 from p2p_sim.scenario import load_scenario
 from p2p_sim.streams import Streams
-from p2p_sim.sweep.plan import load_sweep
+from p2p_sim.sweeps.plan import load_sweep
 from tests.conftest import ROOT
 from tests.fuzz.harness import unchanged
 from tests.fuzz.strategies import document, near, odd, places, spoilt_bytes, spoilt_tree, toml, tweaked

@@ -25,7 +25,7 @@ from p2p_sim.scenario import (
     read_toml,
     set_key,
 )
-from p2p_sim.sweep.file import Axis, Plot, SweepFile, Until
+from p2p_sim.sweeps.file import Axis, Plot, SweepFile, Until
 
 MOST_POINTS = 1_000_000
 

@@ -14,10 +14,10 @@ from p2p_sim.config import nearest
 from p2p_sim.errors import InputError
 from p2p_sim.scenario import Scenario
 from p2p_sim.store import ROWS, Row, Store, open_store, read_rows, write_manifest
-from p2p_sim.sweep.file import Axis, Plot
-from p2p_sim.sweep.plan import Plan, Point, make_plan
-from p2p_sim.sweep.point import default_directory
-from p2p_sim.sweep.work import Batch, Done, Executor, Perform, Serial, Task, perform
+from p2p_sim.sweeps.file import Axis, Plot
+from p2p_sim.sweeps.plan import Plan, Point, make_plan
+from p2p_sim.sweeps.point import default_directory
+from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Serial, Task, perform
 
 BATCH_S = 0.5
 """Small tasks are handed out in batches of about this many seconds."""
@@ -232,7 +232,7 @@ def sweep(
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
         plots: what `p2p-sim plot` draws, such as {"x": "epsilon_upper", "y": "error_rate"}.
     """
-    from p2p_sim.sweep.local import LocalProcesses
+    from p2p_sim.sweeps.local import LocalProcesses
 
     place, data = (None if path is None else Path(path) for path in (out, data_dir))
     given = [Axis(key=key, values=tuple(values)) for key, values in axes.items()]

@@ -17,7 +17,7 @@ from p2p_sim.experiment import Exchanged, Prepared, complete, prepare
 from p2p_sim.mechanisms.interface import Outcome
 from p2p_sim.population.shards import shards
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweep.work import Batch, Done, Executor, Perform, Task, fault_line
+from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Task, fault_line
 
 PARTS_PER_WORKER = 2
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from p2p_sim.errors import InputError
-from p2p_sim.sweep.work import Batch, Done, Perform
+from p2p_sim.sweeps.work import Batch, Done, Perform
 
 Versions = dict[str, str]
 _MUST_AGREE = ("p2p-sim", "model version")

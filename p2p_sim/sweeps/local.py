@@ -12,8 +12,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 from p2p_sim.errors import InputError, RunFailed
-from p2p_sim.sweep.handout import Handout
-from p2p_sim.sweep.work import Batch, Done, Perform
+from p2p_sim.sweeps.handout import Handout
+from p2p_sim.sweeps.work import Batch, Done, Perform
 
 _SPAWN = multiprocessing.get_context("spawn")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

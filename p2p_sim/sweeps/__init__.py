@@ -1,0 +1,1 @@
+"""Many experiments: expand axes, run in parallel, keep every finished row."""
