@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check validate fuzz soak bench figures published clean
+.PHONY: run test check docs validate fuzz soak bench figures published clean
 .DEFAULT_GOAL := run
 
 run: .venv/.run  ## run the quickstart scenario
@@ -18,6 +18,9 @@ check: .venv/.dev  ## formatting, lint, types, tests
 	$(BIN)/mypy
 	$(MAKE) test
 
+docs: .venv/.docs  ## the site of the docs, in build/docs; a warning is an error
+	$(BIN)/sphinx-build -W --keep-going -n -q docs build/docs
+
 validate: .venv/.dev fuzz soak  ## slow validation: sweeps whose processes are killed, on many machines; fuzzing; soak
 	$(BIN)/pytest tests/validation -m slow
 
@@ -27,26 +30,32 @@ fuzz: .venv/.dev  ## a hundred thousand random and damaged inputs
 soak: .venv/.dev  ## a hundred million protocol events with flat memory
 	$(BIN)/python -m tests.validation.soak --events 1e8
 
-bench: .venv/.dev  ## benchmarks, each a ratio measured side by side
-	$(BIN)/python -m benchmarks.event_engine
-	$(BIN)/python -m benchmarks.vectorised
-	$(BIN)/python -m benchmarks.accountant
-	$(BIN)/python -m benchmarks.label_mechanisms
-	$(BIN)/python -m benchmarks.histograms
-	$(BIN)/python -m benchmarks.sweeps
+bench: .venv/.dev  ## benchmarks, each a ratio measured side by side, and the pages that show them; ten minutes
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --page
 
-figures: .venv/.dev  ## the figures of the docs
+figures: .venv/.dev  ## the figures of README and docs
+	$(BIN)/python -m docs.make_readme_figures
+	$(BIN)/python -m docs.make_tutorial_figure
 	$(BIN)/python -m docs.make_figures
 	$(BIN)/python -m docs.make_network_figures
 	$(BIN)/python -m docs.make_clustering_figures
 	$(BIN)/p2p-sim check-bounds --figure docs/figures/bounds.png
 
-published: .venv/.dev  ## the studies in results/published; half an hour, needs P2P_SIM_DATA
+published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_SIM_DATA
+	$(BIN)/python -m docs.published.comparison
 	$(BIN)/python -m docs.published.clustering_synthetic
 	$(BIN)/python -m docs.published.clustering_figure1
+	$(BIN)/python -m docs.published.clustering_choices
 	$(BIN)/python -m docs.published.vector
+	$(BIN)/python -m docs.published.vector_tables
 	$(BIN)/python -m docs.published.stacking
 	$(BIN)/python -m docs.published.consistency
+	$(BIN)/python -m docs.published.internet_scale_beyond
+	$(BIN)/python -m docs.published.internet_scale
+	$(BIN)/python -m docs.published.privacy
+	$(BIN)/python -m docs.published.closed_form
+	$(BIN)/python -m docs.published.shipped
 
 clean:  ## remove the virtual environment and caches, keep results
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -59,4 +68,8 @@ clean:  ## remove the virtual environment and caches, keep results
 
 .venv/.dev: .venv/.run
 	$(PIP) --editable '.[dev]'
+	@touch $@
+
+.venv/.docs: .venv/.run
+	$(PIP) --editable '.[docs]'
 	@touch $@

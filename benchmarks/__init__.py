@@ -1,1 +1,1 @@
-"""Benchmarks: each prints ratios measured side by side in one process; `make bench` runs them all."""
+"""Benchmarks: ratios measured side by side in one process; `make bench` runs them all."""

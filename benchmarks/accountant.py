@@ -1,14 +1,17 @@
 """The exact accountant: one δ, one ε with its search over all data sets, and dp-accounting on the same pair of laws."""
 
 import math
-import resource
+from collections.abc import Iterator
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from analysis.privacy import LabelExchange
 from analysis.privacy.setting import _Scan, _views
-from benchmarks.timing import paired_ratio, seconds, spread
+from benchmarks.table import FASTER, Row
+from benchmarks.timing import paired_ratio, repeated, seconds, spread_of
+
+NAME = "accountant"
 
 
 def one_delta(exchange: LabelExchange, epsilon: float) -> None:
@@ -17,31 +20,31 @@ def one_delta(exchange: LabelExchange, epsilon: float) -> None:
     scan.deltas(_views(scan, (0,), False), epsilon)
 
 
-def epsilons() -> None:
-    """Seconds for ε(δ) over all data sets, and for one δ of one data set."""
-    print("ε at δ = 1e-5 over all data sets, and one δ of one data set (α = 0.1)")
-    for size in (36, 100, 300, 1000, 3000, 100_000, 1_000_000):
+def epsilons(small: bool) -> Iterator[Row]:
+    """Time of ε(δ) over all data sets, of one δ of one data set, and how far the certified bounds are apart."""
+    for size in (36, 100) if small else (36, 1000, 100_000, 1_000_000):
         for sampling_rate in (0.1, 1.0):
+            # a hair's breadth apart, because figures are remembered
+            fresh = iter([LabelExchange(size, 0.1 + k * 1e-9, sampling_rate) for k in (1, 2, 3)])
             exchange = LabelExchange(size, 0.1, sampling_rate)
-            found = []
-            wall = seconds(lambda exchange=exchange, found=found: found.append(exchange.epsilon(1e-5)))
-            low, high = found[0].epsilon_lower, found[0].epsilon_upper
-            single = min(seconds(lambda e=exchange, x=high: one_delta(e, x)) for _ in range(3))
-            print(
-                f"  n = {size:9,d}, θ = {sampling_rate}: ε in [{low:.4f}, {high:.4f}], upper/lower {high / low:.4f}"
-                f"   {1e3 * wall:7.1f} ms; δ {1e3 * single:7.1f} ms"
+            bound = exchange.epsilon(1e-5)
+            setting = f"n = {size:,}, θ = {sampling_rate:g}, α = 0.1, δ = 1e-5"
+            whole = spread_of([seconds(lambda f=fresh: next(f).epsilon(1e-5)) / 1e-3 for _ in range(3)])
+            single = repeated(lambda e=exchange, x=bound.epsilon_upper: one_delta(e, x), 1e-3, 3)
+            yield Row.of(NAME, "ε over all data sets", setting, "ms", whole)
+            yield Row.of(NAME, "one δ of one data set", setting, "ms", single)
+            yield Row.of(
+                NAME, "upper over lower bound", setting, "ratio", bound.epsilon_upper / bound.epsilon_lower, "1"
             )
 
 
-def against_dp_accounting() -> None:
-    """The same pair of laws as a privacy loss distribution, then one δ."""
+def against_dp_accounting(small: bool) -> Iterator[Row]:
+    """The same pair of laws as a privacy loss distribution, then one δ; the time of its table is not counted."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    print("one δ of one data set: time of dp-accounting's construction over ours, median (range) of 5 pairs")
-    for size in (50, 100, 200, 400):
+    for size in (20,) if small else (50, 100, 200, 400):
         exchange = LabelExchange(size, 0.1, 1.0)
-        zero, one = exchange.privacy_loss_pmfs(0)
-        logs = [{key: float(np.log(p)) for key, p in table.items() if p > 0} for table in (zero, one)]
+        logs = [{k: float(np.log(p)) for k, p in table.items() if p > 0} for table in exchange.privacy_loss_pmfs(0)]
         epsilon = exchange.epsilon(1e-5).epsilon_upper
 
         def theirs(logs=logs, epsilon=epsilon) -> float:
@@ -52,15 +55,21 @@ def against_dp_accounting() -> None:
             return max(table.get_delta_for_epsilon(epsilon) for table in tables)
 
         ratio = paired_ratio(theirs, lambda e=exchange, x=epsilon: one_delta(e, x))
-        print(f"  n = {size:4d}, θ = 1: {spread(ratio)}   (its table of {len(zero):,} outcomes not counted)")
+        setting = f"one δ of one data set, n = {size}, θ = 1"
+        yield Row.of(NAME, "dp-accounting", setting, FASTER, ratio, "the same pair of laws")
+
+
+def rows(small: bool = False) -> Iterator[Row]:
+    """All measurements, on one numerical thread."""
+    with threadpool_limits(1):
+        yield from epsilons(small)
+        yield from against_dp_accounting(small)
 
 
 def main() -> None:
-    """Print everything, on one numerical thread."""
-    with threadpool_limits(1):
-        epsilons()
-        against_dp_accounting()
-    print(f"largest memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    """Print a line a measurement."""
+    for row in rows():
+        print(row)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,7 @@ One number a label and class, n K in all, is what noise on one-hot labels needs;
 the mechanisms work. Memory is what a mechanism holds beyond what it releases.
 """
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +12,27 @@ from numpy.typing import NDArray
 from analysis.privacy.alibi import noise_scale_of
 from analysis.privacy.local import local_flip_prob
 from analysis.privacy.vector import bit_flip_prob_of
-from benchmarks.timing import paired_ratio, peak_bytes, seconds, spread
+from benchmarks.table import PASSES, Row
+from benchmarks.timing import paired_ratio, peak_bytes, repeated
 from p2p_sim.mechanisms.alibi import Alibi
+from p2p_sim.mechanisms.cluster_rr import ClusterResponse
 from p2p_sim.mechanisms.interface import Randomizer
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior
 from p2p_sim.mechanisms.vector import VectorApproximation
 from p2p_sim.streams import BLOCK, Streams
 
-CLASSES, EPSILON = (10, 30, 100), 1.0
+NAME = "label mechanisms"
+CLASSES, EPSILON = (2, 10, 100), 1.0
 
 
 def randomizers(k: int) -> dict[str, Randomizer]:
     """The mechanisms at ε = 1, by name."""
     return {
-        "randomised response": RandomizedResponse(local_flip_prob(EPSILON, k), k),
-        "RRWithPrior": RRWithPrior(EPSILON, k),
-        "vector approximation": VectorApproximation(bit_flip_prob_of(EPSILON), k),
-        "ALIBI": Alibi(noise_scale_of(EPSILON), k),
+        "randomized_response": RandomizedResponse(local_flip_prob(EPSILON, k), k),
+        "rr_with_prior": RRWithPrior(EPSILON, k),
+        "vector_approximation": VectorApproximation(bit_flip_prob_of(EPSILON), k),
+        "alibi": Alibi(noise_scale_of(EPSILON), k),
     }
 
 
@@ -46,24 +48,51 @@ def one_pass(numbers: int, rng: np.random.Generator) -> None:
         rng.random(out=block[: min(BLOCK, numbers - start)], dtype=np.float32)
 
 
-def report(k: int, n: int, pairs: int) -> None:
-    """One line a mechanism."""
+def measured(k: int, n: int, pairs: int) -> Iterator[Row]:
+    """Time over one pass, time a label and memory of each mechanism, K classes."""
     rng = Streams(1, 0).generator("flip")
     labels = rng.integers(0, k, n).astype(np.uint8)
-    print(f"{n:,} labels of {k} classes: time over one pass, median (range) of {pairs} pairs")
+    setting = f"{n:,} labels of {k} classes"
     for name, noise in randomizers(k).items():
         run: Callable[[], int] = lambda noise=noise: in_pieces(noise, labels, rng)  # noqa: E731
         ratio = paired_ratio(run, lambda: one_pass(n * k, rng), pairs)
         kept = noise.randomize(labels[:BLOCK], rng).nbytes
         beyond = (peak_bytes(lambda noise=noise: noise.randomize(labels[:BLOCK], rng)) - kept) / 2**20
-        print(f"  {name:22} {spread(ratio)}   {1e9 * seconds(run) / n:7.1f} ns a label   {beyond:4.1f} MiB beyond")
+        yield Row.of(NAME, name, setting, PASSES, ratio, "one float32 a label and class")
+        yield Row.of(NAME, name, setting, "ns a label", repeated(run, n / 1e9, pairs))
+        yield Row.of(NAME, name, setting, "MiB beyond the release", beyond)
 
 
-def main(labels: int = 1_000_000, pairs: int = 5) -> None:
+def curator(k: int, n: int, pairs: int) -> Iterator[Row]:
+    """The clustering paper's Algorithm 1 on the same labels, in clusters of 1,000."""
+    rng = Streams(1, 0).generator("flip")
+    labels = rng.integers(0, k, n).astype(np.uint8)
+    response = ClusterResponse(0.5, 2.0 / EPSILON, 1.0 / k, 0.0, k)
+
+    def run() -> None:
+        for start in range(0, n, BLOCK):
+            part = labels[start : start + BLOCK]
+            response.draw(part, np.append(np.arange(0, part.size, 1000), part.size), rng, rng)
+
+    setting = f"{n:,} labels of {k} classes"
+    ratio = paired_ratio(run, lambda: one_pass(n * k, rng), pairs)
+    yield Row.of(NAME, "cluster_rr", setting, PASSES, ratio, "one float32 a label and class")
+    yield Row.of(NAME, "cluster_rr", setting, "ns a label", repeated(run, n / 1e9, pairs))
+
+
+def rows(small: bool = False) -> Iterator[Row]:
     """All mechanisms for several numbers of classes."""
+    labels, pairs = (2_000, 2) if small else (1_000_000, 5)
     for k in CLASSES:
-        report(k, labels, pairs)
+        yield from measured(k, labels, pairs)
+        yield from curator(k, labels, pairs)
+
+
+def main() -> None:
+    """Print a line a measurement."""
+    for row in rows():
+        print(row)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.timing import spread
+from benchmarks.table import SHARE, Row
+from benchmarks.timing import spread_of
 from p2p_sim.sweep.local import LocalProcesses
-from p2p_sim.sweep.on_dask import DaskWorkers
 from p2p_sim.sweep.work import Batch, Done, Executor, Task
 
+NAME = "sweeps"
 POINTS, WARM, BATCH, WORKERS, ROUNDS = 400, 40, 4, 2, 3
 POINT_S = 0.05
-IDEAL_S = POINTS * POINT_S / WORKERS
 
 
 def loop(points: int) -> None:
@@ -40,34 +40,34 @@ def perform(batch: Batch) -> list[Done]:
     return [Done(task, {"scenario": task.point}, None, POINT_S * len(batch)) for task in batch]
 
 
-def batches() -> Iterator[Batch]:
-    """The points, four a batch."""
-    for first in range(0, WARM + POINTS, BATCH):
+def batches(points: int) -> Iterator[Batch]:
+    """So many points after those that warm up, four a batch."""
+    for first in range(0, WARM + points, BATCH):
         yield tuple(Task(f"{i:016x}", 0, "{}", ".") for i in range(first, first + BATCH))
 
 
-def executor_seconds(executor: Executor) -> float:
+def executor_seconds(executor: Executor, points: int) -> float:
     """Seconds for the points after the first 40."""
     done, begin = 0, 0.0
-    for results in executor.run(batches(), perform):
+    for results in executor.run(batches(points), perform):
         done += len(results)
         if done == WARM:
             begin = time.perf_counter()
     return time.perf_counter() - begin
 
 
-def _bare(barrier) -> None:
+def _bare(barrier, points: int) -> None:
     loop(WARM // WORKERS)
     barrier.wait()
-    loop(POINTS // WORKERS)
+    loop(points // WORKERS)
     barrier.wait()
 
 
-def bare_seconds() -> float:
+def bare_seconds(points: int) -> float:
     """Seconds for the points in processes that need nobody."""
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(WORKERS + 1)
-    processes = [context.Process(target=_bare, args=(barrier,)) for _ in range(WORKERS)]
+    processes = [context.Process(target=_bare, args=(barrier, points)) for _ in range(WORKERS)]
     for process in processes:
         process.start()
     barrier.wait()
@@ -82,12 +82,14 @@ def bare_seconds() -> float:
 @contextmanager
 def loopback() -> Iterator[str]:
     """A scheduler and two workers on loopback, by the commands of docs/many-machines.md; the scheduler file."""
+    from p2p_sim.sweep.on_dask import DaskWorkers  # here, so that bare processes start sooner
+
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "scheduler.json"
         common = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
         common.append("--no-dashboard")
         workers = ["--nthreads", "1", "--nworkers", str(WORKERS), "--local-directory", folder]
-        alone = ["--idle-timeout", "5 minutes"], ["--death-timeout", "60"]  # should this process be killed
+        alone = ["--idle-timeout", "60 minutes"], ["--death-timeout", "60"]  # should this process be killed
         commands = ["scheduler", "--port", "0", *alone[0], *common], ["worker", *workers, *alone[1], *common]
         started = [
             subprocess.Popen([sys.executable, "-m", "dask", *c], stderr=subprocess.DEVNULL, start_new_session=True)
@@ -107,22 +109,40 @@ def loopback() -> Iterator[str]:
                 process.wait()
 
 
-def main() -> None:
-    """Print a line for each executor."""
-    print(
-        f"{POINTS} points of {1e3 * POINT_S:.0f} ms on {WORKERS} workers: median (range) of {ROUNDS} interleaved runs"
-    )
-    shares: dict[str, list[tuple[float, float]]] = {}
+def shares(executors: dict[str, Executor], points: int, rounds: int) -> Iterator[Row]:
+    """Shares of the ideal speed-up, by the wall clock, and of what bare processes reach beside them."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    ideal_s = points * POINT_S / WORKERS
+    for _ in range(rounds):
+        bare = bare_seconds(points)
+        found.setdefault("two bare processes", []).append((ideal_s / bare, 1.0))
+        for name, executor in executors.items():
+            wall = executor_seconds(executor, points)
+            found.setdefault(name, []).append((ideal_s / wall, bare / wall))
+    setting = f"{points} points of {1e3 * POINT_S:.0f} ms on {WORKERS} workers"
+    for name, pairs in found.items():
+        ideal, machine = (spread_of(list(values)) for values in zip(*pairs, strict=True))
+        yield Row.of(NAME, name, setting, SHARE, ideal, "ideal speed-up")
+        if name in executors:
+            yield Row.of(NAME, f"{name} over bare processes", setting, SHARE, machine, "bare processes")
+
+
+def rows(small: bool = False) -> Iterator[Row]:
+    """Two local processes, and two Dask workers unless this is a small run."""
+    local = {"two local processes": LocalProcesses(WORKERS)}
+    if small:
+        yield from shares(local, 4 * BATCH, 1)
+        return
+    from p2p_sim.sweep.on_dask import DaskWorkers
+
     with loopback() as file:
-        for _ in range(ROUNDS):
-            bare = bare_seconds()
-            shares.setdefault("two bare processes", []).append((IDEAL_S / bare, 1.0))
-            for name, executor in (("LocalProcesses(2)", LocalProcesses(WORKERS)), ("DaskWorkers", DaskWorkers(file))):
-                wall = executor_seconds(executor)
-                shares.setdefault(name, []).append((IDEAL_S / wall, bare / wall))
-    for name, pairs in shares.items():
-        ideal, machine = (spread((min(v), sorted(v)[len(v) // 2], max(v))) for v in zip(*pairs, strict=True))
-        print(f"  {name:<20} share of the ideal speed-up {ideal}   of that of bare processes {machine}")
+        yield from shares({**local, "two Dask workers": DaskWorkers(file)}, POINTS, ROUNDS)
+
+
+def main() -> None:
+    """Print a line a measurement."""
+    for row in rows():
+        print(row)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,43 @@
-"""Interleaved timing of two things, and peak memory."""
+"""Interleaved timing of two things in processor time, which other programs on the machine hardly touch; peak memory."""
 
+import gc
 import statistics
 import time
 import tracemalloc
 from collections.abc import Callable
 
+Spread = tuple[float, float, float]
+"""Smallest, median and largest."""
+
 
 def seconds(action: Callable[[], object]) -> float:
-    """Wall time of one call."""
-    begin = time.perf_counter()
-    action()
-    return time.perf_counter() - begin
+    """Processor time of one call, of user and system, in which no garbage is collected, neither its own nor older."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        begin = time.process_time()
+        action()
+        return time.process_time() - begin
+    finally:
+        if collecting:
+            gc.enable()
 
 
-def paired_ratio(one: Callable[[], object], other: Callable[[], object], pairs: int = 5) -> tuple[float, float, float]:
-    """Smallest, median and largest of time(one) / time(other) over interleaved pairs."""
+def spread_of(values: list[float]) -> Spread:
+    """Smallest, median and largest."""
+    return min(values), statistics.median(values), max(values)
+
+
+def paired_ratio(one: Callable[[], object], other: Callable[[], object], pairs: int = 5) -> Spread:
+    """time(one) / time(other) over interleaved pairs."""
     one(), other()  # warm up
-    ratios = sorted(seconds(one) / seconds(other) for _ in range(pairs))
-    return ratios[0], statistics.median(ratios), ratios[-1]
+    return spread_of([seconds(one) / seconds(other) for _ in range(pairs)])
+
+
+def repeated(action: Callable[[], object], per: float, times: int) -> Spread:
+    """Processor time over `per`, after one call that is not counted."""
+    action()
+    return spread_of([seconds(action) / per for _ in range(times)])
 
 
 def peak_bytes(action: Callable[[], object]) -> int:
@@ -28,8 +48,3 @@ def peak_bytes(action: Callable[[], object]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-
-
-def spread(values: tuple[float, float, float]) -> str:
-    """Median with smallest and largest."""
-    return f"{values[1]:6.2f}  ({values[0]:.2f} to {values[2]:.2f})"

@@ -1,9 +1,10 @@
-"""Computes and draws the figures of docs/clustering-paper.md: `make figures`."""
+"""Computes and draws the figures of docs/clustering-paper.md, with tables of their numbers: `make figures`."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from analysis.figures.association import product_panel, tradeoff_panel
 from analysis.figures.curves import Panel, plot_panels
@@ -81,6 +82,13 @@ def association(path: Path, small: bool) -> Path:
     panels.append(association_tradeoff(3.0, SIZE * (5 if small else 50), clusters, 4 if small else 12, rng))
     note = f"s = {SIZE}; {clusters:,} clusters with random distinct labels a point; bands: 95% intervals"
     plot_panels(panels, path, note)
+    points = [
+        {"panel": panel.title, "curve": curve.label, "x": x, "y": y, "low": low, "high": high}
+        for panel in panels
+        for curve in panel.curves
+        for x, y, low, high in zip(curve.x, curve.y, curve.low or curve.y, curve.high or curve.y, strict=True)
+    ]
+    pd.DataFrame(points).to_csv(path.with_suffix(".csv"), index=False, float_format="%.8g")
     return path
 
 
@@ -89,11 +97,24 @@ def theory_terms(path: Path, small: bool) -> Path:
     rng = np.random.default_rng(6)
     study = Study(replicates=5 if small else 60, clusters=10 if small else 60, rng=rng)
     terms = all_terms(study, 3 if small else 8)
+    fits = [[series.fit(rng) for series in term.series] for term in terms]
     note = (
         f"{study.replicates} replicates, {study.clusters} clusters; bars and ±: 95% intervals; dashed: the bound's "
         "term with its constant fitted; d: points of all clusters"
     )
-    plot_terms(terms, note, rng, path)
+    plot_terms(terms, fits, note, path)
+    lines = []
+    for term, fitted in zip(terms, fits, strict=True):
+        for series, fit in zip(term.series, fitted, strict=True):
+            slope = series.slope()
+            line = {"term": term.name, "series": series.label, "replicates": study.replicates}
+            line |= {"slope": slope.value, "slope_low": slope.low, "slope_high": slope.high}
+            if fit is not None:
+                constant = fit.constant
+                line |= {"constant": constant.value, "constant_low": constant.low, "constant_high": constant.high}
+                line |= {"of": series.symbol, "misfit": fit.misfit}
+            lines.append(line)
+    pd.DataFrame(lines).to_csv(path.with_suffix(".csv"), index=False, float_format="%.8g")
     return path
 
 

@@ -11,7 +11,7 @@ True
 from typing import Any
 
 _PUBLIC = {
-    "InputError": "p2p_sim.config",
+    "InputError": "p2p_sim.errors",
     "Result": "p2p_sim.experiment",
     "Scenario": "p2p_sim.scenario",
     "load_results": "p2p_sim.store",

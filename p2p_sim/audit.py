@@ -17,8 +17,8 @@ from analysis.privacy.local import local_epsilon
 from analysis.privacy.paper import lemma9_epsilon
 from analysis.privacy.setting import LARGEST_EPSILON
 from analysis.privacy.views import LARGEST_COALITION, CoalitionViews, LearnerViews, Views
-from p2p_sim.config import InputError
 from p2p_sim.curator_audit import CuratorAudit, audit_scenario
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import data_directory
 from p2p_sim.mechanisms.interface import LabelRelease, Mechanism
 from p2p_sim.mechanisms.label_exchange import exchange_of

@@ -1,16 +1,17 @@
 """The commands: they parse and print; everything else happens in the rooms below."""
 
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim.cli_options import DataDir, Overrides, check_data_dir, interrupted
+from p2p_sim.cli_options import DataDir, Overrides, check_data_dir, interrupted, one_of
 from p2p_sim.cli_results import compare, plot, report
 from p2p_sim.cli_sweep import sweep
-from p2p_sim.config import InputError, RunFailed
+from p2p_sim.errors import InputError, RunFailed
 
 if TYPE_CHECKING:
     from p2p_sim.scenario import Scenario
@@ -36,7 +37,12 @@ def run(
     scenario: ScenarioFile,
     overrides: Overrides = None,
     engine: Annotated[
-        str | None, typer.Option(metavar="NAME", help="events or vectorised; overrides the scenario.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="events or vectorised; overrides the scenario.",
+            autocompletion=one_of("events", "vectorised"),
+        ),
     ] = None,
     data_dir: DataDir = None,
     out: Annotated[
@@ -56,7 +62,8 @@ def run(
     Example: p2p-sim run scenarios/quickstart.toml --set mechanism.flip_prob=0.2
     """
     from p2p_sim.export import check_destination, check_transcript, export_release, export_transcript
-    from p2p_sim.printing.run import print_json, print_summary, progress
+    from p2p_sim.printing.run import print_json, print_summary
+    from p2p_sim.progress import shown
     from p2p_sim.sweep.point import run_point
 
     check_data_dir(data_dir)
@@ -73,7 +80,7 @@ def run(
     if transcript is not None:
         check_transcript(chosen)
     try:
-        with progress(chosen.name) as report:
+        with shown(chosen.name, "replicates") as report:
             finished = run_point(chosen, out, data_dir, report)
     except KeyboardInterrupt:
         raise interrupted() from None
@@ -136,7 +143,12 @@ def privacy(
     delta: Delta = None,
     epsilon: Annotated[float | None, typer.Option(metavar="E", help="ε, at least 0: gives δ.")] = None,
     observer: Annotated[
-        str, typer.Option(metavar="NAME", help="learner, learner-times, peer, coalition or eavesdropper.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="learner, learner-times, peer, coalition or eavesdropper.",
+            autocompletion=one_of("learner", "learner-times", "peer", "coalition", "eavesdropper"),
+        ),
     ] = "learner",
     members: Annotated[int | None, typer.Option(metavar="C", help="Users in the coalition [default: 1].")] = None,
     rounds: Annotated[int, typer.Option(metavar="R", help="Exchanges with the same noisy labels.")] = 1,
@@ -180,7 +192,9 @@ def calibrate(
 def audit(
     scenario: ScenarioFile,
     overrides: Overrides = None,
-    observer: Annotated[str, typer.Option(metavar="NAME", help="learner or coalition.")] = "learner",
+    observer: Annotated[
+        str, typer.Option(metavar="NAME", help="learner or coalition.", autocompletion=one_of("learner", "coalition"))
+    ] = "learner",
     members: Annotated[
         int | None, typer.Option(metavar="C", help="Passive users in the coalition, 1 to 5 [default: 1].")
     ] = None,
@@ -295,15 +309,16 @@ def _checked(file: Path, overrides: list[str] | None) -> str:
 
     if "axes" not in read_toml(file):
         return f"hash {_load(file, overrides, None).content_hash()[:8]}"
-    plan = load_sweep(file, overrides or ())
-    return f"a sweep of {plan.size:,} points, hash {plan.sweep_identity[:8]}"
+    return f"a sweep of {load_sweep(file, overrides or ()).size:,} points"
 
 
 def main() -> None:
     """Entry point: bad input ends in one clear line and exit status 2, a run that failed in one and exit status 1."""
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer names it only by its children
     try:
-        status = app(standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"p2p-sim: warning: {message}", file=sys.stderr)
+            status = app(prog_name="p2p-sim", standalone_mode=False)
     except (InputError, usage_error) as error:
         text = error.format_message() if hasattr(error, "format_message") else str(error)
         if text:  # empty where the help has just been shown

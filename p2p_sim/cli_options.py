@@ -1,12 +1,13 @@
 """What several commands share: options, and what is said when one is stopped."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 
 Overrides = Annotated[
     list[str] | None,
@@ -16,6 +17,11 @@ DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", metavar="DIR", help="Where data files are [default: $P2P_SIM_DATA]."),
 ]
+
+
+def one_of(*names: str) -> Callable[[], list[str]]:
+    """Completes a shell's command line with one of some values."""
+    return lambda: list(names)
 
 
 def check_data_dir(data_dir: Path | None) -> None:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from p2p_sim.cli_options import one_of
+
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Results directory.", show_default=False)]
 
 
@@ -19,7 +21,12 @@ def plot(
     log_x: Annotated[bool | None, typer.Option("--log-x/--no-log-x", help="[default: by the values]")] = None,
     log_y: Annotated[bool | None, typer.Option("--log-y/--no-log-y", help="[default: by the values]")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The figure [default: in DIR].")] = None,
-    format_: Annotated[str | None, typer.Option("--format", metavar="png|svg|pdf", help="[default: png]")] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="png|svg|pdf", help="[default: png]", autocompletion=one_of("png", "svg", "pdf")
+        ),
+    ] = None,
 ) -> None:
     """Draw results: columns of a sweep with 95% intervals, ε at its worst; by default, the figures its file asks for.
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim.cli_options import DataDir, check_data_dir, interrupted
-from p2p_sim.config import InputError
+from p2p_sim.cli_options import DataDir, check_data_dir, interrupted, one_of
+from p2p_sim.errors import InputError
 
 if TYPE_CHECKING:
     from p2p_sim.sweep.plan import Plan
@@ -30,7 +30,12 @@ def sweep(
         str | None, typer.Option(metavar="ADDRESS|FILE", help="A Dask scheduler's address, or its scheduler file.")
     ] = None,
     split: Annotated[
-        str | None, typer.Option(metavar="shards", help='"shards": spread every single replicate over the workers.')
+        str | None,
+        typer.Option(
+            metavar="shards",
+            help='"shards": spread every single replicate over the workers.',
+            autocompletion=one_of("shards"),
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results of this sweep.")] = False,
@@ -82,7 +87,7 @@ def _executor(plan: "Plan", workers: int | None, dask: str | None, split: str | 
     if dask is not None:
         from p2p_sim.sweep.on_dask import DaskWorkers
 
-        chosen = DaskWorkers(dask)
+        chosen = DaskWorkers(dask, packages=plan.packages)
     elif (count := workers or os.cpu_count() or 1) > 1:
         from p2p_sim.sweep.local import LocalProcesses
 

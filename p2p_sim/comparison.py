@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.utility.paired import Difference, differences
 from analysis.utility.points import POINT, REPLICATE, tidy
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.results import Results, check_column, read_results
 
 DEFAULT = ("excess_risk", "error_rate", "epsilon_upper")

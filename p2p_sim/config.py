@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from p2p_sim.errors import shortened
+
 
 class Config(BaseModel):
     """A frozen value that a scenario file spells out.
@@ -21,35 +23,19 @@ class Config(BaseModel):
     )
 
 
-LONGEST_LINE, LONGEST_QUOTE = 500, 100
-"""Characters of a message, and of a value in it, which may be as long as a file."""
-
-
-class InputError(Exception):
-    """A user's mistake: one clear line that names the key or file, the value and what is allowed.
-
-    What is quoted in it may hold anything: line breaks and other characters that cannot be printed are escaped, and the
-    middle of a long message is left out.
-    """
-
-    def __init__(self, message: str) -> None:
-        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
-        half = LONGEST_LINE // 2
-        super().__init__(line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}")
-
-
-class RunFailed(Exception):  # noqa: N818
-    """A run cannot go on, through no fault of its input: one clear line; what is finished is on disk."""
-
-
-def shortened(text: str) -> str:
-    """A text as a message quotes it: the beginning of a long one."""
-    return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."
-
-
 def nearest(name: str, known: Iterable[str]) -> str:
-    """'; did you mean ...?', naming the valid choice nearest to a wrong one, or nothing."""
-    close = difflib.get_close_matches(name, list(known), 1, 0.4)
+    """'; did you mean ...?', naming the valid choice nearest to a wrong one, or nothing.
+
+    Nearest by the whole name or, failing that, by the last part of a dotted one.
+
+    >>> nearest("los", ["seed", "network.loss"]), nearest("x", ["seed"])
+    ('; did you mean network.loss?', '')
+    """
+    known = list(known)
+    ends = {choice.rsplit(".", 1)[-1]: choice for choice in reversed(known)}
+    close = difflib.get_close_matches(name, known, 1, 0.5) or [
+        ends[end] for end in difflib.get_close_matches(name.rsplit(".", 1)[-1], ends, 1, 0.5)
+    ]
     return f"; did you mean {close[0]}?" if close else ""
 
 
@@ -71,16 +57,17 @@ def explain(error: ValidationError, model: type[Config]) -> str:
         known = sorted(_keys(model))
         if key in known:
             return f"{key}: unknown key for this kind{more}"
-        close = difflib.get_close_matches(key, known, 1, 0.5)
-        close = close or difflib.get_close_matches(parts[-1], [k.split(".")[-1] for k in known], 1)
-        return f"{key}: unknown key" + (f"; did you mean {close[0]}?" if close else "") + more
+        return f"{key}: unknown key{nearest(key, known)}{more}"
     if first["type"] == "missing":
         return f"{key}: is missing{more}"
     if first["type"].startswith("union_tag"):
         context = first["ctx"]
         given = f' = "{shortened(context["tag"])}"' if "tag" in context else " is missing"
+        if "fault" in context:
+            return f"{key}.kind{given}: {context['fault']}{more}"
         allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
-        return f"{key}.kind{given}: must be one of {allowed}{more}"
+        hint = nearest(context.get("tag", ""), allowed.replace("'", "").split(", "))
+        return f"{key}.kind{given}: must be one of {allowed}{hint}{more}"
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     message = message[0].lower() + message[1:]
     shown = "" if isinstance(value, dict) else f" = {shortened(json.dumps(value, default=str))}"

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from analysis.privacy.audit import ERROR, epsilon_lower
 from analysis.privacy.centralised import ClusterResampling
 from analysis.privacy.released import released_distribution
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import prepare
 from p2p_sim.mechanisms.cluster_rr import ClusterRR
 from p2p_sim.scenario import Scenario

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.config import RunFailed
+from p2p_sim.errors import RunFailed
 
 
 @contextmanager

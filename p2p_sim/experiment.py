@@ -149,7 +149,7 @@ def complete(scenario: Scenario, replicate: int, done: Exchanged, data_dir: Path
         "replicate": replicate,
         "engine": scenario.engine,
         **rows.setting(scenario, population, mechanism),
-        **rows.privacy(mechanism, sizes, bounds),
+        **rows.privacy(scenario.mechanism.kind, mechanism, sizes, bounds),
         **rows.realised_privacy(done.outcome, clusters),
         **rows.submissions(population, done.outcome),
         **asdict(risk),

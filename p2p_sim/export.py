@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from p2p_sim.config import InputError
 from p2p_sim.disk import in_place_of, writing
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import exchange
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.protocol.transcript import KIND_NAMES

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim import row as rows
-from p2p_sim.config import InputError
 from p2p_sim.disk import in_place_of, writing
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import Exchanged, exchange
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.mechanisms.realised import user_epsilons

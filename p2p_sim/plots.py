@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from analysis.figures.labels import SAME, pairs, short
 from analysis.figures.sweeps import MOST_FACETS, MOST_SERIES, View, is_number, plot_lines, series
 from analysis.utility.points import HIGH, LOW, POINT, by_replicate, is_privacy, points
-from p2p_sim.config import InputError
 from p2p_sim.disk import in_place_of
+from p2p_sim.errors import InputError
 from p2p_sim.results import Results, check_column, read_results
 from p2p_sim.store import load_results
 

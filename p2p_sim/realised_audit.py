@@ -21,7 +21,7 @@ from analysis.privacy.audit import ERROR, delta_lower, plan
 from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.local import local_delta, local_epsilon
 from analysis.privacy.views import LearnerViews
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels

@@ -9,14 +9,18 @@ from xml.etree.ElementTree import ParseError
 
 import pandas as pd
 
-from p2p_sim.config import InputError
 from p2p_sim.disk import write_whole
+from p2p_sim.errors import InputError
+from p2p_sim.mechanisms.interface import MechanismBase
 from p2p_sim.plots import Request, plot
+from p2p_sim.plugins import MECHANISMS, member, offer_of
 from p2p_sim.results import Results, read_results
+from p2p_sim.scenario import MechanismConfig
 from p2p_sim.store import FAILURES, ROWS, read_manifest
 
 if TYPE_CHECKING:
     from analysis.figures.report.page import Picture
+    from analysis.figures.report.statement import Described
 
 REPORT = "report.html"
 MOST_FIGURES, MOST_LINES, MOST_PANELS = 8, 7, 9
@@ -39,7 +43,7 @@ def write_report(directory: Path, out: Path | None = None) -> Path:
     _check_destination(path)
     results, manifest = read_results(directory), read_manifest(directory)
     rows, failures = _checked(directory, results.rows), read_failures(directory)
-    page = report_page(rows, manifest, failures, _pictures(results))
+    page = report_page(rows, manifest, failures, _pictures(results), _mechanisms(rows))
     try:
         write_whole(path, page.encode("utf-8", "replace"))
     except OSError as error:
@@ -58,6 +62,19 @@ def read_failures(directory: Path) -> list[dict[str, Any]]:
         raise InputError(f"{path}: damaged ({error})") from None
     if not all(isinstance(failure, dict) for failure in found):
         raise InputError(f"{path}: damaged (a line is no record)")
+    return found
+
+
+def _mechanisms(rows: pd.DataFrame) -> "dict[str, Described]":
+    """What the mechanisms of some rows say of themselves; those that are not installed say nothing."""
+    from analysis.figures.report.statement import Described
+
+    found: dict[str, Described] = {}
+    for kind in sorted(set(map(str, rows["mechanism_kind"]))):
+        config, offer = member(MechanismConfig, kind), offer_of(MECHANISMS, kind)
+        if config is not None and issubclass(config, MechanismBase):
+            claimed = "" if offer is None else str(offer)
+            found[kind] = Described(config.described or kind, config.conditions, claimed)
     return found
 
 

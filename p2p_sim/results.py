@@ -1,6 +1,5 @@
 """A results directory as figures and comparisons read it: rows, axes, and what was run."""
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.config import InputError
+from p2p_sim.config import nearest
+from p2p_sim.errors import InputError
 from p2p_sim.store import MANIFEST, ROWS, load_results, read_manifest
 
 
@@ -101,9 +101,5 @@ def check_column(option: str, name: str, known: Iterable[str]) -> str:
     known = list(known)
     if name in known:
         return name
-    ends = {column.rsplit(".", 1)[-1]: column for column in reversed(known)}
-    close = difflib.get_close_matches(name, known, 1, 0.5) or [
-        ends[end] for end in difflib.get_close_matches(name.rsplit(".", 1)[-1], ends, 1, 0.5)
-    ]
-    hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(sorted(known)[:8])}, ..."
-    raise InputError(f"{option} {name}: no such column; {hint}")
+    hint = nearest(name, known) or f"; choose one of {', '.join(sorted(known)[:8])}, ..."
+    raise InputError(f"{option} {name}: no such column{hint}")

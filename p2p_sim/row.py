@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.bound import PrivacyBound
+from p2p_sim.errors import InputError
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
 from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, LabelRelease, Mechanism, Outcome
 from p2p_sim.mechanisms.realised import ClusterPrivacy
@@ -21,6 +22,7 @@ Row = dict[str, Any]
 def setting(scenario: Scenario, population: Population, mechanism: Mechanism) -> Row:
     """What was asked for and what the population turned out to be."""
     phi, basis = population_heterogeneity(population)
+    parameters = _known(scenario.mechanism.kind, mechanism.parameters, PARAMETERS)
     return {
         "population": scenario.population.kind,
         "mechanism": scenario.mechanism.kind,
@@ -29,7 +31,7 @@ def setting(scenario: Scenario, population: Population, mechanism: Mechanism) ->
         "trust": mechanism.trust,
         "oracle": scenario.mechanism.asks_oracle,
         **dict.fromkeys(PARAMETERS),
-        **mechanism.parameters,
+        **parameters,
         "num_users": population.num_users,
         "num_clusters": len(population.cluster_sizes),
         "min_cluster_size": int(population.cluster_sizes.min()),
@@ -39,11 +41,19 @@ def setting(scenario: Scenario, population: Population, mechanism: Mechanism) ->
     }
 
 
-def privacy(mechanism: Mechanism, sizes: NDArray[np.int64], bounds: Sequence[PrivacyBound]) -> Row:
+def _known(kind: str, figures: Row, known: Sequence[str]) -> Row:
+    """A mechanism's figures, if rows have columns for them: a plug-in must not write into others."""
+    for name in figures:
+        if name not in known:
+            raise InputError(f"mechanism.kind = {kind!r}: states {name!r}, not one of {', '.join(known)}")
+    return figures
+
+
+def privacy(kind: str, mechanism: Mechanism, sizes: NDArray[np.int64], bounds: Sequence[PrivacyBound]) -> Row:
     """The worst cluster's figures: a user is protected at least this well, whichever her cluster.
 
     Args:
-        mechanism: with its parameters fixed.
+        kind, mechanism: with its parameters fixed.
         sizes: distinct cluster sizes.
         bounds: the learner's, one a distinct size or one a cluster.
     """
@@ -57,7 +67,7 @@ def privacy(mechanism: Mechanism, sizes: NDArray[np.int64], bounds: Sequence[Pri
         "epsilon_best_cluster": min(bound.epsilon_upper for bound in bounds),
         "basis": worst.basis,
         **dict.fromkeys(STATEMENTS),
-        **mechanism.statements(sizes, worst.delta),
+        **_known(kind, mechanism.statements(sizes, worst.delta), STATEMENTS),
     }
 
 

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from p2p_sim.config import Config, InputError, explain, shortened
+from p2p_sim.config import Config, explain
+from p2p_sim.errors import InputError, shortened
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.estimator import EstimatorConfig
 from p2p_sim.learning.knn import KnnConfig
+from p2p_sim.learning.learner import Learner
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.one_vs_rest import OneVsRestConfig
 from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
@@ -22,7 +24,7 @@ from p2p_sim.learning.trimmed import TrimmedClustersConfig
 from p2p_sim.mechanisms.alibi import AlibiConfig
 from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
-from p2p_sim.mechanisms.interface import EngineName
+from p2p_sim.mechanisms.interface import EngineName, MechanismBase
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
 from p2p_sim.mechanisms.messages import check_answers
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
@@ -30,12 +32,11 @@ from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
 from p2p_sim.mechanisms.shuffled_response import ShuffledResponseConfig
 from p2p_sim.mechanisms.vector import VectorApproximationConfig
 from p2p_sim.network.config import NetworkConfig
+from p2p_sim.plugins import LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
 from p2p_sim.population.build import PopulationConfig
-from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
 from p2p_sim.population.datasets import DigitsConfig
-from p2p_sim.population.synthetic import SyntheticConfig
-from p2p_sim.population.table import TableConfig
+from p2p_sim.population.source import Source
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 LearnerConfig = Annotated[
@@ -47,7 +48,7 @@ LearnerConfig = Annotated[
     | KnnConfig
     | OneVsRestConfig
     | ConvolutionalConfig,
-    Field(discriminator="kind"),
+    PlugIns(LEARNERS, Learner),
 ]
 MechanismConfig = Annotated[
     LabelExchangeConfig
@@ -58,7 +59,7 @@ MechanismConfig = Annotated[
     | VectorApproximationConfig
     | RRWithPriorConfig
     | AlibiConfig,
-    Field(discriminator="kind"),
+    PlugIns(MECHANISMS, MechanismBase),
 ]
 LARGEST_FILE, DEEPEST = 10_000_000, 40
 """Bytes of a scenario or sweep file, and levels of its tables and lists."""
@@ -73,11 +74,9 @@ EITHER = (
 """Keys of which a scenario has one."""
 
 
-def default_clusters(population: Config | None) -> GivenClusters | KMeansClusters:
+def default_clusters(population: Source | None) -> GivenClusters | KMeansClusters:
     """The population's own clusters where it has some, else k-means."""
-    own = isinstance(population, SyntheticConfig | CircleConfig) or (
-        isinstance(population, TableConfig) and population.cluster
-    )
+    own = population is not None and population.clustered
     return GivenClusters() if own else KMeansClusters(count=20, min_size=36)
 
 
@@ -170,10 +169,11 @@ class Scenario(Config):
         if self.network.on_timeout.fallback == "own_label":
             spoilt.add("network.on_timeout.fallback")
         spoilt |= {f"adversaries.{role}" for role in self.adversaries.hiding_nobody}
-        if isinstance(self.mechanism.target_epsilon, float) and spoilt:
+        target = getattr(self.mechanism, "target_epsilon", None)
+        if isinstance(target, float) and spoilt:
             given = "flip_prob" if getattr(self.mechanism, "randomizer", None) is None else "randomizer.epsilon"
             raise ValueError(
-                f"mechanism.target_epsilon = {self.mechanism.target_epsilon:g}: can be met where all ask anybody, "
+                f"mechanism.target_epsilon = {target:g}: can be met where all ask anybody, "
                 f"who answers with a noisy label, and nobody falls back on her own; with {min(spoilt)}, give {given}"
             )
         return self
@@ -208,16 +208,35 @@ class Scenario(Config):
         return scenario
 
     def canonical(self) -> dict[str, Any]:
-        """What the rows depend on: everything but name, replicate count and paths."""
+        """What the rows depend on: everything but name, replicate count and paths; with it, a plug-in's version."""
         tree = self.model_dump(mode="json", exclude={"name", "replicates"})
         for part in (tree["population"], *(tree["network"][name] for name in ("overlay", "latency", "availability"))):
             part.pop("path", None)
+        for part, group in _plugged(tree):
+            if (offer := offer_of(group, part["kind"])) is not None:
+                part["plug-in"] = str(offer)
         return tree
+
+    @property
+    def packages(self) -> dict[str, str]:
+        """Names and versions of the packages that offer the kinds it uses, besides the simulator's own."""
+        found = [offer_of(group, part["kind"]) for part, group in _plugged(self.model_dump(mode="json"))]
+        return {offer.package: offer.version for offer in found if offer is not None}
 
     def content_hash(self, checksums: Iterable[str] = ()) -> str:
         """SHA-256 of the canonical form, the data files' checksums and the model version; stable under key order."""
         identity = {"scenario": self.canonical(), "data": list(checksums), "model": MODEL_VERSION}
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def _plugged(tree: dict[str, Any]) -> tuple[tuple[dict[str, Any], str], ...]:
+    """The tables of a scenario that plug-ins may offer kinds for, each with its group of entry points."""
+    return (
+        (tree["population"], POPULATIONS),
+        (tree["mechanism"], MECHANISMS),
+        (tree["network"]["overlay"], OVERLAYS),
+        (tree["learner"], LEARNERS),
+    )
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Privacy questions as the command line asks them, answered by the accountant."""
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,8 @@ from analysis.privacy import (
     local_epsilon,
 )
 from analysis.privacy.observers import Observer
-from p2p_sim.config import InputError
+from p2p_sim.config import nearest
+from p2p_sim.errors import InputError
 
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
 
@@ -89,8 +89,7 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
 
 def _observer(q: Question) -> Observer | KaryExchange:
     if q.observer not in OBSERVERS:
-        close = difflib.get_close_matches(q.observer, OBSERVERS, 1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = nearest(q.observer, OBSERVERS)
         raise InputError(f"--observer {q.observer}: must be one of {', '.join(OBSERVERS)}{hint}")
     if q.members is not None and q.observer != "coalition":
         raise InputError(f"--members {q.members}: goes with --observer coalition")

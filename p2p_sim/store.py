@@ -5,15 +5,15 @@ import importlib.metadata
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import pandas as pd
 
-from p2p_sim.config import InputError
 from p2p_sim.disk import append_jsonl, in_place_of, partial_of, repair_jsonl, write_whole, writing
+from p2p_sim.errors import InputError
 from p2p_sim.scenario import MODEL_VERSION, Scenario
 
 ROWS, TABLE, TIMINGS, MANIFEST, LOCK = "rows.jsonl", "rows.parquet", "timings.jsonl", "manifest.json", ".lock"
@@ -172,12 +172,21 @@ def load_results(directory: str | Path) -> pd.DataFrame:
     directory = Path(directory)
     if not (directory / MANIFEST).is_file():
         raise InputError(f"{directory}: holds no results of p2p-sim")
-    frame = _frame(directory)
+    frame = _frame(directory) if (directory / ROWS).exists() else _table(directory)
     if frame.empty:
         return frame
     first = pd.factorize(frame["scenario"])[0]
     frame = frame.assign(_first=first).drop_duplicates(["scenario", "replicate"], keep="last")
     return frame.sort_values(["_first", "replicate"], kind="stable").drop(columns="_first").reset_index(drop=True)
+
+
+def _table(directory: Path) -> pd.DataFrame:
+    """The rows of a published study, of which the table alone is kept; none before the first replicate."""
+    path = directory / TABLE
+    try:
+        return pd.read_parquet(path) if path.exists() else pd.DataFrame()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
 
 
 def _frame(directory: Path) -> pd.DataFrame:
@@ -197,9 +206,19 @@ def _frame(directory: Path) -> pd.DataFrame:
 
 
 def write_manifest(
-    directory: Path, name: str, base: Scenario, identity: str, replicates: int, sweep: dict[str, Any] | None = None
+    directory: Path,
+    name: str,
+    base: Scenario,
+    identity: str,
+    replicates: int,
+    packages: Mapping[str, str],
+    sweep: dict[str, Any] | None = None,
 ) -> None:
-    """Say what the rows are of: the scenario in full, the axes of a sweep, its hash, the seed and the versions."""
+    """Say what the rows are of: the scenario in full, the axes of a sweep, its hash, the seed and the versions.
+
+    Args:
+        packages: versions of those besides the simulator that offer kinds which are used.
+    """
     content = {
         "identity": identity,
         "model_version": MODEL_VERSION,
@@ -215,6 +234,7 @@ def write_manifest(
             "p2p-sim": importlib.metadata.version("p2p-sim"),
             "python": platform.python_version(),
             **{name: importlib.metadata.version(name) for name in _LIBRARIES},
+            **packages,
         },
     }
     with writing(directory):

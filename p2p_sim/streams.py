@@ -56,8 +56,12 @@ class Streams:
         return int(self.generator(purpose).integers(2**31))
 
     def _sequence(self, purpose: str, shard: int, attempt: int) -> np.random.SeedSequence:
-        key = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:4], "big")
-        return np.random.SeedSequence(self.seed, spawn_key=(self.replicate, key, shard, attempt))
+        return np.random.SeedSequence(self.seed, spawn_key=(self.replicate, purpose_key(purpose), shard, attempt))
+
+
+def purpose_key(purpose: str) -> int:
+    """The number below 2**32 that stands for a purpose in a stream's address."""
+    return int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:4], "big")
 
 
 @dataclass(frozen=True)
@@ -108,11 +112,9 @@ def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArra
     compared with a fresh 53-bit number. This is three times faster than comparing doubles and, unlike single
     precision, right for probabilities such as 1e-6.
     """
-    if not 0.0 <= probability <= 1.0:
-        raise ValueError(f"probability = {probability}: must lie in [0, 1]")
+    leading, rest = threshold_of(probability)
     out = np.empty(size, dtype=np.bool_)
-    leading, rest = divmod(probability * 65_536.0, 1.0)
-    if leading == 65_536.0:  # probability is 1
+    if leading == 65_536:  # probability is 1
         out.fill(True)
         return out
     threshold = np.uint16(leading)
@@ -123,3 +125,15 @@ def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArra
         ties = np.flatnonzero(words == threshold)
         hits[ties] = rng.random(ties.size) < rest
     return out
+
+
+def threshold_of(probability: float) -> tuple[int, float]:
+    """What `bernoulli` compares with: the leading 16 bits (65,536 for probability 1) and the rest, in [0, 1).
+
+    Raises:
+        ValueError: the probability is not in [0, 1].
+    """
+    if not 0.0 <= probability <= 1.0:
+        raise ValueError(f"probability = {probability}: must lie in [0, 1]")
+    leading, rest = divmod(probability * 65_536.0, 1.0)
+    return int(leading), rest

@@ -14,7 +14,7 @@ from analysis.privacy import LabelExchange, lemma9_epsilon
 from analysis.privacy.audit import AuditResult, Plan, plan
 from analysis.privacy.views import CoalitionViews, LearnerViews
 from p2p_sim.audit import audit, count
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.mechanisms import label_exchange
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.network.config import NetworkConfig

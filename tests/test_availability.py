@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 from scipy.stats import binomtest, expon, kstest, weibull_min
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.network import availability
 from p2p_sim.network.availability import Always, Availability, AvailabilityConfig, AvailabilityTrace, OnOff
 from p2p_sim.population.shards import shards

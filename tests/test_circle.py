@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, multivariate_normal
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import run
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.scenario import Scenario

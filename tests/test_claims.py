@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 
 import numpy as np
@@ -16,6 +17,7 @@ from analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes, lap
 from analysis.privacy.claims.claim import at_least, at_most
 from analysis.privacy.claims.comparison import bounds_table, gaussian_epsilon, shuffled_epsilon
 from analysis.privacy.released import released_distribution
+from tests.conftest import ROOT
 
 FAILING = {"Theorem 1", "Corollary 1 (rate)", "Table 1, last row, by Theorem 3"}
 
@@ -36,6 +38,12 @@ def test_every_verdict(verdicts):
         assert (verdict.counterexample is None) == verdict.holds == (verdict.tightest >= 1.0 - 1e-9)
         assert verdict.holds or verdict.corrected
         assert verdict.loosest >= verdict.tightest
+
+
+def test_the_page_on_the_papers_says_what_was_found(verdicts):
+    page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| (.+?) \|.*\| (holds|fails) \|$", page, re.MULTILINE)
+    assert listed == [(name, "holds" if verdict.holds else "fails") for name, verdict in verdicts.items()]
 
 
 def test_the_smallest_counter_example_of_theorem_1(verdicts):

@@ -13,7 +13,7 @@ from analysis.privacy.claims.clustering_matrices import randomisation_matrix
 from analysis.privacy.released import released_distribution
 from analysis.utility.rehearsal import best_choice, candidates, corollary2, rehearse, split_budget, uniform
 from analysis.utility.summary import summarise
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR, released_distributions
 from p2p_sim.mechanisms.debias import signed_weights
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse

@@ -13,7 +13,7 @@ from analysis.utility.intervals import mean_interval
 from analysis.utility.paired import differences, welch_interval
 from p2p_sim.cli import main
 from p2p_sim.comparison import compare
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from tests.test_plots import write_results
 
 ALPHAS = {"mechanism.flip_prob": [0.05, 0.2]}

@@ -13,7 +13,7 @@ from analysis.figures.report.points import with_failures
 from analysis.utility.points import points
 from analysis.utility.summary import excess_error, summarise
 from p2p_sim import experiment
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.learning import training
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.knn import KnnConfig

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from p2p_sim.config import InputError, RunFailed
+from p2p_sim.errors import InputError, RunFailed
 from p2p_sim.sweep.on_dask import DaskWorkers
 from p2p_sim.sweep.there import OtherModelError, compare, perform_there, versions
 from p2p_sim.sweep.work import Serial, perform

@@ -12,7 +12,7 @@ from scipy.stats import beta, chi2, norm
 
 import p2p_sim
 from analysis.privacy import DpSgd, calibrate_noise
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig, clipped_gradient_sum, softmax
 from p2p_sim.mechanisms.interface import ModelRelease
 from p2p_sim.network.config import NetworkConfig

@@ -16,7 +16,7 @@ from analysis.privacy.shuffled_messages import ShuffledMessages
 from analysis.privacy.vector import bit_flip_prob_of, vector_law
 from analysis.utility import summary
 from p2p_sim.audit import audit
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import run
 from p2p_sim.export import export_release, export_transcript
 from p2p_sim.happened import happened

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from p2p_sim.config import InputError, RunFailed
+from p2p_sim.errors import InputError, RunFailed
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweep.handout import Handout
 from p2p_sim.sweep.local import LocalProcesses

@@ -15,7 +15,7 @@ import pytest
 
 import p2p_sim
 from p2p_sim import disk
-from p2p_sim.config import LONGEST_LINE, InputError, RunFailed
+from p2p_sim.errors import LONGEST_LINE, InputError, RunFailed
 from p2p_sim.export import export_release
 from p2p_sim.network.overlay_file import FileOverlay, read_edges
 from p2p_sim.population.datasets import AdultConfig

@@ -13,7 +13,7 @@ from p2p_sim.cli import main
 from p2p_sim.experiment import exchange
 from p2p_sim.happened import happened, look, record, worst_part
 from p2p_sim.network.overlay_graph import from_pairs
-from p2p_sim.printing.network import print_network, warnings
+from p2p_sim.printing.network import print_network
 from p2p_sim.protocol.transcript import LEARNER, REPLY
 from p2p_sim.scenario import Scenario, load_scenario
 
@@ -246,7 +246,8 @@ LATE = [
 )
 def test_every_figure_is_a_png_that_shows_something(call, tmp_path, settings, overlay):
     status, out, err = call("network", "small.toml", "--out", "there", *settings)
-    assert (status, err) == (0, "")
+    assert status == 0
+    assert all("network.overlay" in line for line in err.splitlines())
     names = ["timeline", "coverage", "load", "sampling", "epsilon", *(["overlay"] if overlay else [])]
     assert [line for line in out.splitlines() if line.endswith(".png")] == [f"there/{name}.png" for name in names]
     assert {path.name for path in (tmp_path / "there").iterdir()} == {f"{name}.png" for name in names}
@@ -276,11 +277,13 @@ def test_json_holds_the_numbers_of_the_table_and_the_paths(call, tmp_path, capsy
     assert f"{read['held_share']:.1%}" in shown
 
 
-def test_warnings_name_what_is_wrong_with_the_overlay(found):
-    assert warnings(record(found("complete"))) == []
-    isolated, disconnected = warnings(record(found("alone")))
-    assert isolated.startswith(f"isolated users: {USERS} have no neighbour")
-    assert disconnected.startswith("disconnected clusters: 3 fall into parts")
+def test_warnings_name_what_is_wrong_with_the_overlay(found, capsys):
+    print_network(record(found("complete")), [])
+    assert capsys.readouterr().err == ""
+    print_network(record(found("alone")), [])
+    isolated, disconnected = capsys.readouterr().err.splitlines()
+    assert isolated.startswith(f"p2p-sim: warning: network.overlay: {USERS} users have no neighbour")
+    assert disconnected.startswith("p2p-sim: warning: network.overlay: 3 clusters fall into several parts")
 
 
 def test_a_run_may_follow_into_the_same_directory(call, tmp_path):

@@ -18,7 +18,7 @@ from analysis.privacy.histograms import (
     stability_threshold,
     vote_epsilon,
 )
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.histograms.cells import CellNoise
 from p2p_sim.histograms.classifiers import PCL, LabelPrivateHistogram
 from p2p_sim.histograms.concepts import HalfSpaces

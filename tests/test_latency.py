@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.network.latency import Constant, Exponential, LatencyConfig, LatencyLaw, Lognormal, Recorded, Trace
 from p2p_sim.streams import Streams
 

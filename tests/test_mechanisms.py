@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import prepare
 from p2p_sim.export import export_release
 from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Outcome

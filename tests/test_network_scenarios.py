@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import p2p_sim
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import Result
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.scenario import Scenario

@@ -11,6 +11,9 @@ from scipy.stats import kstest
 from analysis.privacy.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.stacking.perturbed import PerturbedObjective, draw_noise
 
+ATTAINED = 0.9
+"""Share of ε = 1 that a search over neighbours attains, at least; docs/stacking.md says so."""
+
 
 def log_density(weights, signed_rows, setting, prior=None, group=0):
     """Of the released weights (m, d), up to the noise's constant, by change of variables."""
@@ -142,7 +145,7 @@ def test_without_a_prior_most_of_the_bound_is_attained():
 
     starts = [np.concatenate([10.0 * turn.normal(size=2), turn.uniform(0.0, 6.3, 3), [3.0] * 3]) for _ in range(3)]
     found = [minimize(lambda p: -ratio(p), x, method="Nelder-Mead", options={"maxfev": 1200}) for x in starts]
-    assert 0.85 < max(-one.fun for one in found) <= setting.epsilon_upper
+    assert ATTAINED < max(-one.fun for one in found) <= setting.epsilon_upper
 
 
 def test_in_one_dimension_the_noise_covers_twice_what_moves():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 from scipy import integrate
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.network.overlay import (
     CompleteOverlay,
     GeometricOverlay,
@@ -189,7 +189,7 @@ def ring_edges(size, degree):
 @pytest.mark.parametrize(("size", "degree"), [(12, 2), (12, 4), (13, 6), (40, 8)])
 def test_without_rewiring_the_overlay_is_the_ring_lattice(size, degree):
     config = SmallWorldOverlay(degree=degree, rewire_prob=0.0)
-    on_ring = config._graph(size, 5)
+    on_ring = config.graph(size, 5)
     assert {frozenset(edge) for edge in on_ring.tolist()} == ring_edges(size, degree)
     lattice = nx.Graph(tuple(edge) for edge in ring_edges(size, degree))
     dealt = graph_of(build(config, offsets_of([size])))
@@ -198,7 +198,7 @@ def test_without_rewiring_the_overlay_is_the_ring_lattice(size, degree):
 
 def test_rewiring_moves_the_share_asked_for():
     """False alarm below 1e-9 (Hoeffding over 40,000 edges); a moved edge lands on the ring with probability 1e-4."""
-    moved = [frozenset(e) for e in SmallWorldOverlay(degree=4, rewire_prob=0.1)._graph(20_000, 7).tolist()]
+    moved = [frozenset(e) for e in SmallWorldOverlay(degree=4, rewire_prob=0.1).graph(20_000, 7).tolist()]
     share = 1.0 - len(ring_edges(20_000, 4) & set(moved)) / 40_000
     error = math.sqrt(LOG / 80_000) + 1e-4
     assert len(set(moved)) == 40_000
@@ -230,7 +230,7 @@ def test_hubs_do_not_follow_the_order_in_which_users_are_stored():
     overlay = build(config, offsets_of([size] * 1000))
     error = (size - 1) * math.sqrt(LOG / 2000)
     assert abs(mean_place(overlay, size) - (size - 1) / 2) < error
-    undealt = from_pairs(50_000, np.concatenate([size * i + config._graph(size, i) for i in range(1000)]))
+    undealt = from_pairs(50_000, np.concatenate([size * i + config.graph(size, i) for i in range(1000)]))
     assert abs(mean_place(undealt, size) - (size - 1) / 2) > error
 
 

@@ -13,7 +13,7 @@ from analysis.utility.intervals import mean_interval
 from analysis.utility.points import by_replicate, points
 from analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
 from p2p_sim.cli import main
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import run
 from p2p_sim.plots import Request, draw_plots, plot
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from analysis.utility.heterogeneity import heterogeneity
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import GivenClusters, GridClusters, KMeansClusters, merge_small

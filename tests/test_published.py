@@ -3,7 +3,28 @@
 import pandas as pd
 import pytest
 
-from docs.published import clustering_figure1, clustering_synthetic, consistency, vector
+from docs import make_clustering_figures
+from docs.published import (
+    clustering_choices,
+    clustering_figure1,
+    clustering_synthetic,
+    comparison,
+    consistency,
+    vector,
+    vector_tables,
+)
+
+
+def test_the_comparison_of_all_mechanisms(tmp_path):
+    figure, table = comparison.main(tmp_path / "out", tmp_path / "work", None, workers=1, small=True)
+    assert figure.stat().st_size > 20_000
+    points = pd.read_csv(table)
+    assert set(points["mechanism"]) == {label for labels in comparison.TRUST.values() for label in labels}
+    assert (points["epsilon_upper"] <= points["mechanism.target_epsilon"] * (1 + 1e-9)).all()
+    assert points["relative_accuracy"].between(0.05, 1.1).all()
+    for heading, labels in comparison.TRUST.items():
+        assert all(trust in heading for trust in points[points["mechanism"].isin(labels)]["trust"].unique())
+    assert (tmp_path / "out" / "synthetic" / "models.parquet").is_file()
 
 
 def test_figure_1_of_the_clustering_paper_on_digits(tmp_path, monkeypatch):
@@ -29,6 +50,27 @@ def test_the_mechanisms_on_a_known_law(tmp_path):
     assert floor.notna().all()
 
 
+def test_choices_of_the_clustering_guide_on_digits(tmp_path):
+    [table] = clustering_choices.main(tmp_path / "out", tmp_path / "work", None, workers=1, small=True)
+    points = pd.read_csv(table)
+    assert points["panel"].tolist() == ["debiased"] + ["guess"] * 4
+    assert (points["epsilon_upper"] <= points[clustering_choices.EPSILON].fillna(1.0) * (1 + 1e-9)).all()
+    assert points["accuracy"].between(0.1, 1.0).all()
+    assert points["nonprivate_accuracy"].min() > 0.8
+
+
+def test_the_tables_of_the_guide_to_label_mechanisms(tmp_path, monkeypatch):
+    monkeypatch.setattr(vector_tables, "SWEEPS", ("vectors.toml", "vector/exchange-kmeans.toml"))
+    [table] = vector_tables.main(tmp_path / "out", tmp_path / "work", workers=1, small=True)
+    points = pd.read_csv(table)
+    assert points["panel"].value_counts().to_dict() == {"vectors": 8, "exchange-kmeans": 6}
+    assert (points["epsilon_upper"] <= points[vector_tables.EPSILON].fillna(1.0) * (1 + 1e-9)).all()
+    assert points["accuracy"].between(0.0, 1.0).all()
+    sent = points[points["mechanism"].str.startswith("exchanged")]
+    assert (sent["epsilon_local"] > sent["epsilon_upper"]).all()  # more loudly than on one's own
+    assert all((tmp_path / "out" / panel / "rows.parquet").is_file() for panel in points["panel"].unique())
+
+
 def test_the_synthetic_study_of_the_vector_approximation_paper(tmp_path, monkeypatch):
     monkeypatch.setattr(vector, "SPREADS", {"scaled": "σ = 2/K"})
     written = vector.main(tmp_path / "out", tmp_path / "work", None, workers=1, small=True)
@@ -48,7 +90,7 @@ def test_the_consistency_study(tmp_path):
     *figures, table = consistency.main(tmp_path, workers=1, sizes=(1000,), replicates=2)
     assert all(figure.stat().st_size > 20_000 for figure in figures)
     points = pd.read_csv(table)
-    assert len(points) == 9 * 3
+    assert len(points) == 9 * 3 + 1
     assert (points["replicates"] == 2).all()
     assert points["value"].between(0.0, 1.0).all()
     assert (points[points["method"] != consistency.NONPRIVATE]["epsilon_upper"] <= 1.0).all()
@@ -57,3 +99,19 @@ def test_the_consistency_study(tmp_path):
     kept = rows[(rows["law"] == "normal") & (rows["replicate"] == 0)].set_index("method")["value"]
     assert {row.method: row.value for row in first} == kept.to_dict()
     assert (tmp_path / "manifest.json").is_file()
+
+
+def test_the_figures_of_the_clustering_guide_come_with_their_numbers(tmp_path):
+    make_clustering_figures.main(tmp_path, small=True)
+    points = pd.read_csv(tmp_path / "label-association.csv").set_index(["panel", "curve", "x"])["y"]
+    known = points.xs("exact maximum", level="curve")
+    assert set(known.index) == {(f"ε = {epsilon}", x) for epsilon in (1, 3) for x in (0.5, 0.2)}
+    for point, largest in known.items():
+        assert points[point[0], "Theorem 5's proof: $e^ε$ s/(K-s)", point[1]] >= largest
+        assert 0.0 < points[point[0], "randomised response", point[1]] < largest
+    terms = pd.read_csv(tmp_path / "theory-terms.csv")
+    fitted = terms[terms["constant"].notna()]
+    assert (fitted["constant_low"] <= fitted["constant_high"]).all()
+    known = fitted[fitted["term"].str.startswith("τ")]["constant"].tolist()
+    assert known == pytest.approx([0.45, 0.5], rel=1e-3)  # by design, and exactly half of τ² twice
+    assert (fitted["replicates"] == 5).all()

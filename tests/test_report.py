@@ -17,7 +17,7 @@ from analysis.figures.report.listing import scenario_in_order, sweep_file, toml
 from analysis.figures.report.page import report_page
 from analysis.figures.report.statement import rounded_up
 from analysis.utility.intervals import mean_interval
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.report import write_report
 from p2p_sim.sweep.file import SweepFile
 from tests.sweeps import AXES, base, made_rows, manifest, write_sweep

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from p2p_sim.config import InputError
 from p2p_sim.disk import repair_jsonl
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import identity
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.store import open_store

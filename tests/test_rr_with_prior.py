@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from analysis.privacy.finite_law import law_delta, law_epsilon
 from analysis.privacy.rr_with_prior import best_candidates, top_k_epsilon, top_k_law
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import exchange, run
 from p2p_sim.mechanisms.rr_with_prior import LocalRRWithPrior, RRWithPrior
 from p2p_sim.network.config import NetworkConfig

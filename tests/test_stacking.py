@@ -157,7 +157,9 @@ def test_transfer_starts_from_the_source(data):
     for mine, theirs in zip(pulled.models_.coefficients, source.coefficients, strict=True):
         assert mine == pytest.approx(theirs, abs=1e-3)
     assert pulled.privacy_.epsilon_upper <= 1.0
-    other = TransferStacking(1.0, source, [0.2, 0.2, 0.6], True, l2=1e6, combiner="mean", low_share=1.0)
+    other = TransferStacking(
+        1.0, source, importance=[0.2, 0.2, 0.6], importance_is_public=True, l2=1e6, combiner="mean", low_share=1.0
+    )
     other.fit(rows[:100], labels[:100])
     assert other.models_.margins(rows) == pytest.approx(pulled.models_.margins(rows), abs=1e-2)
     assert clone(other).fit(rows[:100], labels[:100]).source.privacy == source.privacy

@@ -8,7 +8,7 @@ import pytest
 
 import p2p_sim
 from analysis.utility.points import derived
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.scenario import Scenario
 from p2p_sim.store import FAILURES, ROWS, TABLE, open_store
 from p2p_sim.sweep.drive import Progress, run_sweep, sweep

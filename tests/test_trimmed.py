@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import hypergeom
 
 from analysis.utility.risk import best_logistic_risk, log_risk
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.trimmed import TrimmedClustersConfig, trimmed_shares
 from p2p_sim.mechanisms.interface import LabelRelease

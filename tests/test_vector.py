@@ -13,7 +13,7 @@ from scipy.stats import binomtest, chi2
 from analysis.privacy.finite_law import law_delta, law_epsilon
 from analysis.privacy.vector import bit_flip_prob_of, expected_bits, vector_delta, vector_epsilon, vector_law
 from benchmarks.timing import peak_bytes
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import run
 from p2p_sim.export import export_release
 from p2p_sim.learning.knn import KnnConfig

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.learning.estimator import EstimatorConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig

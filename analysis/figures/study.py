@@ -30,8 +30,9 @@ def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, colum
         grid = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
         for axes, panel in zip(grid, panels, strict=False):
             for place, curve in enumerate(panel.curves):
-                _line(axes, curve, place if panel.apart else labels.index(curve.label))
-            _scales(axes, panel)
+                index = place if panel.apart else labels.index(curve.label)
+                draw_line(axes, curve, COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)])
+            set_scales(axes, panel)
             if panel.apart:
                 axes.legend(fontsize=7, loc="best")
         for axes in grid[len(panels) :]:
@@ -51,8 +52,8 @@ def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, colum
         save(figure, path)
 
 
-def _line(axes: Axes, curve: Curve, index: int) -> None:
-    colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+def draw_line(axes: Axes, curve: Curve, colour: str, marker: str) -> None:
+    """A line with its markers and its band."""
     if curve.low is not None and curve.high is not None:
         axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
     axes.plot(
@@ -61,7 +62,8 @@ def _line(axes: Axes, curve: Curve, index: int) -> None:
     )  # fmt: skip
 
 
-def _scales(axes: Axes, panel: Panel) -> None:
+def set_scales(axes: Axes, panel: Panel) -> None:
+    """Scales with plain ticks, labels and title of a panel whose lines are drawn."""
     x = [value for curve in panel.curves for value in curve.x]
     if panel.log_x:
         axes.set_xscale("log")

@@ -15,33 +15,32 @@ from analysis.utility.theory_terms import Series, Term
 COLUMNS = 3
 
 
-def plot_terms(terms: Sequence[Term], note: str, rng: np.random.Generator, path: Path) -> None:
+def plot_terms(terms: Sequence[Term], fits: Sequence[Sequence[ShapeFit | None]], note: str, path: Path) -> None:
     """Draw one panel a term, each with its legend below: constants and log-log slopes with 95% intervals.
 
     Args:
         terms: what was measured; points whose mean is 0 are left out.
+        fits: of each term, the constant of each series' shape, None where it has none.
         note: a line at the bottom: what is held fixed.
-        rng: for the bootstrap of the constants.
         path: where the figure goes; its ending decides the format.
     """
     with rc_context(RC):
         rows = math.ceil(len(terms) / COLUMNS)
         figure = new_figure(4.9 * COLUMNS, 4.9 * rows)
         panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel().tolist()
-        for axes, term in zip(panels, terms, strict=False):
-            _draw(axes, term, rng)
+        for axes, term, fitted in zip(panels, terms, fits, strict=False):
+            _draw(axes, term, fitted)
         for axes in panels[len(terms) :]:
             axes.set_visible(False)
         figure.supxlabel(note, fontsize=8, color=GREY)
         save(figure, path)
 
 
-def _draw(axes: Axes, term: Term, rng: np.random.Generator) -> None:
-    for index, series in enumerate(term.series):
+def _draw(axes: Axes, term: Term, fits: Sequence[ShapeFit | None]) -> None:
+    for index, (series, fit) in enumerate(zip(term.series, fits, strict=True)):
         seen = [(x, mean) for x, mean in zip(series.x, series.means, strict=True) if mean.value > 0.0]
         x, y = [x for x, _ in seen], [mean.value for _, mean in seen]
         ends = [[mean.value - max(mean.low, 1e-12) for _, mean in seen], [mean.high - mean.value for _, mean in seen]]
-        fit = series.fit(rng)
         axes.errorbar(
             x, y, yerr=ends, color=COLOURS[index], marker=MARKERS[index], markersize=4.5, capsize=2,
             linestyle="-" if fit is None else "none", linewidth=0.8, label=_label(series, fit),

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 from analysis.privacy.bound import Bracket
 from analysis.privacy.direct import DirectViews
+from analysis.privacy.local import local_epsilon
 from analysis.privacy.setting import Setting
 from analysis.privacy.submissions import Submissions
 from analysis.privacy.windows import Floats, binomial_pmf
@@ -37,6 +38,22 @@ def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, m
         return Bracket(lower, 1.0)
     upper = Setting(left, flip_prob, sources, sampling_rate * left / cluster_size).delta(epsilon).upper
     return Bracket(min(lower, upper), upper)
+
+
+def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, delta: float) -> float:
+    """An upper bound of ε(δ), given that no member asked the target, over all data sets.
+
+    The noisy bits of c others are revealed, with which submissions were fetched from them, as in `coalition_delta`; c
+    members at most asked so many. ε₀ where nobody is left.
+
+    Args:
+        cluster_size: n. flip_prob: α. sampling_rate: θ. members: c, 0 to n-1. delta: δ in (0, 1).
+    """
+    sources = cluster_size - members
+    left = sources - members
+    if left < 1:
+        return local_epsilon(flip_prob)
+    return Setting(left, flip_prob, sources, sampling_rate * left / cluster_size).epsilon(delta).upper
 
 
 def known_law(others: int, cluster_size: int, members: int) -> Floats:

@@ -1,4 +1,4 @@
-"""Private rules that are consistent for every law, measured: `python -m docs.published.consistency`, 7 CPU minutes.
+"""Private rules that are consistent for every law, measured: `python -m docs.published.consistency`.
 
 Every number comes from a stream named by study, law, n and replicate; running again gives the same rows.
 """
@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pandas as pd
+from scipy.special import ndtr
 from scipy.stats import binom
 
 from analysis.figures.curves import Panel
@@ -26,6 +27,7 @@ from p2p_sim.histograms.classifiers import PCL, HistogramClassifier
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
 from p2p_sim.histograms.exchange import ExchangeHistogram
 from p2p_sim.histograms.partitions import even_side
+from p2p_sim.histograms.semi_supervised import SemiSupervised
 from p2p_sim.streams import Streams
 
 NAME, EPSILON, SEED = "consistency", 1.0, 2022
@@ -44,6 +46,7 @@ DENSITIES: dict[str, LineLaw] = {"normal": Normal(), "Cauchy": Cauchy(), "spikes
 NONPRIVATE, EXCHANGE = "histogram, not private", "label exchange in cells, (1, n^-2)"
 VOTES = "PCL, (1, 0)"
 DENSITY, RAW = "PCDE, (1, n^-2), normalised", "PCDE, (1, n^-2), divided by n"
+THRESHOLD, LABELLED, UNLABELLED = "semi-supervised, (1, n^-2)", 400, 100_000
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ def main(out: Path, workers: int = 2, sizes: tuple[int, ...] = SIZES, replicates
         for study, laws in (("excess error", CLASSIFIERS), ("half-L1", DENSITIES))
         for law in laws
     ]
+    tasks.append(("threshold", "N(0, 1)", UNLABELLED, replicates or REPLICATES))
     with ProcessPoolExecutor(workers) as pool:
         found = [row for rows in pool.map(_measure, tasks) for row in rows]
     rows = pd.DataFrame([asdict(row) for row in found]).sort_values(["study", "law", "n", "replicate", "method"])
@@ -90,6 +94,8 @@ def main(out: Path, workers: int = 2, sizes: tuple[int, ...] = SIZES, replicates
 def _measure(task: tuple[str, str, int, int]) -> list[Row]:
     """All replicates of one law at one n."""
     study, law, n, replicates = task
+    if study == "threshold":
+        return [_threshold_row(n, replicate) for replicate in range(replicates)]
     if study == "half-L1":
         return [row for replicate in range(replicates) for row in _density_rows(law, n, replicate)]
     flip_prob = _flip_prob(CLASSIFIERS[law].dimension, n)
@@ -143,6 +149,18 @@ def _density_rows(name: str, n: int, replicate: int) -> Iterable[Row]:
         value = half_l1(law, model.coordinates_.ravel(), model.cubes_.side, model.heights_)
         epsilon, delta = (math.inf, 0.0) if method == NONPRIVATE else (EPSILON, n**-2.0)
         yield Row("half-L1", name, n, replicate, method, value, epsilon, delta)
+
+
+def _threshold_row(n: int, replicate: int) -> Row:
+    """Error of a threshold learned from few labels and n points without any; x is N(0, 1), y = 1 from 0 on."""
+    streams = Streams(SEED, replicate)
+    rng = streams.generator(f"threshold {n}")
+    points = rng.standard_normal((LABELLED, 1))
+    learner = SemiSupervised(epsilon=EPSILON, random_state=streams.integer_seed(f"noise threshold {n}"))
+    learner.fit(points, points[:, 0] >= 0.0, rng.standard_normal((n, 1)))
+    error = abs(float(ndtr(learner.net_.cuts[learner.chosen_, 0])) - 0.5)
+    bound = learner.privacy()
+    return Row("threshold", "N(0, 1)", n, replicate, THRESHOLD, error, bound.epsilon_upper, bound.delta)
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:

@@ -44,7 +44,7 @@ from docs.published.stacking_methods import (
     transfer_rows,
 )
 from docs.published.study import command
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.streams import Streams
 
 NAME = "stacking"

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.population.files import find_file, read_idx
 from p2p_sim.streams import Streams
 

@@ -48,7 +48,7 @@ def benchmark_row(
         return _row(model.decision_function(test * scale), truth, model.privacy_.epsilon_upper)
     if method == "PST-S":
         bound = float(np.median(np.linalg.norm(data.public[0], axis=1)))
-        parts = SampleStacking(point.epsilon, point.count, point.l2, bound, random_state=noise).fit(rows, labels)
+        parts = SampleStacking(point.epsilon, point.count, bound, l2=point.l2, random_state=noise).fit(rows, labels)
         return _row(parts.decision_function(test), truth, parts.privacy_.epsilon_upper)
     if method == OVERSPENT:
         return _overspent(data, split, point, streams, noise)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.figures.curves import Curve
 from analysis.utility.points import HIGH, LOW, points
-from p2p_sim.config import InputError, RunFailed
+from p2p_sim.errors import InputError, RunFailed
 from p2p_sim.printing.sweep import progress
 from p2p_sim.results import read_results
 from p2p_sim.store import MANIFEST, TABLE
@@ -81,7 +81,12 @@ def run_panel(
 
 
 def _thin(axis: Axis) -> Axis:
-    """Two values of a numeric axis, not its ends if there are more than three; all of one whose values are named."""
+    """Two values of a numeric axis, not its ends if there are more than three; all of one whose values are named.
+
+    Of a logarithmic one, which may be of sizes, the first and twice the first.
+    """
+    if axis.log is not None:
+        return axis.model_copy(update={"log": (axis.log[0], 2.0 * axis.log[0], 2)})
     values = axis.values or ()
     skip = len(values) // 4
     return (
@@ -114,3 +119,21 @@ def write_table(tables: dict[str, pd.DataFrame], columns: Sequence[str], measure
     parts = [table.reindex(columns=wanted).assign(panel=panel) for panel, table in tables.items()]
     whole = pd.concat(parts, ignore_index=True)[["panel", *wanted]]
     whole.to_csv(out / "table.csv", index=False, float_format="%.6g")
+
+
+def tabulate(
+    sweeps: Sequence[str], columns: Sequence[str], measures: Sequence[str], out: Path, work: Path,
+    data_dir: Path | None, workers: int, reduced: Sequence[str] = (),
+) -> Path:  # fmt: skip
+    """Run sweeps, keep their rows, and write the points of all as one table.
+
+    Args:
+        sweeps: files below scenarios/sweeps; a panel is named like its file. columns, measures: see `write_table`.
+        out: where table, rows and manifests go. work, data_dir, workers, reduced: see `run_panel`.
+    """
+    tables = {}
+    for path in map(Path, sweeps):
+        tables[path.stem] = run_panel(SWEEPS / path, work / path.stem, data_dir, workers, reduced)
+        keep(work / path.stem, out / path.stem)
+    write_table(tables, columns, measures, out)
+    return out / "table.csv"

@@ -64,6 +64,7 @@ class StabilityHistogram:
         return counts_epsilon(self.epsilon, self.delta)
 
 
+@dataclass(eq=False, repr=False)
 class PCL2b(CellClassifier):
     """Private histogram rule on an unbounded metric space (Algorithm 5): (2ε, 2δ), and consistent for every law.
 
@@ -75,30 +76,20 @@ class PCL2b(CellClassifier):
         radius, random_state, reference, metric, dimension: as for PCL2; without reference the cells are cubes in R^d.
     """
 
-    partition_: Partition
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        radius: float | None = None,
-        random_state: int = 0,
-        reference: ArrayLike | None = None,
-        metric: Metric = "euclidean",
-        dimension: float | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.radius = radius
-        self.random_state = random_state
-        self.reference = reference
-        self.metric = metric
-        self.dimension = dimension
+    epsilon: float = 1.0
+    delta: float | None = None
+    radius: float | None = None
+    random_state: int = 0
+    reference: ArrayLike | None = None
+    metric: Metric = "euclidean"
+    dimension: float | None = None
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
         check_parameters(self)
         self.delta_, self.num_rows_ = default_delta(self.delta, len(points)), len(points)
-        self.partition_ = packing_cells(points, self.radius, self.reference, self.metric, self.dimension, bounded=False)
+        self.partition_: Partition = packing_cells(
+            points, self.radius, self.reference, self.metric, self.dimension, bounded=False
+        )
         cells, parameters = self.partition_.cells(points), (self.epsilon, self.delta_, self.random_state)
         self.all_ = StabilityHistogram.of(cells, *parameters, "all")
         self.ones_ = StabilityHistogram.of(cells[labels == 1], *parameters, "ones")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.bound import PrivacyBound
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.histograms.classifiers import HistogramClassifier
 from p2p_sim.histograms.estimator import default_delta
 from p2p_sim.histograms.partitions import Cubes, even_side

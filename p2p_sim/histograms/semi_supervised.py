@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.histograms import choice_epsilon, disjoint
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.histograms.concepts import Concepts, HalfSpaces
 from p2p_sim.histograms.densities import PCDE
 from p2p_sim.histograms.estimator import check_labels, check_parameters, check_points

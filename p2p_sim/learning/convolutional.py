@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
 from p2p_sim.learning.learner import Learner, Loss
 from p2p_sim.learning.networks import Architecture, image_shape

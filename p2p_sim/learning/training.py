@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.config import InputError
-from p2p_sim.learning.epochs import epochs_shown
+from p2p_sim.errors import InputError
 from p2p_sim.learning.networks import Architecture, build, scores
+from p2p_sim.progress import shown
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -61,12 +61,12 @@ class Training:
             optimizer = torch.optim.Adam(network.parameters(), lr=chosen.learning_rate)
             done = self._restore(network, optimizer)
             data = self._data()
-            with epochs_shown(chosen.epochs, done) as show:
+            with shown("training", "epochs") as show:
                 for epoch in range(done + 1, chosen.epochs + 1):
                     _seed(chosen.seed, epoch)
                     loss = _epoch(network, optimizer, *data, chosen)
                     self._keep(network, optimizer, epoch)
-                    show(epoch, loss)
+                    show(epoch, chosen.epochs, f", loss {loss:.4f}")
             return network.eval()
 
     def _data(self) -> tuple["Tensor", "Tensor"]:

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,8 @@ class AlibiConfig(MechanismBase):
     """Every user sends a noisy one-hot vector under her own name; the learner makes soft labels of them."""
 
     kind: Literal["alibi"] = "alibi"
+    described: ClassVar[str] = "ALIBI, every user on her own"
+    conditions: ClassVar[tuple[str, ...]] = CONDITIONS
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100: the noise has scale 2/ε."""
     prior: PriorName = "uniform"

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from analysis.privacy.centralised import ClusterResampling
+from analysis.privacy.centralised import CURATOR_CONDITIONS, ClusterResampling
 from analysis.utility.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR
 from p2p_sim.mechanisms.interface import EngineName, MechanismBase, ReleaseKind
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
@@ -26,6 +26,8 @@ class ClusterRRConfig(MechanismBase):
     """
 
     kind: Literal["cluster_rr"] = "cluster_rr"
+    described: ClassVar[str] = "a trusted curator who resamples them within clusters"
+    conditions: ClassVar[tuple[str, ...]] = CURATOR_CONDITIONS
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
     """ε to be spent on distributions and labels, above 0 and at most 100."""
     split: Split = "optimised"

@@ -8,7 +8,7 @@ formed. A column sums to one, and all but its own entry are at most 0.
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 
 Floats = NDArray[np.float64]
 

@@ -5,15 +5,15 @@ The baseline of the clustering paper's Figure 1 (Abadi et al. 2016), but with fe
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.dp_sgd import LARGEST_NOISE, SMALLEST_NOISE, DpSgd, calibrate_noise
-from p2p_sim.config import InputError
+from analysis.privacy.dp_sgd import DP_SGD_CONDITIONS, LARGEST_NOISE, SMALLEST_NOISE, DpSgd, calibrate_noise
+from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.interface import EngineName, Mechanism, MechanismBase, ModelRelease, Outcome, ReleaseKind, Trust
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
@@ -32,6 +32,8 @@ class DpSgdConfig(MechanismBase):
     """
 
     kind: Literal["dp_sgd"] = "dp_sgd"
+    described: ClassVar[str] = "a trusted curator who learns by DP-SGD"
+    conditions: ClassVar[tuple[str, ...]] = DP_SGD_CONDITIONS
     noise_multiplier: float | None = Field(default=None, ge=SMALLEST_NOISE, le=LARGEST_NOISE)
     """σ: standard deviation of the noise in units of `clip`, 0.05 to 1e6. Give this or `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)

@@ -4,14 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.utility import summary
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import Config
+from p2p_sim.errors import InputError
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.network.overlay import Overlay
@@ -140,9 +141,15 @@ class Outcome:
 
 
 class MechanismBase(Config):
-    """The base of what a scenario says of a mechanism."""
+    """The base of what a scenario says of a mechanism.
+
+    described: how a report calls it, in "Labels are privatised by ..."; empty: by its kind.
+    conditions: under which its figures for the learner hold, as a report lists them.
+    """
 
     kind: str
+    described: ClassVar[str] = ""
+    conditions: ClassVar[tuple[str, ...]] = ()
 
     @property
     @abstractmethod

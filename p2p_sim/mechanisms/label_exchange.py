@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,11 @@ from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.calibration import calibrate_flip_prob
+from analysis.privacy.label_exchange import LEARNER_CONDITIONS
 from analysis.privacy.paper import lemma9_epsilon, theorem3
 from analysis.privacy.worst import epsilons
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
+from p2p_sim.mechanisms.debias import check_labels
 from p2p_sim.mechanisms.growing import Growing
 from p2p_sim.mechanisms.interface import (
     EngineName,
@@ -45,7 +47,7 @@ from p2p_sim.protocol.realised import realised
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Messages, Transcript
-from p2p_sim.protocol.vectorised import exchange_shard
+from p2p_sim.protocol.vectorised import compiled_wanted, exchange_shard
 
 Payload = NDArray[np.generic]
 
@@ -54,6 +56,8 @@ class LabelExchangeConfig(MechanismBase):
     """Flip the label, fetch a random peer's noisy label, submit it with some probability."""
 
     kind: Literal["label_exchange"] = "label_exchange"
+    described: ClassVar[str] = "label exchange"
+    conditions: ClassVar[tuple[str, ...]] = LEARNER_CONDITIONS
     flip_prob: float | None = Field(default=None, ge=0, le=1)
     """α: probability that a noisy label differs from the true one, 0 to (K-1)/K for K classes. Give this or
     `target_epsilon`."""
@@ -212,8 +216,13 @@ class LabelExchangeMechanism(Mechanism):
 
     def _draw(
         self, population: Population, network: Network, part: tuple[int, int] | None
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.generic]]]:
-        """All submissions as one draw."""
+    ) -> Iterator[tuple[NDArray[np.integer], NDArray[np.generic]]]:
+        """All submissions as one draw; compiled code takes those of binary labels among whole clusters."""
+        noise, direct = self.randomizer, network.overlay is None and network.config.hops == 1
+        binary = isinstance(noise, RandomizedResponse) and noise.num_classes == 2
+        if direct and binary and self.adversaries == NOBODY and compiled_wanted():
+            yield from self._draw_compiled(population, network, part)
+            return
         for shard, payload, _ in self._answers(population, network, part):
             yield from exchange_shard(
                 shard,
@@ -223,6 +232,17 @@ class LabelExchangeMechanism(Mechanism):
                 network.shard_overlay(shard),
                 network.config.hops,
             )
+
+    def _draw_compiled(
+        self, population: Population, network: Network, part: tuple[int, int] | None
+    ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.uint8]]]:
+        from p2p_sim.protocol.compiled import CompiledExchange
+
+        check_labels(population.labels, 2)
+        noise = flipped_labels(self.randomizer, "compiled code")
+        exchange = CompiledExchange(noise.flip_prob, self.sampling_rate, network.streams)
+        for shard in islice(shards(population.cluster_offsets), *(part or (None,))):
+            yield from exchange.shard(shard, population.labels[shard.start : shard.stop])
 
     def _exchanges(
         self, population: Population, network: Network, record: bool, part: tuple[int, int] | None

@@ -14,7 +14,8 @@ from analysis.privacy.kary import KaryExchange
 from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.shuffled_messages import ShuffledMessages
 from analysis.privacy.vector import bit_flip_prob_of
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import Config
+from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.alibi import REAL_NOISE, Alibi
 from p2p_sim.mechanisms.interface import PayloadKind, Randomizer
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse

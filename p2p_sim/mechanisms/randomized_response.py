@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.local import LOCAL_CONDITIONS, local_delta, local_epsilon, local_flip_prob
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.debias import check_labels, signed_weights
 from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
@@ -110,6 +110,8 @@ class RandomizedResponseConfig(FlippedLabelsConfig):
     """
 
     kind: Literal["randomized_response"] = "randomized_response"
+    described: ClassVar[str] = "randomised response alone"
+    conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
     debias: bool = False
     """Release K signed weights a label that undo α on average, as Corollary 1 does (β = λ); else the noisy labels."""
 

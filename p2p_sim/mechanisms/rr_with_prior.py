@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from pydantic import Field
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.local import local_delta, local_epsilon, local_flip_prob
 from analysis.privacy.rr_with_prior import best_candidates, by_prior
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.debias import check_labels
 from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, Outcome, ReleaseKind
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
@@ -122,6 +122,8 @@ class RRWithPriorConfig(MechanismBase):
     """
 
     kind: Literal["rr_with_prior"] = "rr_with_prior"
+    described: ClassVar[str] = "RRWithPrior, every user on her own"
+    conditions: ClassVar[tuple[str, ...]] = CONDITIONS
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100."""
     stages: Literal[1, 2] = 2

@@ -1,14 +1,14 @@
 """Randomised response through a trusted shuffler: the learner sees a cluster's noisy labels, not whose they are."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.calibration import smallest_flip_prob
-from analysis.privacy.shuffled import ShuffledResponse
+from analysis.privacy.shuffled import SHUFFLER_CONDITIONS, ShuffledResponse
 from analysis.privacy.worst import epsilons
 from p2p_sim.mechanisms.interface import EngineName, LabelRelease, ReleaseKind, Trust
 from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse, check_flip_prob
@@ -26,6 +26,8 @@ class ShuffledResponseConfig(FlippedLabelsConfig):
     """
 
     kind: Literal["shuffled_response"] = "shuffled_response"
+    described: ClassVar[str] = "randomised response through a trusted shuffler"
+    conditions: ClassVar[tuple[str, ...]] = SHUFFLER_CONDITIONS
 
     @property
     def releases(self) -> ReleaseKind:

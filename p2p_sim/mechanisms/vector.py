@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,8 @@ class VectorApproximationConfig(MechanismBase):
     """Every user sends K noisy bits under her own name; nobody is trusted, nothing amplified."""
 
     kind: Literal["vector_approximation"] = "vector_approximation"
+    described: ClassVar[str] = "vector approximation, every user on her own"
+    conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100: each bit is flipped with probability 1/(1+e^{ε/2}), since a label moves two bits."""
 

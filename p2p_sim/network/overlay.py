@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import Config
+from p2p_sim.errors import InputError
 from p2p_sim.network.overlay_file import FileOverlay
 from p2p_sim.network.overlay_graph import Offsets, Overlay, Pairs, Points, Rows, cluster_of, from_pairs
+from p2p_sim.plugins import OVERLAYS, PlugIns
 from p2p_sim.population.shards import Shard, shards
 from p2p_sim.streams import Streams
 
@@ -19,11 +21,13 @@ __all__ = [
     "CompleteOverlay",
     "FileOverlay",
     "GeometricOverlay",
+    "GraphOverlay",
     "Overlay",
     "OverlayConfig",
     "RegularOverlay",
     "ScaleFreeOverlay",
     "SmallWorldOverlay",
+    "edges_of",
 ]
 
 MOST_NEIGHBOURS = 10**8
@@ -73,7 +77,7 @@ class _Generated(Config, ABC):
             streams: the replicate's random streams.
         """
         sizes = np.diff(cluster_offsets)
-        expected = sum(int(n) * min(self._expected_degree(int(n)), int(n) - 1.0) for n in sizes)
+        expected = sum(int(n) * min(self.expected_degree(int(n)), int(n) - 1.0) for n in sizes)
         if expected > MOST_NEIGHBOURS:
             settings = ", ".join(f"{key} = {value!r}" for key, value in self.model_dump(exclude_none=True).items())
             raise InputError(
@@ -86,7 +90,7 @@ class _Generated(Config, ABC):
         return from_pairs(int(cluster_offsets[-1]), pairs, np.concatenate(points) if points else None)
 
     @abstractmethod
-    def _expected_degree(self, size: int) -> float:
+    def expected_degree(self, size: int) -> float:
         """Neighbours of a user of a cluster of `size`, on average."""
 
     @abstractmethod
@@ -94,25 +98,46 @@ class _Generated(Config, ABC):
         """Edges of a shard, users numbered from its start, and positions."""
 
 
-class _NetworkX(_Generated):
-    """A graph of NetworkX for every cluster, whose nodes are dealt to the cluster's users at random.
+class GraphOverlay(_Generated):
+    """A graph for every cluster, NetworkX's for example, whose nodes are dealt to the cluster's users at random.
 
     Without dealing, hubs and neighbours on a ring would follow the order in which users are stored, and with it their
-    features.
+    features. A class derived from it says how many neighbours to expect and which edges there are.
     """
+
+    kind: str
 
     def _draw(self, shard: Shard, rng: np.random.Generator) -> tuple[Pairs, None]:
         seeds = rng.integers(2**63, size=len(shard.offsets) - 1)
         dealt = np.lexsort((rng.random(shard.size), cluster_of(shard.offsets)))
         spans = zip(shard.offsets[:-1].tolist(), shard.offsets[1:].tolist(), seeds.tolist(), strict=True)
-        return dealt[np.concatenate([begin + self._graph(end - begin, seed) for begin, end, seed in spans])], None
+        edges = [begin + self._checked(self.graph(end - begin, seed), end - begin) for begin, end, seed in spans]
+        return dealt[np.concatenate(edges)], None
+
+    def _checked(self, edges: Pairs, size: int) -> Pairs:
+        """The edges, if they are distinct and join different nodes of the cluster: privacy is accounted for on them."""
+        low, high = edges.min(axis=1), edges.max(axis=1)
+        if edges.size and (low.min() < 0 or high.max() >= size or np.any(low == high)):
+            raise InputError(
+                f"network.overlay.kind = {self.kind!r}: edges must join two different nodes of 0..{size - 1}"
+            )
+        if len(np.unique(low * size + high)) < len(edges):
+            raise InputError(f"network.overlay.kind = {self.kind!r}: an edge occurs twice in a cluster of {size} users")
+        return edges
 
     @abstractmethod
-    def _graph(self, size: int, seed: int) -> Pairs:
-        """Edges of one cluster, nodes numbered from 0."""
+    def graph(self, size: int, seed: int) -> Pairs:
+        """Edges (m, 2), int64, of one cluster.
+
+        Args:
+            size: of the cluster; nodes are numbered from 0 to size - 1. seed: of all that is random, below 2**63.
+
+        Returns:
+            Each edge once, in either direction; none from a node to itself.
+        """
 
 
-class RegularOverlay(_NetworkX):
+class RegularOverlay(GraphOverlay):
     """Everybody has the same number of neighbours, chosen at random (`networkx.random_regular_graph`).
 
     A cluster of at most degree + 1 users is complete. Where both the degree and the cluster's size are odd, no such
@@ -123,10 +148,10 @@ class RegularOverlay(_NetworkX):
     degree: int = Field(default=10, ge=1, le=500)
     """Neighbours of each user, 1 to 500."""
 
-    def _expected_degree(self, size: int) -> float:
+    def expected_degree(self, size: int) -> float:
         return self.degree
 
-    def _graph(self, size: int, seed: int) -> Pairs:
+    def graph(self, size: int, seed: int) -> Pairs:
         degree = min(self.degree + self.degree * size % 2, size - 1)
         if 2 * degree < size:
             return _random_regular(size, degree, seed)
@@ -137,7 +162,7 @@ class RegularOverlay(_NetworkX):
         return np.argwhere(present)
 
 
-class SmallWorldOverlay(_NetworkX):
+class SmallWorldOverlay(GraphOverlay):
     """A ring on which everybody knows the nearest users, with some edges moved (`networkx.watts_strogatz_graph`).
 
     A cluster of at most degree + 1 users is complete. Users stand on the ring in random order.
@@ -149,18 +174,18 @@ class SmallWorldOverlay(_NetworkX):
     rewire_prob: float = Field(default=0.1, ge=0, le=1)
     """Probability that an edge of the ring has one end moved to a random user, 0 to 1; 0: the ring lattice."""
 
-    def _expected_degree(self, size: int) -> float:
+    def expected_degree(self, size: int) -> float:
         return self.degree
 
-    def _graph(self, size: int, seed: int) -> Pairs:
+    def graph(self, size: int, seed: int) -> Pairs:
         import networkx as nx
 
         if self.degree >= size - 1:
             return _everybody(size)
-        return _edges(nx.watts_strogatz_graph(size, self.degree, self.rewire_prob, seed=seed))
+        return edges_of(nx.watts_strogatz_graph(size, self.degree, self.rewire_prob, seed=seed))
 
 
-class ScaleFreeOverlay(_NetworkX):
+class ScaleFreeOverlay(GraphOverlay):
     """A few hubs and many users of few neighbours: preferential attachment (`networkx.barabasi_albert_graph`).
 
     A cluster of at most `attachments` users is complete; one user more, and it is a star. Who is a hub is random.
@@ -170,15 +195,15 @@ class ScaleFreeOverlay(_NetworkX):
     attachments: int = Field(default=5, ge=1, le=500)
     """m: edges that each arriving user brings, 1 to 500; the mean number of neighbours is a little below 2m."""
 
-    def _expected_degree(self, size: int) -> float:
+    def expected_degree(self, size: int) -> float:
         return 2.0 * self.attachments
 
-    def _graph(self, size: int, seed: int) -> Pairs:
+    def graph(self, size: int, seed: int) -> Pairs:
         import networkx as nx
 
         if self.attachments >= size:
             return _everybody(size)
-        return _edges(nx.barabasi_albert_graph(size, self.attachments, seed=seed))
+        return edges_of(nx.barabasi_albert_graph(size, self.attachments, seed=seed))
 
 
 class GeometricOverlay(_Generated):
@@ -197,7 +222,7 @@ class GeometricOverlay(_Generated):
             raise ValueError("give either mean_degree or radius, and not both")
         return self
 
-    def _expected_degree(self, size: int) -> float:
+    def expected_degree(self, size: int) -> float:
         return (size - 1) * share_within(self._reach(size))
 
     def _reach(self, size: int) -> float:
@@ -218,7 +243,7 @@ class GeometricOverlay(_Generated):
 
 OverlayConfig = Annotated[
     CompleteOverlay | RegularOverlay | SmallWorldOverlay | ScaleFreeOverlay | GeometricOverlay | FileOverlay,
-    Field(discriminator="kind"),
+    PlugIns(OVERLAYS, GraphOverlay),
 ]
 
 
@@ -243,7 +268,8 @@ def _everybody(size: int) -> Pairs:
     return np.stack(np.triu_indices(size, k=1), axis=1)
 
 
-def _edges(graph: Any) -> Pairs:
+def edges_of(graph: Any) -> Pairs:
+    """Edges (m, 2), int64, of a graph of NetworkX whose nodes are numbers; the graph is used up."""
     edges = np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
     vars(graph).clear()  # it and its views hold each other, about 1 kB a user, until some later collection
     return edges
@@ -252,4 +278,4 @@ def _edges(graph: Any) -> Pairs:
 def _random_regular(size: int, degree: int, seed: int) -> Pairs:
     import networkx as nx
 
-    return _edges(nx.random_regular_graph(degree, size, seed=seed))
+    return edges_of(nx.random_regular_graph(degree, size, seed=seed))

@@ -4,13 +4,15 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
+from p2p_sim.errors import InputError
+from p2p_sim.plugins import POPULATIONS, PlugIns
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
 from p2p_sim.population.datasets import AdultConfig, DigitsConfig
 from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistConfig
-from p2p_sim.population.population import Population
+from p2p_sim.population.population import Examples, Population, Sample
+from p2p_sim.population.source import Source
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
 from p2p_sim.streams import Streams
@@ -24,7 +26,7 @@ PopulationConfig = Annotated[
     | Cifar10Config
     | AdultConfig
     | TableConfig,
-    Field(discriminator="kind"),
+    PlugIns(POPULATIONS, Source),
 ]
 
 
@@ -40,6 +42,7 @@ def build_population(
         streams: the replicate's random streams.
     """
     sample = source.sample(places, streams)
+    _check(source.kind, sample)
     cluster = clusters.assign(sample.users, streams)
     sizes = np.bincount(cluster)
     users, point = sample.users, sample.point
@@ -59,3 +62,20 @@ def build_population(
         row=users.row,
         source_rows=users.source_rows,
     )
+
+
+def _check(kind: str, sample: Sample) -> None:
+    """Refuse rows that no mechanism knows how to privatise."""
+    for name, rows in (("users", sample.users), ("holdout", sample.holdout)):
+        if rows is not None and (fault := _fault(rows, sample.num_classes)):
+            raise InputError(f"population.kind = {kind!r}: {name}: {fault}")
+
+
+def _fault(rows: Examples, num_classes: int) -> str | None:
+    if rows.features.ndim != 2 or rows.features.dtype.kind != "f":
+        return "features must be floating-point numbers (n, d)"
+    if rows.labels.dtype != np.uint8 or rows.labels.shape != (len(rows.features),):
+        return "labels must be uint8 (n,), one a row of features"
+    if not len(rows.labels) or rows.labels.max() >= num_classes:
+        return f"labels must lie in 0..{num_classes - 1}, and there must be some"
+    return None

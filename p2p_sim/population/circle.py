@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.config import Config
 from p2p_sim.population.population import Examples, Sample
+from p2p_sim.population.source import Source
 from p2p_sim.streams import Streams
 
 Floats = NDArray[np.float64]
 
 
-class CircleConfig(Config):
+class CircleConfig(Source):
     """K equally likely classes, each a round Gaussian about one of K places equally spaced on the unit circle.
 
     A user's cluster is the class whose centre her features are nearest to, whatever her label: Bayes' rule.
@@ -48,9 +48,10 @@ class CircleConfig(Config):
         """K, as far as it is known before the data is read."""
         return self.num_classes
 
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """No files."""
-        return []
+    @property
+    def clustered(self) -> bool:
+        """Whether users come with clusters of their own."""
+        return True
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Draw the users and the holdout of one replicate."""

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import Config
+from p2p_sim.errors import InputError
 from p2p_sim.population.population import Examples
 from p2p_sim.streams import Streams
 

@@ -10,15 +10,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.config import Config, InputError
+from p2p_sim.errors import InputError
 from p2p_sim.population.files import State, find_file, read_bytes, state
 from p2p_sim.population.population import Examples, Sample
+from p2p_sim.population.source import Source
 from p2p_sim.streams import Streams
 
 DigitTask = Literal["even-odd", "classes", "one-against-rest"]
 
 
-class DigitsConfig(Config):
+class DigitsConfig(Source):
     """scikit-learn's bundled 8 by 8 digits (1,797 rows); every replicate draws a fresh holdout."""
 
     kind: Literal["digits"] = "digits"
@@ -34,10 +35,6 @@ class DigitsConfig(Config):
         """K, as far as it is known before the data is read."""
         return 10 if self.task == "classes" else 2
 
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """No files: the data comes with scikit-learn."""
-        return []
-
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Split the rows into users and holdout."""
         from sklearn.datasets import load_digits
@@ -47,7 +44,7 @@ class DigitsConfig(Config):
         return split(Examples(features / 16.0, labels), num_classes, self.test_fraction, streams)
 
 
-class OfficialSplit(Config):
+class OfficialSplit(Source):
     """Training rows, of which users are drawn, and test rows."""
 
     users: int | None = Field(default=None, ge=2)

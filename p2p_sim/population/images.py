@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.population.datasets import DigitTask, OfficialSplit, digit_labels
 from p2p_sim.population.files import State, find_file, read_bytes, read_idx, state
 from p2p_sim.population.population import Examples, Sample

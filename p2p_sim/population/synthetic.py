@@ -6,12 +6,12 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from p2p_sim.config import Config
 from p2p_sim.population.population import Examples, FiniteLaw, Sample
+from p2p_sim.population.source import Source
 from p2p_sim.streams import Streams
 
 
-class SyntheticConfig(Config):
+class SyntheticConfig(Source):
     """Clusters in a row, their share of ones rising from first to last, each with points above and below its mean.
 
     A point has features (u, v, w): u in [-1, 1] is its cluster's place, v = +1 or -1 the side on which its p(1|x) lies
@@ -52,9 +52,10 @@ class SyntheticConfig(Config):
         """K, as far as it is known before the data is read."""
         return 2
 
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """No files."""
-        return []
+    @property
+    def clustered(self) -> bool:
+        """Whether users come with clusters of their own."""
+        return True
 
     def law(self, streams: Streams) -> FiniteLaw:
         """The law of a replicate, points ordered by cluster."""

@@ -8,14 +8,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.config import Config, InputError
+from p2p_sim.errors import InputError
 from p2p_sim.population.datasets import split
 from p2p_sim.population.files import is_file
 from p2p_sim.population.population import Examples, Sample
+from p2p_sim.population.source import Source
 from p2p_sim.streams import Streams
 
 
-class TableConfig(Config):
+class TableConfig(Source):
     """A file with one row a user; every replicate draws a fresh holdout."""
 
     kind: Literal["table"] = "table"
@@ -39,9 +40,9 @@ class TableConfig(Config):
         return self
 
     @property
-    def known_classes(self) -> int | None:
-        """K, as far as it is known before the data is read."""
-        return None
+    def clustered(self) -> bool:
+        """Whether users come with clusters of their own."""
+        return self.cluster is not None
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The file."""

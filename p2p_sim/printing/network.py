@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from p2p_sim.printing.values import finite, number
+from p2p_sim.printing.values import ODDITIES, finite, number, warn_of_oddities
 
 Line = tuple[str, str]
 
@@ -28,8 +28,7 @@ def print_network(record: dict[str, Any], figures: Sequence[Path]) -> None:
             table.add_row(text, value)
         table.add_section()
     Console(soft_wrap=True).print(table)
-    for warning in warnings(record):
-        print(f"warning: {warning}")
+    warn_of_oddities({column: f"{record[column]:,}" for column in ODDITIES if record[column]})
     for path in figures:
         print(path)
 
@@ -93,19 +92,3 @@ def _privacy(r: dict[str, Any]) -> list[Line]:
 
 def _seconds(value: float | None) -> str:
     return "nothing arrived" if value is None else f"{value:.4g} s"
-
-
-def warnings(r: dict[str, Any]) -> list[str]:
-    """What may surprise about the overlay, a line each."""
-    found = []
-    if r["isolated_users"]:
-        found.append(f"isolated users: {r['isolated_users']:,} have no neighbour and can ask nobody")
-    if r["disconnected_clusters"]:
-        found.append(
-            f"disconnected clusters: {r['disconnected_clusters']:,} fall into parts that never exchange labels"
-        )
-    if r["dropped_edges"]:
-        found.append(
-            f"dropped edges: {r['dropped_edges']:,} of the file join two clusters or no users of this replicate"
-        )
-    return found

@@ -1,25 +1,19 @@
-"""What the commands show: progress, the summary table, JSON."""
+"""What `p2p-sim run` shows: the summary table, JSON."""
 
 import json
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
 from rich.table import Table
 
 from analysis.utility.summary import excess_error, means, summarise, worst_epsilons
-from p2p_sim.printing.values import finite, number
+from p2p_sim.plugins import MECHANISMS, offer_of
+from p2p_sim.printing.values import ODDITIES, finite, number, warn_of_oddities
 from p2p_sim.scenario import Scenario
 from p2p_sim.store import MANIFEST, ROWS, TABLE
-from p2p_sim.sweep.point import FIGURE, Finished, Progress
+from p2p_sim.sweep.point import FIGURE, Finished
 
-PLAIN_EVERY_S = 10.0
 PARAMETER_TEXTS = {
     "flip_prob": "flip probability α",
     "sampling_rate": "sampling rate θ",
@@ -39,37 +33,6 @@ TRUSTED = {
 """What the learner's figure takes for granted, by whom a mechanism trusts."""
 
 
-@contextmanager
-def progress(name: str) -> Iterator[Progress]:
-    """A bar on a terminal; elsewhere one plain line every ten seconds, both on standard error."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _plain_lines(name)
-        return
-    columns = (
-        TextColumn(name),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("replicates"),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=console, transient=True) as bars:
-        task = bars.add_task(name, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
-
-
-def _plain_lines(name: str) -> Progress:
-    last = time.monotonic()
-
-    def report(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= PLAIN_EVERY_S:
-            last = time.monotonic()
-            print(f"{name}: {done} of {total} replicates", file=sys.stderr, flush=True)
-
-    return report
-
-
 def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Path, int]]) -> None:
     """A table of what was found, then the paths of everything that was written."""
     rows, console = finished.rows, Console(soft_wrap=True)
@@ -77,9 +40,10 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
     for text, value in _setting(rows) + _privacy(rows) + _utility(rows) + _network(rows):
         table.add_row(text, value)
     console.print(table)
-    for warning in _warnings(rows):
-        print(f"p2p-sim: warning: {warning}", file=sys.stderr)
+    warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
     print(_statement(rows))
+    if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
+        print(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
     if rows["epsilon_others_upper"].notna().all():
         print(
             "These figures are conditional on each replicate's realised network (who was online, what was lost, who "
@@ -181,19 +145,6 @@ def _network(rows: Any) -> list[tuple[str, str]]:
     if "damage_excess_risk" in values:
         lines.append(("  excess risk, nats", str(values["damage_excess_risk"])))
     return lines
-
-
-def _warnings(rows: Any) -> list[str]:
-    """What is odd about the overlay."""
-    found = []
-    for column, text in (
-        ("isolated_users", "users have no neighbour: they fetch nothing, and nobody fetches their label"),
-        ("disconnected_clusters", "clusters fall into several parts that never hear of each other"),
-        ("dropped_edges", "edges of the file join two clusters or touch the holdout, and were left out"),
-    ):
-        if rows[column].max() > 0:
-            found.append(f"network.overlay: {_range(rows[column])} {text}")
-    return found
 
 
 def _utility(rows: Any) -> list[tuple[str, str]]:

@@ -2,21 +2,17 @@
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bars
 from rich.table import Table
 
 from p2p_sim.printing.values import finite
+from p2p_sim.progress import shown
 from p2p_sim.store import FAILURES, MANIFEST, ROWS, TABLE
 from p2p_sim.sweep.drive import Progress, Report, SweepResult
 from p2p_sim.sweep.plan import Plan
-
-PLAIN_EVERY_S = 10.0
 
 
 def print_plan(plan: Plan, held: int, directory: str) -> None:
@@ -38,34 +34,17 @@ def print_plan(plan: Plan, held: int, directory: str) -> None:
 
 @contextmanager
 def progress(name: str) -> Iterator[Report]:
-    """A bar on a terminal; elsewhere one plain line every ten seconds, both on standard error."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _plain_lines(name)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rest]}"))
-    with Bars(*columns, console=console, transient=True) as bars:
-        task = bars.add_task(name, total=None, rest="replicates")
+    """A bar on a terminal; elsewhere a plain line now and then, and as soon as the time to go is known."""
+    with shown(name, "replicates", estimate=False) as show:
+        begun = False
 
         def report(state: Progress) -> None:
-            bars.update(task, completed=state.done + state.failed, total=state.replicates, rest=_rest(state))
+            nonlocal begun
+            first = state.task_s is not None and not begun
+            begun = begun or first
+            show(state.done + state.failed, state.replicates, _rest(state), news=first)
 
         yield report
-
-
-def _plain_lines(name: str) -> Report:
-    last, begun = time.monotonic(), False
-
-    def report(state: Progress) -> None:
-        nonlocal last, begun
-        first = state.task_s is not None and not begun  # the estimate, as soon as there is one
-        if first or time.monotonic() - last >= PLAIN_EVERY_S:
-            last, begun = time.monotonic(), begun or first
-            print(
-                f"{name}: {state.done:,} of {state.replicates:,} replicates{_rest(state)}", file=sys.stderr, flush=True
-            )
-
-    return report
 
 
 def _rest(state: Progress) -> str:

@@ -1,7 +1,22 @@
 """Numbers as the commands show them."""
 
 import math
+import sys
+from collections.abc import Mapping
 from typing import Any
+
+ODDITIES = {
+    "isolated_users": "users have no neighbour: they fetch nothing, and nobody fetches their label",
+    "disconnected_clusters": "clusters fall into several parts that never hear of each other",
+    "dropped_edges": "edges of the file join two clusters or touch no users of this replicate, and were left out",
+}
+"""What may surprise about an overlay, by the column of a row that counts it."""
+
+
+def warn_of_oddities(counts: Mapping[str, str]) -> None:
+    """Print a warning for each count, as it is shown, of something odd about the overlay."""
+    for column, shown in counts.items():
+        print(f"p2p-sim: warning: network.overlay: {shown} {ODDITIES[column]}", file=sys.stderr)
 
 
 def number(value: float | None) -> str:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.config import Config, InputError
+from p2p_sim.config import Config
+from p2p_sim.errors import InputError
 from p2p_sim.population.shards import Shard
 from p2p_sim.streams import Streams
 

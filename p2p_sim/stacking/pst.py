@@ -1,8 +1,8 @@
 """Private stacking: low-level private models of parts of the rows or of the features, and how they are combined."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,8 +36,20 @@ class GroupModels:
         return np.stack([part @ w for part, w in zip(parts, self.coefficients, strict=True)], axis=1)
 
 
+@dataclass(eq=False, repr=False)
 class _Stacking(PrivateBinaryClassifier):
-    """What follows the low-level models, alike for both ways to part the data."""
+    """What follows the low-level models, alike for both ways to part the data.
+
+    A dataclass writes the constructor that scikit-learn wants: every parameter by name, kept as it was given.
+    """
+
+    epsilon: float = 1.0
+    _: KW_ONLY
+    l2: float = 0.01
+    combiner: Combiner = "stacked"
+    low_share: float = 0.5
+    tight: bool = False
+    random_state: int | np.random.Generator | None = None
 
     def _check(self) -> None:
         check_positive(epsilon=self.epsilon, l2=self.l2)
@@ -100,6 +112,7 @@ def _meta_features(margins: Floats) -> Floats:
     return np.asarray(np.tanh(0.5 * margins) / np.sqrt(margins.shape[1]))
 
 
+@dataclass(eq=False, repr=False)
 class SampleStacking(_Stacking):
     """PST-S: low-level models of disjoint samples, combined by a private model of further rows (Algorithm 2).
 
@@ -120,25 +133,8 @@ class SampleStacking(_Stacking):
         privacy_: the `PrivacyBound` of all that is fitted, adjacency "example".
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        n_parts: int = 5,
-        l2: float = 0.01,
-        norm_bound: float = 1.0,
-        combiner: Combiner = "stacked",
-        low_share: float = 0.5,
-        tight: bool = False,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.n_parts = n_parts
-        self.l2 = l2
-        self.norm_bound = norm_bound
-        self.combiner = combiner
-        self.low_share = low_share
-        self.tight = tight
-        self.random_state = random_state
+    n_parts: int = 5
+    norm_bound: float = 1.0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "SampleStacking":
         """Learn from rows X (n, d) and labels y (n,) of two classes.
@@ -167,7 +163,32 @@ class SampleStacking(_Stacking):
         return np.full(len(self.coef_), 1.0 / len(self.coef_))
 
 
-class FeatureStacking(_Stacking):
+@dataclass(eq=False, repr=False)
+class GroupStacking(_Stacking):
+    """What stacks models of feature groups, with or without a source to start from."""
+
+    _: KW_ONLY
+    importance: Sequence[float] | None = None
+    importance_is_public: bool = False
+
+    def _fit(self, rows: Floats, signs: Floats, groups: FeatureGroups, priors: tuple[Floats, ...]) -> Self:
+        rng = np.random.default_rng(self.random_state)
+        low, high = self._split(len(rows), rng)
+        self.models_, self.perturbation_ = train_groups(
+            rows[low], signs[low], groups, priors, self.epsilon, self.l2, self.tight, rng
+        )
+        self._combine(self.models_.margins(rows[high]), signs[high], (self.perturbation_,), rng)
+        return self
+
+    def _margins(self, rows: Floats) -> Floats:
+        return self.models_.margins(rows)
+
+    def _shares(self) -> Floats:
+        return np.asarray(self.models_.groups.importance)
+
+
+@dataclass(eq=False, repr=False)
+class FeatureStacking(GroupStacking):
     """PST-F: low-level models of feature groups that share ε by importance, and a private combiner (Algorithm 3).
 
     The rows of group k are clipped at their norm bound and scaled to norm q_k, the noise is the same for all groups: so
@@ -195,31 +216,9 @@ class FeatureStacking(_Stacking):
         perturbation_: noise and Δ_k of the low level. privacy_: the `PrivacyBound` of all that is fitted.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        n_groups: int = 5,
-        groups: Sequence[Sequence[int]] | None = None,
-        importance: Sequence[float] | None = None,
-        importance_is_public: bool = False,
-        l2: float = 0.01,
-        norm_bound: float | Sequence[float] = 1.0,
-        combiner: Combiner = "stacked",
-        low_share: float = 0.5,
-        tight: bool = False,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.n_groups = n_groups
-        self.groups = groups
-        self.importance = importance
-        self.importance_is_public = importance_is_public
-        self.l2 = l2
-        self.norm_bound = norm_bound
-        self.combiner = combiner
-        self.low_share = low_share
-        self.tight = tight
-        self.random_state = random_state
+    n_groups: int = 5
+    groups: Sequence[Sequence[int]] | None = None
+    norm_bound: float | Sequence[float] = 1.0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "FeatureStacking":
         """Learn from rows X (n, d) and labels y (n,) of two classes.
@@ -233,21 +232,6 @@ class FeatureStacking(_Stacking):
         rows, signs = read_examples(self, X, y)
         groups = FeatureGroups.of(rows.shape[1], self.n_groups, self.groups, self.importance, self.norm_bound)
         return self._fit(rows, signs, groups, tuple(np.zeros(len(group)) for group in groups.members))
-
-    def _fit(self, rows: Floats, signs: Floats, groups: FeatureGroups, priors: tuple[Floats, ...]) -> "FeatureStacking":
-        rng = np.random.default_rng(self.random_state)
-        low, high = self._split(len(rows), rng)
-        self.models_, self.perturbation_ = train_groups(
-            rows[low], signs[low], groups, priors, self.epsilon, self.l2, self.tight, rng
-        )
-        self._combine(self.models_.margins(rows[high]), signs[high], (self.perturbation_,), rng)
-        return self
-
-    def _margins(self, rows: Floats) -> Floats:
-        return self.models_.margins(rows)
-
-    def _shares(self) -> Floats:
-        return np.asarray(self.models_.groups.importance)
 
 
 def check_public(importance: Sequence[float] | None, declared: bool) -> None:

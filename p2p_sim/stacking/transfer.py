@@ -1,16 +1,17 @@
 """PST-H: hypotheses that one organisation releases once, and others start from."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from p2p_sim.stacking.plr import PrivateLogisticRegression
-from p2p_sim.stacking.pst import Combiner, FeatureStacking, GroupModels, check_public
+from p2p_sim.stacking.pst import GroupModels, GroupStacking, check_public
 from p2p_sim.stacking.rows import FeatureGroups, read_examples
 
 
-class TransferStacking(FeatureStacking):
+@dataclass(eq=False, repr=False)
+class TransferStacking(GroupStacking):
     """PST-H: private feature stacking of a target, each model drawn towards that of a source (Algorithm 4, corrected).
 
     The source is `models_` of a `FeatureStacking` of the source's rows: trained on all groups at ε_src *together* and
@@ -30,27 +31,7 @@ class TransferStacking(FeatureStacking):
         as in `FeatureStacking`.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        source: GroupModels | None = None,
-        importance: Sequence[float] | None = None,
-        importance_is_public: bool = False,
-        l2: float = 0.01,
-        combiner: Combiner = "stacked",
-        low_share: float = 0.5,
-        tight: bool = False,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.source = source
-        self.importance = importance
-        self.importance_is_public = importance_is_public
-        self.l2 = l2
-        self.combiner = combiner
-        self.low_share = low_share
-        self.tight = tight
-        self.random_state = random_state
+    source: GroupModels | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "TransferStacking":
         """Learn from the target's rows X (n, d) and labels y (n,) of two classes.

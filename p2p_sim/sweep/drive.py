@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.utility.intervals import mean_interval
-from p2p_sim.config import InputError, nearest
+from p2p_sim.config import nearest
+from p2p_sim.errors import InputError
 from p2p_sim.scenario import Scenario
 from p2p_sim.store import ROWS, Row, Store, open_store, read_rows, write_manifest
 from p2p_sim.sweep.file import Axis, Plot
@@ -182,7 +183,7 @@ def run_sweep(
         held = sum(store.has(point, i) for point in driver.points for i in range(plan.replicates))
         progress = Progress(len(driver.points), len(driver.points) * plan.replicates, held, workers=chosen.workers)
         replicates = max(plan.replicates, store.replicates)
-        write_manifest(directory, plan.name, plan.base, identity, replicates, _described(plan))
+        write_manifest(directory, plan.name, plan.base, identity, replicates, plan.packages, _described(plan))
         if report:
             report(progress)
         for row in read_rows(directory) if plan.until else ():

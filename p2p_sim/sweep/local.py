@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from p2p_sim.config import InputError, RunFailed
+from p2p_sim.errors import InputError, RunFailed
 from p2p_sim.sweep.handout import Handout
 from p2p_sim.sweep.work import Batch, Done, Perform
 

@@ -3,12 +3,12 @@
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.config import InputError, RunFailed
+from p2p_sim.errors import InputError, RunFailed
 from p2p_sim.scenario import MODEL_VERSION
 from p2p_sim.sweep.handout import Handout
 from p2p_sim.sweep.there import compare, one_line, perform_there, versions
@@ -33,12 +33,14 @@ class DaskWorkers:
     in_flight: batches handed out ahead, for each thread of the workers; at least 1.
     connect_s: seconds within which the scheduler must answer and a worker be there, above 0.
     patience_s: seconds without any worker after which the run fails.
+    packages: names and versions of plug-ins that every worker must have.
     """
 
     address: str
     in_flight: int = 2
     connect_s: float = 5.0
     patience_s: float = 60.0
+    packages: Mapping[str, str] = field(default_factory=dict)
     _client: Any = field(default=None, init=False, repr=False)
 
     @property
@@ -75,7 +77,7 @@ class DaskWorkers:
         if self._client is None:
             self._client = _connect(self.address, self.connect_s)
             try:
-                _check(self._client, self.address, self.connect_s)
+                _check(self._client, self.address, self.connect_s, self.packages)
             except BaseException:
                 self.close()
                 raise
@@ -114,8 +116,8 @@ def _scheduler(address: str) -> str:
         raise InputError(f"dask {address}: {wanted}") from None
 
 
-def _check(client: Any, address: str, within_s: float) -> None:
-    """Wait for the first worker, then see that all have the same version of the simulator."""
+def _check(client: Any, address: str, within_s: float, packages: Mapping[str, str]) -> None:
+    """Wait for the first worker, then see that all have the same version of the simulator and of plug-ins."""
     try:
         client.wait_for_workers(1, timeout=within_s)
     except TimeoutError:
@@ -125,7 +127,7 @@ def _check(client: Any, address: str, within_s: float) -> None:
         found["the scheduler"] = client.run_on_scheduler(versions)
     except Exception as fault:
         found["the scheduler"] = fault
-    compare(address, versions(), found)
+    compare(address, versions(), found, packages)
 
 
 def _threads(client: Any, address: str) -> int:

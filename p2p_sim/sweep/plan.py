@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from p2p_sim.config import InputError, explain
+from p2p_sim.config import explain
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import data_checksums
 from p2p_sim.scenario import (
     EITHER,
@@ -107,6 +108,25 @@ class Plan:
         same = not any(key.startswith(("population", "network")) for key in self.keys)
         return scenario.content_hash(self.checksums if same else data_checksums(scenario, self.data_dir))
 
+    @cached_property
+    def packages(self) -> dict[str, str]:
+        """Names and versions of the packages that offer kinds which some point uses, besides the simulator's own."""
+        return {name: version for place in self._places() for name, version in self._at(place).packages.items()}
+
+    def _places(self) -> Iterator[tuple[int, ...]]:
+        """Places with each value of each axis once, in the first point's company."""
+        for index, axis in enumerate(self.axes):
+            for step in range(len(axis.steps)):
+                yield tuple(step if i == index else 0 for i in range(len(self.axes)))
+
+    def _at(self, place: tuple[int, ...]) -> Scenario:
+        return self.scenario(self.point(place))
+
+    def check(self) -> None:
+        """Raise InputError if some value along an axis does not fit."""
+        for place in self._places():
+            self._at(place)
+
     @property
     def sweep_identity(self) -> str:
         """Hash of everything but values along the axes, so that more values extend a sweep."""
@@ -163,13 +183,10 @@ def make_plan(
     for key in plan.keys:
         if key in ("name", "replicates"):
             raise InputError(f"{where}: axes: {key} changes no result; sweep something else")
-    for index, axis in enumerate(plan.axes):  # each value once, in the first point's company
-        for step in range(len(axis.steps)):
-            place = tuple(step if i == index else 0 for i in range(len(plan.axes)))
-            try:
-                plan.scenario(plan.point(place))
-            except InputError as error:
-                raise InputError(f"{where}: axes: {error}") from None
+    try:
+        plan.check()
+    except InputError as error:
+        raise InputError(f"{where}: axes: {error}") from None
     return plan
 
 

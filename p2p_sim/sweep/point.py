@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from p2p_sim.config import InputError
 from p2p_sim.disk import in_place_of, writing
+from p2p_sim.errors import InputError
 from p2p_sim.experiment import identity, run
 from p2p_sim.scenario import Scenario
 from p2p_sim.store import ROWS, Row, open_store, write_manifest
@@ -51,7 +51,8 @@ def run_point(
             )
 
     with open_store(directory, hash_, check) as store:
-        write_manifest(directory, scenario.name, scenario, hash_, max(scenario.replicates, store.replicates))
+        replicates = max(scenario.replicates, store.replicates)
+        write_manifest(directory, scenario.name, scenario, hash_, replicates, scenario.packages)
         missing = [index for index in range(scenario.replicates) if not store.has(hash_[:16], index)]
         for position, replicate in enumerate(missing):
             if progress:

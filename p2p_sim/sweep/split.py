@@ -12,7 +12,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from p2p_sim.config import RunFailed
+from p2p_sim.errors import RunFailed
 from p2p_sim.experiment import Exchanged, Prepared, complete, prepare
 from p2p_sim.mechanisms.interface import Outcome
 from p2p_sim.population.shards import shards

@@ -5,8 +5,9 @@ import importlib.metadata
 import platform
 import warnings
 from collections.abc import Mapping
+from types import MappingProxyType
 
-from p2p_sim.config import InputError
+from p2p_sim.errors import InputError
 from p2p_sim.sweep.work import Batch, Done, Perform
 
 Versions = dict[str, str]
@@ -18,8 +19,9 @@ class OtherModelError(Exception):
 
 
 def versions() -> Versions:
-    """Versions that rows depend on, of this process; imports the simulator, so that no task waits for it."""
+    """Versions that rows may depend on, of this process; imports the simulator, so that no task waits for it."""
     import p2p_sim.experiment  # noqa: F401
+    from p2p_sim.plugins import packages
     from p2p_sim.scenario import MODEL_VERSION
 
     return {
@@ -27,31 +29,48 @@ def versions() -> Versions:
         "model version": str(MODEL_VERSION),
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in ("numpy", "scikit-learn", "scipy")},
+        **{_plug_in(name): version for name, version in packages().items()},
     }
 
 
-def compare(where: str, here: Versions, found: Mapping[str, Versions | BaseException]) -> None:
+def _plug_in(name: str) -> str:
+    return f"plug-in {name}"
+
+
+def compare(
+    where: str,
+    here: Versions,
+    found: Mapping[str, Versions | BaseException],
+    packages: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Compare what workers answered with what this process has.
 
     Args:
         where: address of the scheduler, for messages.
         here: versions of this process.
         found: the answer of each worker, by its address: its versions, or why it has none.
+        packages: plug-ins that are needed; of others, versions do not matter.
 
     Raises:
-        InputError: if a worker lacks the simulator or has another version of it.
+        InputError: if a worker lacks the simulator or a plug-in, or has another version of it.
     """
+    needed = {_plug_in(name) for name in packages}
+    here = {name: version for name, version in here.items() if not name.startswith(_plug_in("")) or name in needed}
     for worker, answer in sorted(found.items()):
         if isinstance(answer, BaseException):
             why = one_line(answer)
             raise InputError(f"dask {where}: {worker} cannot run p2p-sim ({why}); install the same version everywhere")
         for name in here:
-            if answer[name] == here[name]:
+            if answer.get(name) == here[name]:
                 continue
-            differs = f"dask {where}: {worker} has {name} {answer[name]}, this process {here[name]}"
-            if name in _MUST_AGREE:
+            differs = f"dask {where}: {worker} has {_shown(name, answer)}, this process {here[name]}"
+            if name in _MUST_AGREE or name in needed:
                 raise InputError(f"{differs}; install the same version everywhere")
             warnings.warn(f"{differs}; rows may differ in their last digits", stacklevel=2)
+
+
+def _shown(name: str, answer: Versions) -> str:
+    return f"{name} {answer[name]}" if name in answer else f"no {name}"
 
 
 def one_line(fault: BaseException) -> str:

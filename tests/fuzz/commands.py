@@ -15,7 +15,7 @@ from typing import Any
 from unittest import mock
 
 from p2p_sim.cli import main
-from p2p_sim.config import InputError, RunFailed
+from p2p_sim.errors import InputError, RunFailed
 from p2p_sim.report import read_failures
 from p2p_sim.results import read_results
 from p2p_sim.scenario import Scenario, load_scenario

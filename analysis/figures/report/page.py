@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -15,7 +16,7 @@ from markupsafe import Markup, escape
 from analysis.figures.report.cards import key_figures
 from analysis.figures.report.listing import blocks, scenario_in_order, sweep_file
 from analysis.figures.report.points import Failure, standing, with_failures
-from analysis.figures.report.statement import statement
+from analysis.figures.report.statement import Mechanisms, statement
 from analysis.figures.report.svg import embedded
 from analysis.figures.report.table import points_table, ranges
 from analysis.figures.report.text import count, plain
@@ -41,6 +42,7 @@ def report_page(
     manifest: Mapping[str, Any],
     failures: Sequence[Failure] = (),
     pictures: Sequence[Picture] = (),
+    mechanisms: Mechanisms = MappingProxyType({}),
 ) -> str:
     """The report on a run or a sweep: one HTML page that loads nothing; the same text for the same arguments.
 
@@ -49,6 +51,7 @@ def report_page(
         manifest: what was run: name, identity, seed, replicates, scenario, axes, plots, versions, model_version.
         failures: replicates without a row: point, replicate, error and the swept keys.
         pictures: figures, in their order.
+        mechanisms: what is known of mechanisms, by kind.
     """
     axes = manifest.get("axes") or []
     keys = [key for axis in axes for key in axis["keys"]]
@@ -59,10 +62,10 @@ def report_page(
     content = {
         "name": name,
         "subtitle": subtitle(points, keys),
-        "paragraphs": what_was_run(rows, points, axes),
+        "paragraphs": what_was_run(rows, points, axes, mechanisms),
         "unfinished": unfinished(points, axes, manifest.get("replicates")),
         "key_figures": key_figures(points),
-        "privacy": statement(rows, points),
+        "privacy": statement(rows, points, mechanisms),
         "pictures": [_embedded(picture, number) for number, picture in enumerate(pictures, 1)],
         "table": points_table(points, keys),
         "ranges": ranges(points),

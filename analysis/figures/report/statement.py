@@ -1,19 +1,17 @@
 """What the privacy figures promise, to whom, against whom and on which conditions."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
 from analysis.figures.report.points import worst_bases
 from analysis.figures.report.text import count, number, plain, span
-from analysis.privacy.centralised import CURATOR_CONDITIONS
-from analysis.privacy.dp_sgd import DP_SGD_CONDITIONS
 from analysis.privacy.fetch import CONDITIONS as FETCH_CONDITIONS
 from analysis.privacy.label_exchange import LEARNER_CONDITIONS
 from analysis.privacy.local import LOCAL_CONDITIONS
 from analysis.privacy.realised import CAPPED_CONDITION, REALISED_CONDITIONS, UNIFORM_CONDITION
-from analysis.privacy.shuffled import SHUFFLER_CONDITIONS
 
 OBSERVERS = (
     ("epsilon_upper", "the learner, who sees the set of submissions, or what else is released"),
@@ -29,14 +27,24 @@ COMPARED = (
     ("epsilon_paper_lemma9", "the paper's Lemma 9 would state"),
     ("epsilon_paper_theorem3", "the paper's Theorem 3 would state, at its own δ"),
 )
-OTHERS = {
-    "randomized_response": ("For randomised response alone", LOCAL_CONDITIONS),
-    "shuffled_response": ("For randomised response through a shuffler", SHUFFLER_CONDITIONS),
-    "cluster_rr": ("For a curator who resamples labels", CURATOR_CONDITIONS),
-    "dp_sgd": ("For DP-SGD", DP_SGD_CONDITIONS),
-}
-"""Headings and conditions of mechanisms other than the exchange."""
 PASSIVE = "members ask whom they are told to, once each, and follow the protocol; else the noise alone is counted"
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a mechanism other than the exchange says of itself.
+
+    text: goes after "privatised by". conditions: of its figures. claimed_by: the package, where it is not the
+    simulator's own.
+    """
+
+    text: str
+    conditions: tuple[str, ...]
+    claimed_by: str = ""
+
+
+Mechanisms = Mapping[str, Described]
+"""What is known of mechanisms, by kind."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +77,12 @@ class Statement:
         return any(line.note for line in (*self.lines, *self.compared))
 
 
-def statement(rows: pd.DataFrame, table: pd.DataFrame) -> Statement:
+def statement(rows: pd.DataFrame, table: pd.DataFrame, mechanisms: Mechanisms) -> Statement:
     """The privacy section of a report.
 
     Args:
         rows: one line a point and replicate. table: one line a point, from `with_failures`.
+        mechanisms: other than the exchange.
     """
     done = table[table["replicates"] > 0]
     bases = worst_bases(rows).map(plain).value_counts()
@@ -81,7 +90,7 @@ def statement(rows: pd.DataFrame, table: pd.DataFrame) -> Statement:
         promise=(_who(rows), _figure(done), _caution(rows, done)),
         lines=tuple(_line(done, *entry) for entry in OBSERVERS if done[entry[0]].notna().any()),
         compared=tuple(_line(done, *entry) for entry in COMPARED if (done[entry[0]] > 0).any()),
-        conditions=tuple(_conditions(rows)),
+        conditions=tuple(_conditions(rows, mechanisms)),
         bases=tuple((str(basis), count(int(size), "point")) for basis, size in bases.items()),
     )
 
@@ -139,7 +148,7 @@ def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
     return f"{text}. The noise is simulated: it protects nobody's real data."
 
 
-def _conditions(rows: pd.DataFrame) -> list[tuple[str, tuple[str, ...]]]:
+def _conditions(rows: pd.DataFrame, mechanisms: Mechanisms) -> list[tuple[str, tuple[str, ...]]]:
     """Conditions by group; a mechanism whose conditions are not known here is said to have its own."""
     kind, basis = rows["mechanism_kind"], rows["basis"].astype(str)
     known, conditional = kind == "label_exchange", realised(rows)
@@ -154,10 +163,15 @@ def _conditions(rows: pd.DataFrame) -> list[tuple[str, tuple[str, ...]]]:
         (faults & uneven, "Where peers were drawn unevenly", (REALISED_CONDITIONS[0], *FETCH_CONDITIONS)),
         (known & alone, "Where only the noise on each label is certain", LOCAL_CONDITIONS),
         (known & rows["epsilon_coalition_upper"].notna(), "For the coalition", (PASSIVE,)),
-        *((kind == name, heading, conditions) for name, (heading, conditions) in OTHERS.items()),
-        (~known & ~kind.isin(OTHERS), "Other mechanisms", ("those of the accountant named below",)),
+        *((~known & (kind == name), _heading(said), said.conditions) for name, said in mechanisms.items()),
+        (~known & ~kind.isin(mechanisms), "Other mechanisms", ("those of the accountant named below",)),
     )
     return [(heading, conditions) for chosen, heading, conditions in groups if chosen.any()]
+
+
+def _heading(said: Described) -> str:
+    claimed = f", as {plain(said.claimed_by)} claims, which p2p-sim has not checked" if said.claimed_by else ""
+    return f"For {plain(said.text)}{claimed}"
 
 
 def _line(done: pd.DataFrame, column: str, who: str) -> Line:

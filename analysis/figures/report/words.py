@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.figures.labels import loss_text
+from analysis.figures.report.statement import Mechanisms
 from analysis.figures.report.text import count, number, plain, span
 
 ENGINES = {
@@ -19,13 +20,6 @@ POPULATIONS = {
     "fashion-mnist": "Fashion-MNIST",
     "adult": "UCI Adult",
     "table": "a table of the user's own",
-}
-MECHANISMS = {
-    "label_exchange": "label exchange",
-    "randomized_response": "randomised response alone",
-    "shuffled_response": "randomised response through a trusted shuffler",
-    "cluster_rr": "a trusted curator who resamples them within clusters",
-    "dp_sgd": "a trusted curator who learns by DP-SGD",
 }
 
 
@@ -41,9 +35,11 @@ def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
     return f"{kind}, {replicates_text(table['replicates'].tolist())}" + (" each" if len(table) > 1 else "")
 
 
-def what_was_run(rows: pd.DataFrame, table: pd.DataFrame, axes: Sequence[Mapping[str, Any]]) -> list[str]:
+def what_was_run(
+    rows: pd.DataFrame, table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], mechanisms: Mechanisms
+) -> list[str]:
     """Paragraphs that say what was simulated, measured and varied."""
-    text = f"{_users(rows)} {_mechanism(rows)} {_engine(rows)} {_learner(rows)} {_measure(rows)}"
+    text = f"{_users(rows)} {_mechanism(rows, mechanisms)} {_engine(rows)} {_learner(rows)} {_measure(rows)}"
     return [text, *([_varied(axes, table)] if axes else [])]
 
 
@@ -68,9 +64,10 @@ def _users(rows: pd.DataFrame) -> str:
     return f"{span(rows['num_users'])} users from {kinds}, each with one private label, are {groups}."
 
 
-def _mechanism(rows: pd.DataFrame) -> str:
+def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms) -> str:
     if set(rows["mechanism_kind"]) != {"label_exchange"}:
-        return f"Labels are privatised by {_kinds(rows, 'mechanism_kind', MECHANISMS)}."
+        names = {kind: plain(said.text) for kind, said in mechanisms.items() if said.text}
+        return f"Labels are privatised by {_kinds(rows, 'mechanism_kind', names)}."
     noise, what = f"flips her label once, with probability α = {span(rows['flip_prob'])}", "noisy label"
     if rows["flip_prob"].isna().any():
         noise, what = f"makes a noisy message of her label once, ε₀ = {span(rows['epsilon_local'])}", "message"

@@ -1,0 +1,129 @@
+"""Statements about sizes that were not measured: prediction intervals of fitted laws, and the extremes of n draws."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a fit expects of one further measurement, and the ends of its prediction interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __contains__(self, measured: float) -> bool:
+        return self.low <= measured <= self.high
+
+
+def predict(
+    design: ArrayLike,
+    values: ArrayLike,
+    at: ArrayLike,
+    weights: ArrayLike | None = None,
+    weight: float = 1.0,
+    confidence: float = 0.95,
+) -> Prediction:
+    """Weighted least squares, and Student's t interval for one further measurement at another point.
+
+    The interval has its confidence if measurement i is design[i] · b plus an independent normal error of variance
+    s²/weights[i], b and s unknown; that the law still holds at `at` is the assumption that no measurement can show.
+
+    Args:
+        design: (m, p) the terms of the law at each measurement, of rank p < m.
+        values: (m,) what was measured.
+        at: (p,) the terms where the further measurement is made.
+        weights: (m,) precisions relative to each other, above 0; absent: all 1.
+        weight: that of the further measurement; infinity gives the interval of the law itself.
+        confidence: in (0, 1).
+
+    Raises:
+        ValueError: the measurements do not determine the law and its scatter.
+
+    >>> found = predict([[1, 1], [1, 2], [1, 3], [1, 4]], [1.1, 1.9, 3.1, 3.9], [1, 10])
+    >>> print(f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]")
+    9.70 [7.78, 11.62]
+    """
+    from scipy.special import stdtrit
+
+    X, y, x = (np.asarray(a, dtype=np.float64) for a in (design, values, at))
+    w = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if X.ndim != 2 or X.shape != (len(y), len(x)) or w.shape != y.shape:
+        raise ValueError(f"design {X.shape}, values {y.shape}, at {x.shape}, weights {w.shape}: shapes do not fit")
+    if not (w > 0).all() or not weight > 0 or not 0.0 < confidence < 1.0:
+        raise ValueError("weights must be above 0 and the confidence in (0, 1)")
+    scale = np.abs(X).max(axis=0)
+    root = np.sqrt(w)
+    Q, R = np.linalg.qr(X / scale * root[:, None])
+    free = len(y) - len(x)
+    if free < 1 or np.abs(np.diag(R)).min() < 1e-9 * np.abs(np.diag(R)).max():
+        raise ValueError(f"{len(y)} measurements do not determine {len(x)} constants and the scatter about them")
+    fitted = Q.T @ (y * root)
+    leverage = np.linalg.solve(R.T, x / scale)
+    value = float(leverage @ fitted)
+    spread = float(np.sum((y * root - Q @ fitted) ** 2)) / free
+    half = float(stdtrit(free, 0.5 + confidence / 2)) * math.sqrt(spread * (1.0 / weight + float(leverage @ leverage)))
+    return Prediction(value, value - half, value + half)
+
+
+def tail_of_largest(count: float, level: float = 0.5) -> float:
+    """The p for which the largest of n independent draws stays below the draws' upper p-point with this probability.
+
+    From (1-p)^n = level, exact for every n, without cancellation.
+
+    Args:
+        count: n, at least 1. level: in (0, 1).
+    """
+    if not count >= 1 or not 0.0 < level < 1.0:
+        raise ValueError(f"count = {count}, level = {level}: at least 1, and in (0, 1), are needed")
+    return -math.expm1(math.log(level) / count)
+
+
+def normal_score(count: float) -> float:
+    """The median of the largest of n independent standard normal numbers.
+
+    >>> round(normal_score(1e9), 3)
+    6.057
+    """
+    from scipy.special import ndtri
+
+    return -float(ndtri(tail_of_largest(count)))
+
+
+def most_of(count: float, trials: int, probability: float, level: float) -> int:
+    """The largest of n independent Bin(trials, p) numbers is at most this with at least the given probability.
+
+    Args:
+        count: n, at least 1. trials, probability: of each number. level: in (0, 1), as for `tail_of_largest`.
+    """
+    return _most(tail_of_largest(count, level), trials, probability)
+
+
+def most_of_any(count: float, trials: int, probability: float, chance: float) -> int:
+    """Any one of n Bin(trials, p) numbers, however dependent, is larger with at most this chance (union bound).
+
+    Args:
+        count: n, at least 1. trials, probability: of each number. chance: in (0, 1); may be far below 1e-16.
+    """
+    if not count >= 1 or not 0.0 < chance < 1.0:
+        raise ValueError(f"count = {count}, chance = {chance}: at least 1, and in (0, 1), are needed")
+    return _most(chance / count, trials, probability)
+
+
+def fewest_of_any(count: float, trials: int, probability: float, chance: float) -> int:
+    """Any one of n Bin(trials, p) numbers, however dependent, is smaller with at most this chance (union bound)."""
+    return trials - most_of_any(count, trials, 1.0 - probability, chance)
+
+
+def _most(tail: float, trials: int, probability: float) -> int:
+    """The smallest k with Pr[Bin(trials, p) > k] at most `tail`."""
+    from scipy.stats import binom
+
+    low, high = -1, trials
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if binom.sf(middle, trials, probability) <= tail else (middle, high)
+    return high

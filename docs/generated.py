@@ -1,0 +1,202 @@
+"""Pages of the docs site that are written anew at each build, as a Sphinx extension.
+
+Where `docs/<name>.md` has the line `<!-- generated -->`, it gets what its function below returns, as Markdown.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Container, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+DOCS = Path(__file__).parent
+MARK = "<!-- generated -->"
+Node = Mapping[str, Any]
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A Markdown table; bars and line ends within cells are made harmless."""
+    lines = [head, ("---",) * len(head), *(tuple(_cell(text) for text in row) for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return plain(" ".join(text.split())).replace("|", "\\|")
+
+
+def plain(text: str) -> str:
+    """Text in which stars and angle brackets mean themselves; what is between backticks stays."""
+    pieces = text.split("`")
+    pieces[::2] = [piece.replace("*", "\\*").replace("<", "&lt;") for piece in pieces[::2]]
+    return "`".join(pieces)
+
+
+def gallery() -> str:
+    """Every figure of README and docs, in the order of the registry, with the command that makes it."""
+    parts = []
+    for figure in figures():
+        path = Path(figure["path"])
+        source = path.relative_to("docs") if path.is_relative_to("docs") else Path("..") / path
+        shown = f"On the page [{_title(figure['page'])}]({Path(figure['page']).name})" if _on_site(figure) else "README"
+        parts.append(
+            f"## {path.stem}\n\n{figure['shows']}.\n\n![{figure['shows']}]({source})\n\n"
+            f"```\n{figure['command']}\n```\n\n{shown}. Run at reduced size by `{figure['test']}`.\n"
+        )
+    return "\n".join(parts)
+
+
+def figures() -> list[dict[str, str]]:
+    """The registry of figures, docs/gallery.toml: path, shows, command, page and test of each."""
+    found: list[dict[str, str]] = tomllib.loads((DOCS / "gallery.toml").read_text(encoding="utf-8"))["figure"]
+    return found
+
+
+def _on_site(figure: Mapping[str, str]) -> bool:
+    return figure["page"].startswith("docs/")
+
+
+def _title(page: str) -> str:
+    first = (DOCS.parent / page).read_text(encoding="utf-8").splitlines()[0]
+    return first.removeprefix("# ")
+
+
+def command_line() -> str:
+    """Every command's help: usage, arguments, options with their defaults."""
+    from typer.main import get_command
+
+    from p2p_sim.cli import app
+
+    group: Any = get_command(app)
+    return "\n".join(_command(name, command) for name, command in group.commands.items())
+
+
+def _command(name: str, command: Any) -> str:
+    context = command.make_context(f"p2p-sim {name}", [], resilient_parsing=True)
+    text, _, example = command.help.partition("Example: ")
+    rows = []
+    for parameter in command.params:
+        named = parameter.param_type_name == "option"
+        names = " or ".join(f"`{option}`" for option in [*parameter.opts, *parameter.secondary_opts]) if named else ""
+        value = f"`{parameter.metavar}`" if parameter.metavar else ""
+        usual = "required" if parameter.required else _default(parameter.default)
+        rows.append((names, value, parameter.help, usual))
+    usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
+    options = table(("option", "value", "meaning", "default"), rows) if rows else ""
+    return f"## {name}\n\n{plain(text.strip())}\n\n```\n{usage}\n```\n\nExample: `{example.strip()}`\n\n{options}"
+
+
+def _default(value: object) -> str:
+    return "" if value is None or value is False or callable(value) else f"`{value}`"
+
+
+def scenario_keys() -> str:
+    """Every key of a scenario file, by table and kind, from the JSON Schema that `p2p-sim schema` prints."""
+    from p2p_sim.scenario import Scenario
+
+    schema = Scenario.model_json_schema()
+    return "\n".join(_tables(schema, schema, ""))
+
+
+def _tables(node: Node, schema: Node, path: str) -> Iterator[str]:
+    """The tables at a path and below: one a kind, where there are several."""
+    kinds = [branch for branch in _branches(node, schema) if "properties" in branch]
+    for branch in kinds:
+        keys: Node = branch["properties"]
+        tagged = keys["kind"]["const"] if path and "const" in keys.get("kind", ()) else None
+        if path:
+            heading = f"`[{path}]`" + (f' kind = "{tagged}"' if tagged else "")
+            yield f"{'##' if '.' not in path else '###'} {heading}\n\n{plain(branch.get('description', ''))}\n"
+        required = branch.get("required", ())
+        rows = [
+            _row(name, key, schema, name in required) for name, key in keys.items() if not (name == "kind" and tagged)
+        ]
+        if rows:
+            yield table(("key", "value", "default", "meaning"), rows)
+        for name, key in keys.items():
+            if any("properties" in below for below in _branches(key, schema)):
+                yield from _tables(key, schema, f"{path}.{name}" if path else name)
+
+
+def _branches(node: Node, schema: Node) -> list[Node]:
+    """A node, followed to what it refers to or chooses from."""
+    if "$ref" in node:
+        return _branches(schema["$defs"][node["$ref"].rsplit("/", 1)[-1]], schema)
+    chosen = [*node.get("oneOf", ()), *node.get("anyOf", ()), *node.get("allOf", ())]
+    return [found for other in chosen for found in _branches(other, schema)] if chosen else [node]
+
+
+def _row(name: str, key: Node, schema: Node, required: bool) -> tuple[str, ...]:
+    branches, usual = _branches(key, schema), key.get("default")
+    if any("properties" in branch for branch in branches):
+        allowed, given = "table", isinstance(usual, dict) and "kind" in usual
+        shown = f'`kind = "{usual["kind"]}"`' if given else ""
+    else:
+        allowed = " or ".join(dict.fromkeys(_allowed(branch) for branch in branches if branch.get("type") != "null"))
+        shown = "" if usual is None else f"`{json.dumps(usual, ensure_ascii=False)}`"
+    return f"`{name}`", allowed, "required" if required else shown, key.get("description", "")
+
+
+def _allowed(branch: Node) -> str:
+    """Type and range of a value."""
+    values = [branch["const"]] if "const" in branch else branch.get("enum")
+    if values is not None:
+        return ", ".join(f"`{json.dumps(value)}`" for value in values)
+    words = {"array": "list", "boolean": "true or false", "object": "table", "string": "text"}
+    signs = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
+    range_ = [f"{sign} {branch[key]}" for key, sign in signs.items() if key in branch]
+    kind = branch.get("type", "value")
+    return ", ".join([words.get(kind, kind), *range_])
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "command-line": command_line,
+    "gallery": gallery,
+    "scenario-keys": scenario_keys,
+}
+
+
+def _fill(app: "Sphinx", name: str, source: list[str]) -> None:
+    if name in GENERATED:
+        assert source[0].count(MARK) == 1, f"{name}.md has no line {MARK}"
+        source[0] = source[0].replace(MARK, GENERATED[name]())
+
+
+def as_restructured(lines: list[str]) -> list[str]:
+    """A docstring, which is plain text, with the signs escaped that reStructuredText would read as its own."""
+    found, example = [], False
+    for line in lines:
+        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
+        pieces = line.split("`")
+        if not example:
+            pieces[::2] = [re.sub(r"([|*]|_(?!\w))", r"\\\1", piece) for piece in pieces[::2]]
+        found.append("`".join(pieces))
+    return found
+
+
+def with_fields_listed(lines: list[str], fields: Container[str]) -> list[str]:
+    """A docstring whose lines "field: meaning" have become a list."""
+    found, within = [], False
+    for line in lines:
+        named = re.match(r"(\w+(?:, \w+)*): ", line)
+        begins = named is not None and all(name in fields for name in named[1].split(", "))
+        if begins and not within:
+            found.append("")
+        within = begins or (within and bool(line.strip()))
+        found.append(f"* {line}" if begins else f"  {line}" if within else line)
+    return found
+
+
+def _docstring(app: "Sphinx", what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    lines[:] = with_fields_listed(as_restructured(lines), getattr(obj, "__dataclass_fields__", ()))
+
+
+def setup(app: "Sphinx") -> dict[str, bool]:
+    """Called by Sphinx: fill in the generated pages, at each build anew."""
+    app.connect("source-read", _fill)
+    app.connect("autodoc-process-docstring", _docstring, priority=400)  # before the sections are read
+    app.connect("env-get-outdated", lambda app, env, *changes: sorted(GENERATED))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

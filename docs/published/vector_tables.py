@@ -1,0 +1,32 @@
+"""The tables of docs/label-mechanisms.md: noisy vectors against scalars, each on its own and through the exchange.
+
+Run as `python -m docs.published.vector_tables`; interrupted, it goes on where it stopped.
+"""
+
+from pathlib import Path
+
+from docs.published.study import command, tabulate
+
+NAME = "vector-tables"
+SWEEPS = ("vectors.toml", "vector/exchange.toml", "vector/exchange-kmeans.toml")
+EPSILON, CLASSES = "mechanism.target_epsilon", "population.num_classes"
+REDUCED = (
+    "population.users=1000", "population.holdout=500", "population.num_classes=10", "learner.neighbours=20",
+    "replicates=1",
+)  # fmt: skip
+"""What a test changes: few users, a single replicate."""
+
+
+def main(out: Path, work: Path, workers: int = 2, small: bool = False) -> list[Path]:
+    """Run the sweeps, keep their rows and write their points as one table; `small` for the tests.
+
+    Args:
+        out: where table, rows and manifests go. work: where the sweeps run. workers: local processes.
+    """
+    columns = ("mechanism", EPSILON, CLASSES, "epsilon_upper", "epsilon_local")
+    measures = ("accuracy", "nonprivate_accuracy", "heterogeneity")
+    return [tabulate(SWEEPS, columns, measures, out, work, None, workers, REDUCED if small else ())]
+
+
+if __name__ == "__main__":
+    command(NAME, main)

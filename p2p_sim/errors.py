@@ -1,0 +1,26 @@
+"""What can go wrong; loads nothing, so that the command line starts quickly."""
+
+LONGEST_LINE, LONGEST_QUOTE = 500, 100
+"""Characters of a message, and of a value in it, which may be as long as a file."""
+
+
+class InputError(Exception):
+    """A user's mistake: one clear line that names the key or file, the value and what is allowed.
+
+    What is quoted in it may hold anything: line breaks and other characters that cannot be printed are escaped, and the
+    middle of a long message is left out.
+    """
+
+    def __init__(self, message: str) -> None:
+        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
+        half = LONGEST_LINE // 2
+        super().__init__(line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}")
+
+
+class RunFailed(Exception):  # noqa: N818
+    """A run cannot go on, through no fault of its input: one clear line; what is finished is on disk."""
+
+
+def shortened(text: str) -> str:
+    """A text as a message quotes it: the beginning of a long one."""
+    return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."

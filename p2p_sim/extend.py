@@ -1,0 +1,56 @@
+"""Everything that a plug-in needs to import: bases to derive from, values to take and give, and helpers."""
+
+from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.local import local_delta, local_epsilon
+from p2p_sim.config import Config
+from p2p_sim.errors import InputError
+from p2p_sim.learning.learner import Learner
+from p2p_sim.mechanisms.interface import (
+    PARAMETERS,
+    STATEMENTS,
+    LabelRelease,
+    Mechanism,
+    MechanismBase,
+    ModelRelease,
+    Outcome,
+    Predictor,
+    Randomizer,
+)
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.mechanisms.without_messages import LocalMechanism, WithoutMessages
+from p2p_sim.network.overlay import GraphOverlay, edges_of
+from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample
+from p2p_sim.population.shards import Shard
+from p2p_sim.population.source import Source
+from p2p_sim.streams import Streams, bernoulli
+
+__all__ = [
+    "PARAMETERS",
+    "STATEMENTS",
+    "Config",
+    "Examples",
+    "FiniteLaw",
+    "GraphOverlay",
+    "InputError",
+    "LabelRelease",
+    "Learner",
+    "LocalMechanism",
+    "Mechanism",
+    "MechanismBase",
+    "ModelRelease",
+    "Outcome",
+    "Population",
+    "Predictor",
+    "PrivacyBound",
+    "RandomizedResponse",
+    "Randomizer",
+    "Sample",
+    "Shard",
+    "Source",
+    "Streams",
+    "WithoutMessages",
+    "bernoulli",
+    "edges_of",
+    "local_delta",
+    "local_epsilon",
+]
