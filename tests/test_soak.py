@@ -61,7 +61,7 @@ def test_the_graphs_of_an_overlay_are_gone_once_their_edges_are_known(monkeypatc
         build()
         assert graphs() == before
         monkeypatch.setattr(  # control: the edges alone are read
-            "p2p_sim.network.overlay._edges", lambda graph: np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
+            "p2p_sim.network.overlay.edges_of", lambda graph: np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
         )
         build()
         assert graphs() == before + 10
