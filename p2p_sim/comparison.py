@@ -52,6 +52,9 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
     left, right = (tidy(results.rows, results.keys) for results in (one, two))
     chosen = [_column(name, left, right) for name in columns] or [c for c in DEFAULT if _usable(c, left, right)]
     left, right = _placed(left, right, axes, one), _placed(right, left, axes, two)
+    for table, results in ((left, one), (right, two)):
+        if table.duplicated([*axes, REPLICATE]).any():
+            raise InputError(f"{results.directory}: two of its points have the same {', '.join(axes) or 'replicate'}")
     paired = one.seed == two.seed
     found = [d for column in chosen for d in differences(left, right, axes, column, paired)]
     if not found:

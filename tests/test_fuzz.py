@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import json
 import pickle
 import random
 import time
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from p2p_sim.errors import InputError
+from tests.conftest import ROOT
 from tests.fuzz.harness import Tally, Target, attempt, fuzz, unchanged
 from tests.fuzz.readers import Trap
 from tests.fuzz.strategies import ODD, document, toml
@@ -100,3 +102,11 @@ def test_toml_is_written_as_it_is_read():
     tree = {"a": 1, "b": [1.5, True, "x\n"], "c": {"d e": datetime.date(2000, 1, 1)}, "f": float("inf")}
     assert tomllib.loads(document(tree)) == tree
     assert all(isinstance(toml(value), str) for value in ODD)
+
+
+def test_the_guide_says_how_the_published_run_ended():
+    found = json.loads((ROOT / "results" / "published" / "fuzz" / "summary.json").read_text())
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert f"{found['inputs']:,} inputs" in text
+    assert found["faults"] == 0
+    assert set(found["targets"]) == {target.name for target in TARGETS}

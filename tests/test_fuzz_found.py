@@ -24,6 +24,7 @@ from p2p_sim.population.table import TableConfig
 from p2p_sim.results import read_results
 from p2p_sim.scenario import load_scenario, parse_override
 from p2p_sim.store import load_results
+from p2p_sim.sweep.plan import load_sweep
 from tests.fuzz.commands import TINY, command
 from tests.fuzz.readers import STREAMS, Trap, table, valid
 from tests.sweeps import AXES, write_sweep
@@ -82,7 +83,32 @@ def test_a_name_that_no_file_can_have_names_none(tmp_path, kind, name):
         p2p_sim.run(scenario)
 
 
+@pytest.mark.parametrize("value", ["inf", "nan", "-inf"])
+def test_a_sweep_over_no_number_is_refused(tmp_path, value):
+    (tmp_path / "s.toml").write_text(TINY)
+    axis = f'[[axes]]\nkey = "population.users"\nvalues = [50, {value}]\n'
+    (tmp_path / "sweep.toml").write_text(f'name = "x"\nbase = "s.toml"\n{axis}')
+    with pytest.raises(InputError, match=r"axes: population.users = "):
+        load_sweep(tmp_path / "sweep.toml")
+
+
 # data files
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        ("9" * 400, "not the UCI Adult format"),
+        ("1e308", "larger than 1e.12"),
+        ("inf", "larger than"),
+        ("nan", "missing"),
+    ],
+)
+def test_adult_with_a_number_that_is_none_is_refused(tmp_path, number, message):
+    for name, content in valid("adult").items():
+        (tmp_path / name).write_bytes(content.replace(b"39,", number.encode() + b",", 1))
+    with pytest.raises(InputError, match=message):
+        AdultConfig().sample((tmp_path,), STREAMS)
 
 
 def refused(folder: Path, name: str, content: bytes) -> str:
@@ -209,6 +235,16 @@ def test_a_group_without_values_is_no_fault(sound):
     rows = [json.loads(line) for line in (sound / "rows.jsonl").read_text().splitlines()]
     (sound / "rows.jsonl").write_text("".join(json.dumps({**row, "honest_error_rate": None}) + "\n" for row in rows))
     command("plot", str(sound), "--x", "epsilon_upper", "--y", "error_rate", "--group", "honest_error_rate")
+
+
+def test_points_that_cannot_be_told_apart_are_not_compared(sound, tmp_path):
+    """The labels of an axis may say the same of two values."""
+    rows = [json.loads(line) for line in (sound / "rows.jsonl").read_text().splitlines()]
+    same = "".join(json.dumps({**row, "mechanism.flip_prob": 0.1}) + "\n" for row in rows)
+    write_sweep(tmp_path / "other", AXES, 2)
+    (tmp_path / "other" / "rows.jsonl").write_text(same)
+    with pytest.raises(InputError, match=r"other: two of its points have the same mechanism\.flip_prob, network\.loss"):
+        command("compare", str(sound), str(tmp_path / "other"))
 
 
 @pytest.fixture

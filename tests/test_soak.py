@@ -1,15 +1,18 @@
 """The soak at reduced size: memory stays flat, and a planted leak is caught."""
 
 import gc
+import json
 import weakref
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 
 from p2p_sim.network.overlay import RegularOverlay, ScaleFreeOverlay, SmallWorldOverlay
 from p2p_sim.protocol.label_exchange import ShardExchange
 from p2p_sim.streams import Streams
+from tests.conftest import ROOT
 from tests.networks import Case
 from tests.validation.soak import NETWORKS, slope, soak
 
@@ -58,7 +61,7 @@ def test_the_graphs_of_an_overlay_are_gone_once_their_edges_are_known(monkeypatc
         build()
         assert graphs() == before
         monkeypatch.setattr(  # control: the edges alone are read
-            "p2p_sim.network.overlay._edges", lambda graph: np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
+            "p2p_sim.network.overlay.edges_of", lambda graph: np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
         )
         build()
         assert graphs() == before + 10
@@ -87,3 +90,14 @@ def test_an_exchange_is_gone_as_soon_as_nobody_holds_it():
     finally:
         gc.enable()
         gc.collect()
+
+
+def test_the_guide_says_how_the_published_run_ended():
+    place = ROOT / "results" / "published" / "soak"
+    said, table = json.loads((place / "summary.json").read_text()), pd.read_csv(place / "blocks.csv")
+    found = slope(table["events"].to_numpy(float), table["rss_bytes"].to_numpy(float))
+    assert found.flat
+    assert said["slope_mib_in_1e7_events"][1] == pytest.approx(1e7 * found.estimate / 2**20, abs=1e-4)
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert f"{said['events']:,} protocol events" in text
+    assert f"at most {said['largest_rss_mib']} MiB" in text

@@ -121,6 +121,7 @@ def load_adult(train: Path, test: Path, states: tuple[State, ...]) -> tuple[Exam
 
 
 _ADULT_NUMBERS = [0, 2, 4, 10, 11, 12]
+_ADULT_MOST = 1e12
 
 
 def _read_adult(path: Path) -> pd.DataFrame:
@@ -128,8 +129,10 @@ def _read_adult(path: Path) -> pd.DataFrame:
     try:
         frame = pd.read_csv(io.StringIO(text), header=None, skipinitialspace=True, comment="|")
         frame[_ADULT_NUMBERS] = frame[_ADULT_NUMBERS].astype(np.float64)
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, OverflowError) as error:
         raise InputError(f"{path}: not the UCI Adult format ({str(error).splitlines()[0]})") from None
     if frame.shape[1] != 15 or not frame[14].isin(["<=50K", ">50K", "<=50K.", ">50K."]).all():
         raise InputError(f"{path}: not the UCI Adult format (15 columns, the last one <=50K or >50K)")
+    if not frame[_ADULT_NUMBERS].abs().le(_ADULT_MOST).all(axis=None):
+        raise InputError(f"{path}: a number is missing, or larger than {_ADULT_MOST:g}")
     return frame

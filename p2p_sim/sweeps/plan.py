@@ -3,10 +3,10 @@
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class Plan:
     @property
     def size(self) -> int:
         """Number of points."""
-        return prod(len(axis.steps) for axis in self.axes)
+        return math.prod(len(axis.steps) for axis in self.axes)
 
     @cached_property
     def _tree(self) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def _get(tree: Mapping[str, Any], key: str) -> Any:
 
 def _like(value: Any, current: Any) -> Any:
     """A number of a range as a whole one where the base scenario has a whole number."""
-    if isinstance(value, float) and isinstance(current, int) and not isinstance(current, bool):
+    if isinstance(value, float) and math.isfinite(value) and isinstance(current, int) and not isinstance(current, bool):
         return round(value)
     return value
 
