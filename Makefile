@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check validate bench figures published clean
+.PHONY: run test check validate mutants bench figures published clean
 .DEFAULT_GOAL := run
 
 run: .venv/.run  ## run the quickstart scenario
@@ -18,8 +18,12 @@ check: .venv/.dev  ## formatting, lint, types, tests
 	$(BIN)/mypy
 	$(MAKE) test
 
-validate: .venv/.dev  ## slow validation: sweeps whose processes are killed, on many machines
+validate: .venv/.validate  ## slow validation: sweeps whose processes are killed, on many machines; mutation testing
 	$(BIN)/pytest tests/validation -m slow
+	$(MAKE) mutants
+
+mutants: .venv/.validate  ## mutation testing of the privacy code and of the protocol; goes on where it was cut off
+	$(BIN)/python -m tests.validation.mutation
 
 bench: .venv/.dev  ## benchmarks, each a ratio measured side by side
 	$(BIN)/python -m benchmarks.event_engine
@@ -53,4 +57,8 @@ clean:  ## remove the virtual environment and caches, keep results
 
 .venv/.dev: .venv/.run
 	$(PIP) --editable '.[dev]'
+	@touch $@
+
+.venv/.validate: .venv/.dev
+	$(PIP) --editable '.[validate]'
 	@touch $@

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tests.validation.mutation import ROOT
+from tests.validation.mutation import PACKAGES, ROOT
 from tests.validation.mutation.mutants import Mutant, modules, source
 from tests.validation.mutation.worker import measure
 
@@ -26,10 +26,10 @@ class Test:
 
 
 def files() -> list[str]:
-    """Whatever `make test` collects: test files, and modules and pages with doctests."""
-    found = sorted(ROOT.glob("tests/test_*.py"))
-    for folder, kind in (("analysis", "*.py"), ("p2p_sim", "*.py"), ("docs", "*.md")):
-        found += [p for p in sorted((ROOT / folder).rglob(kind)) if ">>>" in p.read_text(encoding="utf-8")]
+    """Test files that name what is mutated, and its doctests: of what `make test` collects, the part nearest to it."""
+    names = re.compile("|".join(package.replace("/", r"\.") for package in PACKAGES))
+    found = [p for p in sorted(ROOT.glob("tests/test_*.py")) if names.search(p.read_text(encoding="utf-8"))]
+    found += [ROOT / module for module in modules() if ">>>" in source(module)]
     return [str(p.relative_to(ROOT)) for p in found]
 
 
@@ -64,7 +64,7 @@ def _test(name: str, entry: dict[str, Any]) -> Test:
 def judges(mutant: Mutant, tests: list[Test], most: float) -> list[Test]:
     """The tests that run the changed statement, fastest first, as many as fit into `most` seconds.
 
-    Of a statement that runs at import: those that run any line of its file, or a line elsewhere that names what it binds.
+    Of a statement that runs at import: those that run any line of its file, or one elsewhere that names what it binds.
     """
     lines, names = place_of(mutant.module, mutant.line)
     wanted = {mutant.module: lines} if names is None else {mutant.module: set(range(1, 10_000)), **_naming(names)}
@@ -76,6 +76,20 @@ def judges(mutant: Mutant, tests: list[Test], most: float) -> list[Test]:
             break
         chosen.append(test)
     return chosen
+
+
+def function_of(module: str, line: int) -> str | None:
+    """The outermost function or method, dotted, in whose body a line lies; None if the line runs at import."""
+    if place_of(module, line)[1] is not None:
+        return None
+    names: list[str] = []
+    body: list[Any] = [ast.parse(source(module))]
+    while body:
+        for child in ast.iter_child_nodes(body.pop()):
+            if isinstance(child, ast.ClassDef | ast.FunctionDef) and _spans(child, line):
+                names.append(child.name)
+                body = [child] if isinstance(child, ast.ClassDef) else []
+    return ".".join(names)
 
 
 def place_of(module: str, line: int) -> tuple[Lines, frozenset[str] | None]:

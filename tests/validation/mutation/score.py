@@ -39,11 +39,6 @@ class Score:
     places: int
     seed: int
 
-    @classmethod
-    def of(cls, rows: Sequence[dict[str, Any]], verdicts: dict[str, str], places: int, seed: int) -> "Score":
-        """Of a sample's rows."""
-        return cls(rows, verdicts, places, seed)
-
     def _verdict(self, row: dict[str, Any]) -> str:
         return self.verdicts.get(row["mutant"], "unexplained")
 

@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +21,15 @@ import pytest
 
 from tests.validation.mutation import PACKAGES, ROOT
 
-LOADED = (
-    "coverage dp_accounting.pld.privacy_loss_distribution hypothesis jinja2 matplotlib.pyplot mpmath networkx numpy pandas "
-    "pyarrow.parquet pydantic rich.table scipy.optimize scipy.sparse.csgraph scipy.special scipy.stats simpy "
-    "sklearn.cluster sklearn.datasets sklearn.linear_model threadpoolctl typer.testing"
-).split()
+LOADED = [
+    "coverage", "dp_accounting.pld.privacy_loss_distribution", "hypothesis", "jinja2", "matplotlib.pyplot",
+    "mpmath", "networkx", "numpy", "pandas", "pyarrow.parquet", "pydantic", "rich.table", "scipy.optimize",
+    "scipy.sparse.csgraph", "scipy.special", "scipy.stats", "simpy", "sklearn.cluster", "sklearn.datasets",
+    "sklearn.linear_model", "threadpoolctl", "typer.testing",
+]  # fmt: skip
 """What tests import besides the project."""
+BROKEN = 70
+"""Exit status of a run that did not even fail."""
 MEMORY = 12 << 30
 """Bytes of address space of a process, beyond which it fails."""
 
@@ -65,10 +69,16 @@ def run(tests: list[str], limits: dict[str, float], module: str = "", code: str 
     def work(log: Path) -> int:
         if code:
             _replace(str(ROOT / module), code)
-        return int(pytest.main([*_OPTIONS, "-x", *tests], plugins=[_Clock(log, limits)]))
+        return int(pytest.main([*OPTIONS, "-x", *tests], plugins=[Clock(log, limits)]))
 
-    status, lines, seconds = _forked(work)
+    return outcome(*forked(work), changed=bool(code))
+
+
+def outcome(status: int, lines: list[str], seconds: float, changed: bool) -> Outcome:
+    """What a forked run's status and log say."""
     last = json.loads(lines[-1])["test"] if lines else ""
+    if not os.WIFSIGNALED(status) and os.WEXITSTATUS(status) == BROKEN:
+        raise RuntimeError("a run broke off by itself: see standard error")
     if os.WIFSIGNALED(status):
         return Outcome("late" if os.WTERMSIG(status) == signal.SIGALRM else "crashed", last, seconds)
     failed = next((line["test"] for line in map(json.loads, lines) if line.get("failed")), None)
@@ -76,7 +86,7 @@ def run(tests: list[str], limits: dict[str, float], module: str = "", code: str 
         return Outcome("failed", failed, seconds)
     if os.WEXITSTATUS(status) == 0:
         return Outcome("passed", "", seconds)
-    return Outcome("failed" if code else "crashed", "import", seconds)
+    return Outcome("failed" if changed else "crashed", "import", seconds)
 
 
 def measure(target: str) -> dict[str, Any]:
@@ -86,9 +96,9 @@ def measure(target: str) -> dict[str, Any]:
         import coverage
 
         cover = coverage.Coverage(data_file=None, include=[f"{ROOT}/{p}/*" for p in PACKAGES], config_file=False)
-        clock = _Clock(log, {}, cover.switch_context)
+        clock = Clock(log, {}, cover.switch_context)
         cover.start()
-        status = int(pytest.main([*_OPTIONS, target], plugins=[clock]))
+        status = int(pytest.main([*OPTIONS, target], plugins=[clock]))
         cover.stop()
         data = cover.get_data()
         lines: dict[str, dict[str, list[int]]] = {}
@@ -99,7 +109,7 @@ def measure(target: str) -> dict[str, Any]:
         clock.say(lines=lines)
         return status
 
-    _, raw, _ = _forked(work)
+    _, raw, _ = forked(work)
     said = [json.loads(line) for line in raw]
     bad = {line["test"] for line in said if line.get("failed")}
     lines = next((line["lines"] for line in said if "lines" in line), {})
@@ -107,12 +117,11 @@ def measure(target: str) -> dict[str, Any]:
     return {t: {"seconds": s, "lines": lines.get(t, {})} for t, s in times.items() if t not in bad}
 
 
-_OPTIONS = (
-    "-q -p no:cacheprovider -p no:cov -p no:xdist --doctest-modules --doctest-glob=*.md --hypothesis-seed=0".split()
-)
+OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:cov", "-p", "no:xdist", "--hypothesis-seed=0"]
+OPTIONS += ["--doctest-modules", "--doctest-glob=*.md"]
 
 
-class _Clock:
+class Clock:
     """A plugin that writes down each test as it starts, fails and ends, and has late ones killed."""
 
     def __init__(self, log: Path, limits: dict[str, float], starting: Callable[[str], None] | None = None) -> None:
@@ -159,28 +168,33 @@ def _replace(path: str, code: str) -> None:
     loader.get_code = get_code
 
 
-def _forked(work: Callable[[Path], int]) -> tuple[int, list[str], float]:
+def forked(work: Callable[[Path], int]) -> tuple[int, list[str], float]:
     """Status, log and processor seconds of work done in a process and session of its own, silent, with a new place."""
     place = Path(tempfile.mkdtemp(prefix="mutant-"))
     log, before = place / "log", resource.getrusage(resource.RUSAGE_CHILDREN)
     pid = os.fork()
     if pid == 0:
-        status = 70
+        status = BROKEN
         try:
             os.setsid()
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             sink = os.open(place / "output", os.O_WRONLY | os.O_CREAT)
+            own = os.dup(2)
             os.dup2(sink, 1), os.dup2(sink, 2)
             os.environ["TMPDIR"] = str(place)
             tempfile.tempdir = None
             os.chdir(ROOT)
             status = work(log)
+        except Exception:
+            os.write(own, traceback.format_exc().encode())
         finally:
             os._exit(status)
-    _, status = os.waitpid(pid, 0)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)  # processes that a test left behind
+    try:
+        _, status = os.waitpid(pid, 0)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)  # the child, if this process was stopped; processes that a test left behind
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
     shutil.rmtree(place, ignore_errors=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
