@@ -1,8 +1,8 @@
 """All mutants of a module: one operator of cosmic-ray, or of the two below, at one place.
 
 Left alone, since no test of behaviour should tell: type annotations, decorators (caches, frozen data classes), what
-stands inside of strings, and in `analysis/privacy/claims` the numbers in the heads of loops, which are the grids on
-which a claim is checked. No operator changes a string, docstrings and messages included.
+stands inside of strings, and in `analysis/privacy/claims` the numbers of the grids on which a claim is checked, in the
+heads of loops and outside of functions. No operator changes a string, docstrings and messages included.
 """
 
 import ast
@@ -151,7 +151,7 @@ def scope(code: str, line: int) -> str:
     return ".".join(names)
 
 
-def _inert(node: Any, claims: bool) -> bool:
+def _inert(node: Any) -> bool:
     """Whether a node stands where nothing is changed: see the head of this module."""
     inner = node
     while (outer := inner.parent) is not None:
@@ -165,17 +165,27 @@ def _inert(node: Any, claims: bool) -> bool:
             return inner is outer.children[1]
         if inner.type in ("fstring", "decorator", "import_from", "import_name"):
             return True
-        if claims and node.type == "number" and outer.type == "for_stmt" and inner is outer.children[3]:
-            return True
         inner = outer
     return False
+
+
+def _grid(number: Any) -> bool:
+    """Whether a number is in what a loop runs over, or outside of all functions."""
+    inner = number
+    while (outer := inner.parent) is not None and inner.type not in ("funcdef", "lambdef"):
+        if outer.type == "for_stmt" and inner is outer.children[3]:
+            return True
+        inner = outer
+    return outer is None
 
 
 def mutants_of(module: str) -> list[Mutant]:
     """Every place of every operator, in the order of operators and then of the text."""
     found, tree = [], get_ast(source(module))
     nodes = list(ast_nodes(tree))
-    inert = {id(node) for node in nodes if _inert(node, "/claims/" in module)}
+    inert = {id(node) for node in nodes if _inert(node)}
+    if "/claims/" in module:
+        inert |= {id(node) for node in nodes if node.type == "number" and _grid(node)}
     for name, operator in operators().items():
         places = [(node, start) for node in nodes for start, _ in operator.mutation_positions(node)]
         found += [
