@@ -22,8 +22,8 @@ MOST = 30.0
 
 
 def limit(test: Test) -> float:
-    """Seconds of the clock that a test is given."""
-    return 10.0 + 10.0 * test.seconds
+    """Processor seconds that a test is given."""
+    return 15.0 + 5.0 * test.seconds
 
 
 def judge(mutant: Mutant, tests: list[Test], runner: Runner | None) -> dict[str, Any]:

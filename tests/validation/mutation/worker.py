@@ -22,16 +22,37 @@ import pytest
 from tests.validation.mutation import PACKAGES, ROOT
 
 LOADED = [
-    "coverage", "dp_accounting.pld.privacy_loss_distribution", "hypothesis", "jinja2", "matplotlib.pyplot",
-    "mpmath", "networkx", "numpy", "pandas", "pyarrow.parquet", "pydantic", "rich.table", "scipy.optimize",
-    "scipy.sparse.csgraph", "scipy.special", "scipy.stats", "simpy", "sklearn.cluster", "sklearn.datasets",
-    "sklearn.linear_model", "threadpoolctl", "typer.testing",
-]  # fmt: skip
+    "coverage",
+    "dp_accounting.pld.privacy_loss_distribution",
+    "hypothesis",
+    "jinja2",
+    "matplotlib.pyplot",
+    "mpmath",
+    "networkx",
+    "numpy",
+    "pandas",
+    "pyarrow.parquet",
+    "pydantic",
+    "rich.table",
+    "scipy.optimize",
+    "scipy.sparse.csgraph",
+    "scipy.special",
+    "scipy.stats",
+    "simpy",
+    "sklearn.cluster",
+    "sklearn.datasets",
+    "sklearn.linear_model",
+    "threadpoolctl",
+    "typer.testing",
+]
 """What tests import besides the project."""
 BROKEN = 70
 """Exit status of a run that did not even fail."""
 MEMORY = 12 << 30
 """Bytes of address space of a process, beyond which it fails."""
+
+
+LATE = (signal.SIGPROF, signal.SIGALRM)
 
 
 @dataclass(frozen=True)
@@ -62,7 +83,7 @@ def run(tests: list[str], limits: dict[str, float], module: str = "", code: str 
 
     Args:
         tests: node ids.
-        limits: seconds allowed to each, by node id.
+        limits: seconds of the processor allowed to each, by node id.
         module, code: the file below `ROOT` that is read as `code`.
     """
 
@@ -80,7 +101,7 @@ def outcome(status: int, lines: list[str], seconds: float, changed: bool) -> Out
     if not os.WIFSIGNALED(status) and os.WEXITSTATUS(status) == BROKEN:
         raise RuntimeError("a run broke off by itself: see standard error")
     if os.WIFSIGNALED(status):
-        return Outcome("late" if os.WTERMSIG(status) == signal.SIGALRM else "crashed", last, seconds)
+        return Outcome("late" if os.WTERMSIG(status) in LATE else "crashed", last, seconds)
     failed = next((line["test"] for line in map(json.loads, lines) if line.get("failed")), None)
     if failed is not None:
         return Outcome("failed", failed, seconds)
@@ -118,7 +139,8 @@ def measure(target: str) -> dict[str, Any]:
 
 
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:cov", "-p", "no:xdist", "--hypothesis-seed=0"]
-OPTIONS += ["--doctest-modules", "--doctest-glob=*.md"]
+OPTIONS += ["--doctest-modules", "--assert=plain"]
+"""Plain assertions: pytest would read a module named for its doctests by a loader of its own, past `_replace`."""
 
 
 class Clock:
@@ -138,13 +160,18 @@ class Clock:
         self.say(test=item.nodeid)
         if self._starting:
             self._starting(item.nodeid)
-        signal.setitimer(signal.ITIMER_REAL, self._limits.get(item.nodeid, 0.0))
+        self._allow(self._limits.get(item.nodeid, 0.0))
         start = time.process_time()
         yield
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        self._allow(0.0)
         if self._starting:
             self._starting("")
             self.say(test=item.nodeid, seconds=round(time.process_time() - start, 4))
+
+    def _allow(self, seconds: float) -> None:
+        """Have the process killed when it has used so many seconds, or waited thirty times as long; 0 for no limit."""
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        signal.setitimer(signal.ITIMER_REAL, 30.0 * seconds)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A failure, and for the measurement what was skipped."""
@@ -178,7 +205,8 @@ def forked(work: Callable[[Path], int]) -> tuple[int, list[str], float]:
         try:
             os.setsid()
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            for late in LATE:
+                signal.signal(late, signal.SIG_DFL)
             sink = os.open(place / "output", os.O_WRONLY | os.O_CREAT)
             own = os.dup(2)
             os.dup2(sink, 1), os.dup2(sink, 2)
