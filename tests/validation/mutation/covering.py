@@ -67,7 +67,7 @@ def judges(mutant: Mutant, tests: list[Test], most: float) -> list[Test]:
     Of a statement that runs at import: those that run any line of its file, or one elsewhere that names what it binds.
     """
     lines, names = place_of(mutant.module, mutant.line)
-    wanted = {mutant.module: lines} if names is None else {mutant.module: set(range(1, 10_000)), **_naming(names)}
+    wanted = {mutant.module: lines} if names is None else _naming(names) | {mutant.module: set(range(1, 10_000))}
     found = [t for t in tests if any(not at.isdisjoint(t.lines.get(module, ())) for module, at in wanted.items())]
     chosen, total = [], 0.0
     for test in sorted(found, key=lambda test: test.seconds):
