@@ -156,6 +156,21 @@ def test_a_plan_without_evidence_proves_nothing():
         attack.judge(counts[:-1], counts)
 
 
+def test_the_better_of_two_directions_counts():
+    """Counts as the laws have them, with one world's events seldom: each test takes what proves more."""
+    attack = plan(LearnerViews(LabelExchange(12, 0.05, 0.5)), 1e-3, 100_000)
+    zero, one = (np.round(law * 100_000).astype(np.int64) for law in attack.law.probabilities)
+    for counts in (zero, one):
+        counts[np.argmax(counts)] += 100_000 - counts.sum()
+    result = attack.judge(zero, one)
+    found = []
+    for label, (own, other) in enumerate(((zero, one), (one, zero))):
+        event = attack.law.event(attack.epsilon_events[label], label)
+        found.append(epsilon_lower(int(own[event].sum()), int(other[event].sum()), 100_000, 1e-3, attack.error / 2))
+    assert result.epsilon_lower_confidence == max(found) > min(found)
+    assert result.passed
+
+
 @pytest.mark.parametrize("members", [0, 6, 4])
 def test_coalitions_out_of_range_are_refused(members):
     with pytest.raises(ValueError, match="members"):

@@ -17,7 +17,7 @@ from tests.validation.mutation.score import ENOUGH, Score, explained, lines
 from tests.validation.mutation.session import Runner, with_collected
 from tests.validation.mutation.worker import preload, run
 
-MOST = 30.0
+MOST = 45.0
 """Processor seconds of tests that judge one mutant; who outlives those is called a survivor."""
 
 

@@ -62,20 +62,20 @@ def _test(name: str, entry: dict[str, Any]) -> Test:
 
 
 def judges(mutant: Mutant, tests: list[Test], most: float) -> list[Test]:
-    """The tests that run the changed statement, fastest first, as many as fit into `most` seconds.
+    """The tests that run the changed statement: as many as fit into `most` seconds, and of these the fastest first.
 
-    Of a statement that runs at import: those that run any line of its file, or one elsewhere that names what it binds.
+    Those are taken that are quick and run little else. Of a statement that runs at import: those that run any line of
+    its file, or one elsewhere that names what it binds.
     """
     lines, names = place_of(mutant.module, mutant.line)
     wanted = {mutant.module: lines} if names is None else _naming(names) | {mutant.module: set(range(1, 10_000))}
     found = [t for t in tests if any(not at.isdisjoint(t.lines.get(module, ())) for module, at in wanted.items())]
     chosen, total = [], 0.0
-    for test in sorted(found, key=lambda test: test.seconds):
-        total += test.seconds
-        if total > most and chosen:
-            break
-        chosen.append(test)
-    return chosen
+    for test in sorted(found, key=lambda test: test.seconds * sum(map(len, test.lines.values()))):
+        if total + test.seconds <= most or not chosen:
+            total += test.seconds
+            chosen.append(test)
+    return sorted(chosen, key=lambda test: test.seconds)
 
 
 def function_of(module: str, line: int) -> str | None:
