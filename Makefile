@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check docs validate fuzz soak bench figures published clean
+.PHONY: run test check docs validate mutants fuzz soak bench figures published clean
 .DEFAULT_GOAL := run
 
 run: .venv/.run  ## run the quickstart scenario
@@ -21,8 +21,12 @@ check: .venv/.dev  ## formatting, lint, types, tests
 docs: .venv/.docs  ## the site of the docs, in build/docs; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -n -q docs build/docs
 
-validate: .venv/.dev fuzz soak  ## slow validation: sweeps whose processes are killed, on many machines; fuzzing; soak
+validate: .venv/.validate fuzz soak  ## slow validation: killed processes, many machines; fuzzing; soak; mutation testing
 	$(BIN)/pytest tests/validation -m slow
+	$(MAKE) mutants
+
+mutants: .venv/.validate  ## mutation testing of the privacy code and of the protocol; goes on where it was cut off
+	$(BIN)/python -m tests.validation.mutation
 
 fuzz: .venv/.dev  ## a hundred thousand random and damaged inputs
 	$(BIN)/python -m tests.fuzz --inputs 100000 --seed 1
@@ -72,4 +76,8 @@ clean:  ## remove the virtual environment and caches, keep results
 
 .venv/.docs: .venv/.run
 	$(PIP) --editable '.[docs]'
+	@touch $@
+
+.venv/.validate: .venv/.dev
+	$(PIP) --editable '.[validate]'
 	@touch $@

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.stats import binom
 
 from analysis.privacy.audit import clopper_pearson, delta_lower, epsilon_lower, plan
@@ -39,6 +40,15 @@ def test_lower_bounds_never_fall_below_zero():
     assert epsilon_lower(0, 0, 1000, 1e-5, 1e-9) == 0.0
 
 
+def test_each_proportion_is_charged_half_of_the_error():
+    """By the binomial tails themselves: 40 hits and 9 misses of 100 at error 0.02."""
+    own, other = epsilon_lower(40, 9, 100, 0.01, 0.02), delta_lower(40, 9, 100, 0.3, 0.02)
+    hits = brentq(lambda p: binom.sf(39, 100, p) - 0.01, 0.0, 0.4)
+    misses = brentq(lambda p: binom.cdf(9, 100, p) - 0.01, 0.09, 1.0)
+    assert own == pytest.approx(math.log((hits - 0.01) / misses), rel=1e-9)
+    assert other == pytest.approx(hits - math.exp(0.3) * misses, rel=1e-9)
+
+
 def test_the_lower_bound_fails_as_seldom_as_it_says():
     """At error 0.05 the bound of δ may exceed the true difference in 5% of 4,000 repetitions (false alarm 1e-9: 300).
 
@@ -56,6 +66,7 @@ def test_the_lower_bound_fails_as_seldom_as_it_says():
 @pytest.mark.parametrize(("n", "alpha", "theta"), [(2, 0.3, 1.0), (9, 0.1, 0.4), (30, 0.05, 0.9), (7, 0.0, 0.5)])
 def test_learner_views_have_the_accountant_s_delta(n, alpha, theta, rounds):
     views = LearnerViews(LabelExchange(n, alpha, theta, rounds))
+    assert len(views.laws) == (n - 1) // 2 + 1
     for law in views.laws:
         assert law.probabilities.sum(axis=1) == pytest.approx([1.0, 1.0], abs=1e-12)
     for epsilon in (0.0, 0.3, 1.0):
@@ -75,8 +86,11 @@ def test_the_event_attains_delta_and_no_shift_of_it_does():
         assert own[shifted].sum() - math.exp(epsilon) * other[shifted].sum() < attained
 
 
-def coalition_delta(n: int, c: int, alpha: float, theta: float, epsilon: float) -> float:
-    """δ by enumeration of every flip, choice and subsample; the target is user 0, members are 1 to c."""
+def coalition_deltas(n: int, c: int, alpha: float, theta: float, epsilon: float) -> dict[int, float]:
+    """δ by enumeration of every flip, choice and subsample, for each number of ones among the non-members.
+
+    The target is user 0, members are 1 to c; of the two directions the larger.
+    """
     members = range(1, c + 1)
     peers = [(p, n ** -float(n)) for p in itertools.product(range(n), repeat=n)]
     keeps = [(k, theta ** sum(k) * (1 - theta) ** (n - sum(k))) for k in itertools.product((0, 1), repeat=n)]
@@ -90,7 +104,7 @@ def coalition_delta(n: int, c: int, alpha: float, theta: float, epsilon: float) 
                 sent = tuple(noisy[p] if k else None for p, k in zip(peer, keep, strict=True))
                 law[own, askers, sent] += chance * weight
         given.append((noisy, law))
-    worst = 0.0
+    worst: dict[int, float] = defaultdict(float)
     for others in itertools.product((0, 1), repeat=n - 1 - c):
         views: dict[tuple[object, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
         for target in (0, 1):
@@ -101,15 +115,19 @@ def coalition_delta(n: int, c: int, alpha: float, theta: float, epsilon: float) 
                     views[view][target] += alpha**flips * (1 - alpha) ** (n - flips) * p
         for own in (0, 1):
             found = sum(max(0.0, pair[own] - math.exp(epsilon) * pair[1 - own]) for pair in views.values())
-            worst = max(worst, found)
+            worst[sum(others)] = max(worst[sum(others)], found)
     return worst
 
 
 @pytest.mark.parametrize(("n", "c"), [(2, 1), (3, 1), (3, 2), (4, 1), (4, 2)])
 @pytest.mark.parametrize(("alpha", "theta", "epsilon"), [(0.15, 0.6, 0.4)])
 def test_coalition_views_have_the_enumerated_delta(n, c, alpha, theta, epsilon):
-    exact = CoalitionViews(n, alpha, theta, c).delta(epsilon)
-    enumerated = coalition_delta(n, c, alpha, theta, epsilon)
+    views = CoalitionViews(n, alpha, theta, c)
+    exact, by_ones = views.delta(epsilon), coalition_deltas(n, c, alpha, theta, epsilon)
+    enumerated = max(by_ones.values())
+    assert len(views.laws) == (n - c - 1) // 2 + 1  # the others mirror these
+    for ones, law in enumerate(views.laws):
+        assert law.deltas(epsilon).max() == pytest.approx(by_ones[ones], abs=1e-13)
     assert exact.lower <= enumerated * (1 + 1e-12)
     assert enumerated <= exact.upper * (1 + 1e-12)
     assert exact.upper - exact.lower < 1e-9
@@ -136,6 +154,21 @@ def test_a_plan_without_evidence_proves_nothing():
     assert (result.delta_exact.upper, result.delta_lower_confidence) == (0.0, 0.0)
     with pytest.raises(ValueError, match="counts"):
         attack.judge(counts[:-1], counts)
+
+
+def test_the_better_of_two_directions_counts():
+    """Counts as the laws have them, with one world's events seldom: each test takes what proves more."""
+    attack = plan(LearnerViews(LabelExchange(12, 0.05, 0.5)), 1e-3, 100_000)
+    zero, one = (np.round(law * 100_000).astype(np.int64) for law in attack.law.probabilities)
+    for counts in (zero, one):
+        counts[np.argmax(counts)] += 100_000 - counts.sum()
+    result = attack.judge(zero, one)
+    found = []
+    for label, (own, other) in enumerate(((zero, one), (one, zero))):
+        event = attack.law.event(attack.epsilon_events[label], label)
+        found.append(epsilon_lower(int(own[event].sum()), int(other[event].sum()), 100_000, 1e-3, attack.error / 2))
+    assert result.epsilon_lower_confidence == max(found) > min(found)
+    assert result.passed
 
 
 @pytest.mark.parametrize("members", [0, 6, 4])

@@ -8,13 +8,16 @@ import math
 import time
 from functools import lru_cache
 
+import mpmath
 import numpy as np
 import pytest
+from scipy.stats import laplace
 
-from analysis.privacy.centralised import COUNTED, ClusterResampling
+from analysis.privacy import resampled_counts
+from analysis.privacy.centralised import COUNTED, ClusterResampling, _tail
 from analysis.privacy.claims.algorithm1 import laplace_nodes, noisy_label_law, released_distribution
 from analysis.privacy.noisy_share import share_cdf
-from analysis.privacy.resampled_counts import counts_delta, draw_law
+from analysis.privacy.resampled_counts import affordable, counts_delta, draw_law
 
 INF = math.inf
 
@@ -144,6 +147,72 @@ def test_the_law_of_the_noisy_share(n, ones, sigma, tau):
     seen = np.searchsorted(q, at + 1e-12) / q.size
     assert np.abs(share_cdf(np.array([ones / n]), at, sigma / n, tau)[0] - seen).max() < 3.3e-3
     assert np.abs(share_cdf(np.array([(ones + 1) / n]), at, sigma / n, tau)[0] - seen).max() > 0.01
+
+
+@pytest.mark.parametrize("at", [0.5003, 0.4996, 0.62])
+@pytest.mark.parametrize("a", [0.3, 0.55])
+def test_the_law_of_the_noisy_share_to_the_last_digits(at, a):
+    """Against 30-digit quadrature of its definition; near s = 1/2 the line's slope is 1, where exponents cancel."""
+    b, tau = mpmath.mpf("0.3"), mpmath.mpf("0.1")
+
+    def cdf(z):
+        return mpmath.exp(z / b) / 2 if z < 0 else 1 - mpmath.exp(-z / b) / 2
+
+    def below(q0):
+        s = mpmath.mpf(at)
+        limit = s + ((s - tau) / (1 - tau - s) if q0 >= 1 - s else (1 - s) / s) * (q0 - (1 - s))
+        return mpmath.mpf(1) if limit >= 1 else cdf(limit - a) if limit >= tau else mpmath.mpf(0)
+
+    def density(q0):
+        return mpmath.exp(-abs(q0 - (1 - mpmath.mpf(a))) / b) / (2 * b)
+
+    with mpmath.workdps(30):
+        s = mpmath.mpf(at)
+        up, down = (s - tau) / (1 - tau - s), (1 - s) / s
+        bends = {1 - s, 1 - mpmath.mpf(a), 1 - s + (1 - s) / up, 1 - s - (s - tau) / down, 1 - s + (a - s) / up,
+                 1 - s + (a - s) / down}  # fmt: skip
+        ends = [tau, *sorted(bend for bend in bends if tau < bend < 1), mpmath.mpf(1)]
+        truth = cdf(tau - 1 + a) * below(tau) + cdf(-mpmath.mpf(a)) * below(mpmath.mpf(1))
+        truth += mpmath.quad(lambda q0: density(q0) * below(q0), ends)
+        found = share_cdf(np.array([a]), np.array([at]), float(b), float(tau))[0, 0]
+        assert abs(found / truth - 1) < 2e-13
+
+
+def test_mass_that_the_noise_hardly_reaches_is_charged(monkeypatch):
+    """With a reach of two scales of the noise some mass lies beyond: the bracket widens and still holds."""
+    args = (40, 1.0, 1.5, 0.05, 0.5)
+    exact, law = counts_delta(*args), draw_law(40, 8, 12, 1.5, 0.05, 64)
+    monkeypatch.setattr("analysis.privacy.resampled_counts._REACH", 2.0)
+    resampled_counts._kept_blocks.cache_clear()
+    narrow, short = counts_delta(*args), draw_law(40, 8, 12, 1.5, 0.05, 64)
+    resampled_counts._kept_blocks.cache_clear()
+    assert narrow.lower < exact.lower <= exact.upper < narrow.upper
+    assert np.all(law.missing < 1e-9)
+    start, end = share_cdf(np.arange(8, 13) / 40, np.array([5 / 40, 15 / 40]), 1.5 / 40, 0.05).T
+    assert short.missing == pytest.approx(start + 1.0 - end, rel=1e-6)
+    assert np.all(short.upper.sum(axis=1) + short.missing >= 1.0)
+    assert np.all(short.lower.sum(axis=1) + short.missing <= 1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(("distance", "scale"), [(0.3, 0.5), (2.0, 3.0), (-0.7, 0.5), (0.0, 2.0)])
+def test_tails_of_the_noise(distance, scale):
+    assert _tail(distance, scale) == pytest.approx(laplace.sf(distance, scale=scale), rel=1e-14)
+
+
+def test_where_the_share_is_known_epsilon_is_bracketed_to_the_last_digits():
+    """At τ = 1/K the largest ratio is 1 + (1-λ-δ)/(λτ), whatever the noise."""
+    for lam, delta in ((0.9, 1e-3), (0.5, 0.1)):
+        bound = ClusterResampling(30, 3, lam, 1.0, 1.0 / 3.0, released=True).epsilon(delta)
+        with mpmath.workdps(30):
+            truth = mpmath.log(1 + (1 - mpmath.mpf(lam) - mpmath.mpf(delta)) / (mpmath.mpf(lam) / 3))
+            assert bound.epsilon_lower <= truth <= bound.epsilon_upper
+            assert bound.epsilon_lower > truth * (1 - mpmath.mpf(1e-11))
+
+
+def test_what_is_not_worth_computing():
+    assert affordable(60, 1.0, 0.1)
+    for n, sigma, tau in ((1, 1.0, 0.1), (2049, 1.0, 0.1), (60, 0.0, 0.1), (60, INF, 0.1), (60, 1.0, 0.5)):
+        assert not affordable(n, sigma, tau)
 
 
 @pytest.mark.parametrize(("n", "sigma", "tau"), [(60, 1.0, 0.1), (600, 2.0, 0.02)])

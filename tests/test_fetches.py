@@ -12,8 +12,9 @@ from p2p_sim.network.config import GossipView, NetworkConfig, OnTimeout, RandomW
 from p2p_sim.network.latency import Exponential
 from p2p_sim.network.overlay import GeometricOverlay, RegularOverlay, ScaleFreeOverlay
 from p2p_sim.protocol import fetches
-from p2p_sim.protocol.fetches import Capped, FetchLaw, Table, Uniform, Unknown, fetch_law
+from p2p_sim.protocol.fetches import Capped, FetchLaw, Table, Uniform, Unknown
 from p2p_sim.protocol.journey import Journey
+from p2p_sim.protocol.realised import realised
 from p2p_sim.protocol.roles import AdversariesConfig, FreeRiders
 from tests.networks import Case, adversaries, cases, networks
 from tests.reference.fetch_law import weights
@@ -37,9 +38,8 @@ def run(case: Case) -> tuple[FetchLaw, np.ndarray, np.ndarray]:
     """The law of a finished run, who passed on a fetched label, and whose."""
     exchange = case.exchange(record=False)
     exchange.run()
-    arrived = np.isfinite(exchange.arrival)
-    submitted = arrived & ~exchange.fallback
-    return fetch_law(exchange.journey, submitted, arrived & ~exchange.in_time), submitted, exchange.source
+    facts = realised(exchange)
+    return facts.law, facts.fetched, exchange.source
 
 
 def late(case: Case) -> np.ndarray:
@@ -212,6 +212,15 @@ def test_one_attempt_without_copies_is_capped_exactly():
         assert law.caps[submitted] == pytest.approx(weights(replace(case, seed=seed)).max(axis=1)[submitted], abs=1e-12)
 
 
+@pytest.mark.parametrize("rule", [AGAIN, SAME])
+def test_several_attempts_cost_nothing_where_everybody_stays(rule):
+    """With a peer drawn afresh, or the same one, each attempt is answered by one of five, all as likely."""
+    stay = OnOff(mean_on_s=1e9, mean_off_s=1e-9)
+    law, submitted, _ = run(Case(NetworkConfig(availability=stay, on_timeout=rule, request_timeout_s=5.0), (5,)))
+    assert isinstance(law, Capped)
+    assert law.caps[submitted] == pytest.approx(0.2, rel=1e-12)
+
+
 def test_churn_is_part_of_the_ground_for_a_cap():
     """Some users of a run can have got their label from few peers alone, others from many."""
     case = Case(NetworkConfig(availability=OnOff(mean_on_s=1.0, mean_off_s=2.0), start_window_s=20.0), (40,))
@@ -264,7 +273,7 @@ MISTAKES = {
 def test_the_comparison_sees_a_planted_mistake(mistake, monkeypatch):
     """Controls: the law is computed by a journey that forgets something, after the run."""
     name, what = MISTAKES[mistake]
-    right_law, right_answered = fetch_law, Journey.answered
+    right_law, right_answered = fetches.fetch_law, Journey.answered
 
     def forgetful(journey, submitted, late):
         with pytest.MonkeyPatch.context() as patch:
@@ -283,5 +292,5 @@ def test_the_comparison_sees_a_planted_mistake(mistake, monkeypatch):
                 )
             return right_law(journey, submitted, late)
 
-    monkeypatch.setattr("tests.test_fetches.fetch_law", forgetful)
+    monkeypatch.setattr("p2p_sim.protocol.realised.fetch_law", forgetful)
     assert any(fault(replace(NAMED[name], seed=seed)) for seed in range(6))

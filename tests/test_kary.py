@@ -6,6 +6,7 @@ import math
 import pytest
 
 from analysis.privacy import LabelExchange, local_epsilon
+from analysis.privacy.blanket import Blanket
 from analysis.privacy.kary import KaryExchange
 from analysis.privacy.kary_exact import exact_delta
 
@@ -62,6 +63,30 @@ def test_certified_bound_lies_above_the_exact_value_at_every_rate(n, k, alpha):
             assert exchange.shuffled_delta(epsilon) >= exact_delta(n, k, alpha, theta, epsilon)
 
 
+def blanket(n: int, k: int, alpha: float, epsilon: float) -> float:
+    """E[k/(b+1) · (sum of b + 1 worths)]_+ over the multisets of uniform labels; b users in n-1 answer at random."""
+    law = [1.0 - alpha, *[alpha / (k - 1)] * (k - 1)]  # of the noisy label, if the target holds 0
+    worth = [law[z] - math.exp(epsilon) * law[[1, 0, *range(2, k)][z]] for z in range(k)]  # against her holding 1
+    share, total = alpha * k / (k - 1), 0.0
+    for b in range(n):
+        chance = math.comb(n - 1, b) * share**b * (1.0 - share) ** (n - 1 - b)
+        sums = [sum(worth[z] for z in drawn) for drawn in itertools.product(range(k), repeat=b + 1)]
+        total += chance * k / (b + 1) * sum(max(0.0, s) for s in sums) / k ** (b + 1)
+    return total
+
+
+@pytest.mark.parametrize(("n", "k", "alpha"), [(4, 3, 0.3), (3, 4, 0.5), (5, 2, 0.2), (2, 3, 0.6)])
+def test_certified_bound_is_the_walk_it_says(n, k, alpha):
+    for epsilon in (0.0, 0.4, 1.0):
+        found = KaryExchange(n, alpha, 1.0, k).shuffled_delta(epsilon)
+        assert found == pytest.approx(min(1.0, blanket(n, k, alpha, epsilon)), rel=1e-8)
+
+
+def test_a_bound_of_delta_is_at_most_one():
+    """One user, whose message is worth much."""
+    assert Blanket(1, 0.5, 2.0, 3.0, 0.0, 0.0).delta() == 1.0
+
+
 def test_certified_bound_is_not_vacuous():
     """Control: with 10 classes and 1,000 users it is far below the local bound, and falls with n."""
     small, large = (KaryExchange(n, 0.5, 1.0, 10).epsilon(1e-6).epsilon_upper for n in (1000, 10_000))
@@ -72,6 +97,9 @@ def test_certified_bound_is_not_vacuous():
 def test_many_labels_and_odd_parameters():
     assert KaryExchange(30, 0.0, 1.0, 5).epsilon(1e-6).epsilon_upper == math.inf
     assert KaryExchange(30, 0.8, 1.0, 5).epsilon(1e-6).epsilon_upper == 0.0
+    for users in (3, 30):  # enumerated, and not
+        nothing = KaryExchange(users, 0.3, 1.0, 3).delta(local_epsilon(0.3, 3))
+        assert (nothing.lower, nothing.upper) == (0.0, 0.0)
     for arguments, key in (
         ((1, 0.1, 1.0, 3), "cluster_size"),
         ((9, 0.9, 1.0, 3), "flip_prob"),

@@ -93,6 +93,7 @@ def test_an_interior_data_set_can_be_the_worst():
     assert LabelExchange(50, 0.05, 1.0).delta(0.92).upper == pytest.approx(6.7e-4, rel=0.01)
     bound = LabelExchange(50, 0.05, 1.0).epsilon(6.7e-4)
     assert bound.epsilon_upper >= 0.9199
+    assert bound.epsilon_lower == pytest.approx(bound.epsilon_upper, rel=1e-6)
 
 
 @settings(max_examples=15, deadline=None)
@@ -199,6 +200,10 @@ def test_lemma9_and_theorem3_say_when_they_do_not_apply():
     assert lemma9_epsilon(19, 0.1, 1.0, 0.5) is None  # s < 2/α
     assert lemma9_epsilon(40, 0.1, 0.5, 1e-5) is None  # ξ beyond its range
     assert lemma9_epsilon(1000, 0.0, 1.0, 1e-6) is None
+    at_half = theorem3(100_000, 0.5)
+    assert at_half is not None
+    small = 1.5 / (math.e * math.sqrt(2e5 * math.log(1e5)))  # 3θ^1.5 = 1.5 √θ
+    assert at_half.epsilon == pytest.approx(0.5 + small + 3.0 / 1e5**0.25, rel=1e-12)
     assert theorem3(10_900, 1.0) is None  # not applicable below about 11,000 users
     found = theorem3(12_000, 1.0)
     assert found is not None
@@ -247,12 +252,19 @@ def test_blocks_of_submissions_bracket_every_nondecreasing_function(trials, rate
 )
 def test_covering_bound_lies_above_every_data_set_and_close(n, alpha, theta, monkeypatch):
     """The same exchange once by covering and once by evaluating every data set."""
-    exact = LabelExchange(n, alpha, theta).setting.epsilon(1e-6)
+    setting = LabelExchange(n, alpha, theta).setting
+    exact = setting.epsilon(1e-6)
+    epsilon = 0.9 * exact.upper
+    whole = setting.delta(epsilon)
     monkeypatch.setattr("analysis.privacy.setting.EXHAUSTIVE", 100)
     covered = LabelExchange(n, alpha, theta).setting.epsilon(1e-6)
     assert exact.upper <= covered.upper <= 1.01 * exact.upper
     assert covered.lower <= exact.upper
     assert covered.lower == pytest.approx(exact.lower, rel=1e-4)
+    thinned = setting.delta(epsilon)
+    assert thinned.lower <= whole.upper <= thinned.upper < 1.5 * whole.upper
+    assert setting.satisfies(epsilon, 1.1 * thinned.upper)
+    assert not setting.satisfies(epsilon, 0.9 * whole.lower)
 
 
 def test_covering_reveals_enough():

@@ -119,6 +119,18 @@ def test_capped_fetches_lie_above_enumeration(known, alpha):
             assert bound.delta(epsilon).upper >= truth - 1e-13
 
 
+def test_who_strays_is_charged_for_rows_of_equal_entries(monkeypatch):
+    """Of 30 equal entries one is the target's; a stray one has few ones among the other 29, or few zeros."""
+    monkeypatch.setattr("analysis.privacy.realised.SHARES", (0.3,))
+    alpha, cap = 0.4, 1.0 / 30.0
+    [stray] = CappedFetch(np.full(7, cap), alpha)._levels.strays
+    ones = np.arange(30)
+    outside = (ones * cap < 0.3 * alpha) | ((ones + 1) * cap > 1.0 - 0.3 * alpha)
+    for others in (0, 29):  # labels of 1
+        law = np.convolve(binom.pmf(ones, others, 1.0 - alpha), binom.pmf(ones, 29 - others, alpha))[:30]
+        assert 7.0 * law[outside].sum() <= stray < 7.0
+
+
 def test_capped_fetches_of_large_networks_cost_at_most_twice_the_exact_figure():
     n = 1000
     caps = np.full(100, 1 / n)

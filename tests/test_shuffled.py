@@ -64,9 +64,12 @@ def test_the_bounds_meet_where_the_scan_of_data_sets_thins_out():
     assert covered.epsilon_upper >= all_sets.epsilon_upper * 0.999
 
 
-def test_more_classes_use_the_bound_for_shuffled_labels():
-    found = ShuffledResponse(1000, 0.3, 5).epsilon(1e-6)
-    assert found.epsilon_upper == ShuffledLabels(1000, 0.3, 1.0, 5).epsilon(1e-6).epsilon_upper
+@pytest.mark.parametrize("classes", [3, 5])
+def test_more_classes_use_the_bound_for_shuffled_labels(classes):
+    found, labels = ShuffledResponse(1000, 0.3, classes), ShuffledLabels(1000, 0.3, 1.0, classes)
+    assert found.delta(0.3) == labels.delta(0.3)
+    found = found.epsilon(1e-6)
+    assert found.epsilon_upper == labels.epsilon(1e-6).epsilon_upper
     assert found.epsilon_lower == 0.0
     assert "shuffler" in found.conditions[0]
 

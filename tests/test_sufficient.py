@@ -1,5 +1,6 @@
 """The closed-form flip probability against the accountant, and the steps of its proof one by one."""
 
+import itertools
 import math
 
 import numpy as np
@@ -43,6 +44,65 @@ def test_elsewhere_it_is_local_or_nothing():
     assert LabelExchange(1_000, 0.0, 0.01).satisfies(0.1, 0.01)
 
 
+def conditions(n: int, theta: float, epsilon: float, delta: float, alpha: float) -> dict[str, bool]:
+    """The theorem's, as `docs/theorem.md` prints them."""
+    inverse, s = math.log(1.0 / delta), math.log(1.0 + epsilon / theta)
+    gamma, eta = (theta + epsilon) * s - epsilon, epsilon - 1.0 + math.exp(-epsilon)
+    b = theta * epsilon / (theta + epsilon)
+    q, r = alpha * math.exp(epsilon), alpha * math.exp(-epsilon)
+    f = n * q * math.exp(-s * q) * eta
+    g = n * alpha * (1.0 - math.exp(-b) - b * math.exp(-epsilon))
+    c = 2.0 * (inverse + epsilon) / (n * gamma)
+    x = (1.0 - c - r - 1.0 / n) * epsilon
+
+    def k(j: float) -> float:
+        return j * (1.0 - j / n) * gamma
+
+    few = x > 1.0 or (x > theta and n * (x * math.log(x / theta) - x + theta) >= inverse + epsilon)
+    return {
+        "U0": n * q * (1.0 - q) * gamma + f >= inverse + gamma + 2.0 * epsilon,
+        "U1": k((n + 1) * (1.0 + q) / 2.0 - 2.0) + f * (1.0 - s * (1.0 - q)) / 2.0 >= inverse + 2.0 * epsilon,
+        "D0": k(n * r + 1.0) + g >= inverse + epsilon,
+        "D1": k((n + 1) * (1.0 + r) / 2.0) + g / 2.0 >= inverse + epsilon,
+        "S": c <= 0.5 and k((n + 1) * (1.0 + r) / 2.0) >= inverse + epsilon and few,
+    }
+
+
+def roots(n: int, theta: float, epsilon: float, delta: float) -> tuple[float, float]:
+    """α_U and α_D of the closed form, as the page prints them; infinite where there is none."""
+    inverse, s = math.log(1.0 / delta), math.log(1.0 + epsilon / theta)
+    gamma, eta = (theta + epsilon) * s - epsilon, epsilon - 1.0 + math.exp(-epsilon)
+    b = theta * epsilon / (theta + epsilon)
+    found = []
+    for x, y, z in (
+        (gamma + eta, gamma + s * eta, inverse + gamma + 2.0 * epsilon),
+        ((1.0 - 1.0 / n) * math.exp(-epsilon) * gamma + 1.0 - math.exp(-b) - b * math.exp(-epsilon),
+         math.exp(-epsilon) * gamma, inverse + epsilon),
+    ):  # fmt: skip
+        square = x * x - 4.0 * y * z / n
+        found.append(2.0 * z / n / (x + math.sqrt(square)) if square >= 0.0 else math.inf)
+    return found[0] * math.exp(-epsilon), found[1]
+
+
+def test_it_is_the_printed_theorem_and_every_condition_decides_somewhere():
+    decided = dict.fromkeys(("U1", "D0", "D1", "S"), 0)
+    sizes, deltas = (4, 10, 20, 50, 200, 1000, 100_000), (1e-2, 1e-3, 1e-5, 1e-9, 1e-15)
+    for case in itertools.product(sizes, (0.01, 0.05, 0.3, 0.6, 1.0), (0.01, 0.1, 0.3, 1.0, 2.0, 3.0, 8.0), deltas):
+        up, down = roots(*case)
+        expected = local(case[2])
+        for alpha in (max(up, down), up):
+            if case[3] < case[1] and alpha < local(case[2]):
+                held = conditions(*case, alpha * (1.0 + 2e-9))  # rounded up by as much at most
+                met = held["U0"] and held["U1"] and ((held["D0"] and held["D1"]) or held["S"])
+                expected = alpha if met else expected
+                for name in decided:
+                    other = held | {name: not held[name]}
+                    decided[name] += met != (other["U1"] and ((other["D0"] and other["D1"]) or other["S"]))
+        if case[3] < case[1]:
+            assert sufficient_flip_prob(*case) == pytest.approx(expected, rel=1e-8), case
+    assert min(decided.values()) > 3, decided
+
+
 def test_it_is_within_the_stated_factor():
     """Control as well: a third of α* is refuted, so the comparison with the accountant can fail."""
     cases = [c for c in nontrivial(3) if c[3] <= 1e-9 and c[0] >= 100 and not 0.7 <= c[2] / c[1] <= 1.5]
@@ -58,7 +118,17 @@ def test_it_has_the_gaussian_order():
     assert sufficient_flip_prob(n, rate, epsilon, delta) == pytest.approx(gaussian, rel=0.2)
 
 
-@pytest.mark.parametrize("bad", [(0, 0.5, 1.0, 0.1), (9, 0.0, 1.0, 0.1), (9, 0.5, 0.0, 0.1), (9, 0.5, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        (0, 0.5, 1.0, 0.1),
+        (9, 0.0, 1.0, 0.1),
+        (9, 1.1, 1.0, 0.1),
+        (9, 0.5, 0.0, 0.1),
+        (9, 0.5, 1.0, 1.0),
+        (9, 0.5, 1.0, 0),
+    ],
+)
 def test_nonsense_is_refused(bad):
     with pytest.raises(ValueError, match="need"):
         sufficient_flip_prob(*bad)

@@ -1,0 +1,127 @@
+"""Which tests run which line, measured file by file and kept until a file changes; and so, who judges a mutant."""
+
+import ast
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tests.validation.mutation import PACKAGES, ROOT
+from tests.validation.mutation.mutants import Mutant, modules, source
+from tests.validation.mutation.worker import measure
+
+Lines = set[int]
+
+
+@dataclass(frozen=True)
+class Test:
+    """One test: its node id, processor seconds, and the lines of each module that it runs."""
+
+    name: str
+    seconds: float
+    lines: dict[str, Lines]
+
+
+def files() -> list[str]:
+    """Test files that name what is mutated, and its doctests: of what `make test` collects, the part nearest to it."""
+    names = re.compile("|".join(package.replace("/", r"\.") for package in PACKAGES))
+    found = [p for p in sorted(ROOT.glob("tests/test_*.py")) if names.search(p.read_text(encoding="utf-8"))]
+    found += [ROOT / module for module in modules() if ">>>" in source(module)]
+    return [str(p.relative_to(ROOT)) for p in found]
+
+
+def _digest(paths: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def measured(place: Path) -> list[Test]:
+    """All tests, from `place` where their file and all that it may import are as they were, else run anew."""
+    place.mkdir(parents=True, exist_ok=True)
+    shared = [p for folder in ("analysis", "p2p_sim") for p in sorted((ROOT / folder).rglob("*.py"))]
+    common = _digest(shared)
+    tests = []
+    for name in files():
+        kept, digest = place / (name.replace("/", "-") + ".json"), common + _digest([ROOT / name])
+        known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+        if known.get("digest") != digest:
+            known = {"digest": digest, "tests": measure(name)}
+            kept.write_text(json.dumps(known), encoding="utf-8")
+            print(f"measured {name}: {len(known['tests'])} tests", flush=True)
+        tests += [_test(name, entry) for name, entry in known["tests"].items()]
+    return tests
+
+
+def _test(name: str, entry: dict[str, Any]) -> Test:
+    return Test(name, entry["seconds"], {module: set(lines) for module, lines in entry["lines"].items()})
+
+
+def judges(mutant: Mutant, tests: list[Test], most: float) -> list[Test]:
+    """The tests that run the changed statement: as many as fit into `most` seconds, and of these the fastest first.
+
+    Those are taken that are quick and run little else. Of a statement that runs at import: those that run any line of
+    its file, or one elsewhere that names what it binds.
+    """
+    lines, names = place_of(mutant.module, mutant.line)
+    wanted = {mutant.module: lines} if names is None else _naming(names) | {mutant.module: set(range(1, 10_000))}
+    found = [t for t in tests if any(not at.isdisjoint(t.lines.get(module, ())) for module, at in wanted.items())]
+    chosen, total = [], 0.0
+    for test in sorted(found, key=lambda test: test.seconds * sum(map(len, test.lines.values()))):
+        if total + test.seconds <= most or not chosen:
+            total += test.seconds
+            chosen.append(test)
+    return sorted(chosen, key=lambda test: test.seconds)
+
+
+def function_of(module: str, line: int) -> str | None:
+    """The outermost function or method, dotted, in whose body a line lies; None if the line runs at import."""
+    if place_of(module, line)[1] is not None:
+        return None
+    names: list[str] = []
+    body: list[Any] = [ast.parse(source(module))]
+    while body:
+        for child in ast.iter_child_nodes(body.pop()):
+            if isinstance(child, ast.ClassDef | ast.FunctionDef) and _spans(child, line):
+                names.append(child.name)
+                body = [child] if isinstance(child, ast.ClassDef) else []
+    return ".".join(names)
+
+
+def place_of(module: str, line: int) -> tuple[Lines, frozenset[str] | None]:
+    """The lines of the innermost statement, its body left out; and, if it runs at import, the names that it binds."""
+    inner: ast.stmt | None = None
+    inside = False
+    body: list[Any] = [ast.parse(source(module))]
+    while body:
+        for child in ast.iter_child_nodes(body.pop()):
+            if isinstance(child, ast.stmt | ast.ExceptHandler) and _spans(child, line):
+                inside = inside or isinstance(inner, ast.FunctionDef)
+                inner, body = child, [child]  # type: ignore[assignment]
+    assert inner is not None, (module, line)
+    first = min((part.lineno for part in getattr(inner, "body", [])), default=(inner.end_lineno or 0) + 1)
+    lines = set(range(inner.lineno, max(first, inner.lineno + 1)))
+    return lines, None if inside else frozenset(_bound(inner))
+
+
+def _spans(node: Any, line: int) -> bool:
+    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+    return bool(first <= line <= node.end_lineno)
+
+
+def _bound(statement: ast.AST) -> set[str]:
+    """Names bound, fields of classes left out."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return {statement.name}
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+@lru_cache
+def _naming(names: frozenset[str]) -> dict[str, Lines]:
+    """Lines of all mutated modules in which one of these words stands."""
+    word = re.compile(r"\b(" + "|".join(map(re.escape, sorted(names))) + r")\b") if names else re.compile(r"(?!)")
+    return {m: {i for i, text in enumerate(source(m).splitlines(), 1) if word.search(text)} for m in modules()}

@@ -1,0 +1,74 @@
+"""The driver of the mutation testing: what it changes, who judges, what is killed."""
+
+import ast
+
+import pytest
+
+pytest.importorskip("cosmic_ray")
+
+from tests.validation.mutation import ROOT
+from tests.validation.mutation.covering import Test, function_of, judges, place_of
+from tests.validation.mutation.mutants import Mutant, draw, mutants_of
+from tests.validation.mutation.score import Score, lines
+from tests.validation.mutation.worker import measure, run
+
+pytestmark = pytest.mark.slow
+MODULE, JUDGE = "analysis/privacy/windows.py", "tests/test_observers.py"
+
+
+def test_every_drawn_mutant_is_python_and_another_program():
+    found = mutants_of(MODULE)
+    drawn = draw(found, 40, seed=3)
+    assert len(drawn) == 40
+    assert drawn == draw(found, 40, seed=3) != draw(found, 40, seed=4)
+    for mutant in drawn:
+        assert ast.dump(ast.parse(mutant.code)) != ast.dump(ast.parse(mutant.original))
+    assert len({mutant.code for mutant in drawn}) == 40
+
+
+def test_annotations_decorators_and_strings_are_left_alone():
+    for mutant in mutants_of("analysis/privacy/centralised.py"):
+        line = mutant.original.splitlines()[mutant.line - 1]
+        assert not line.startswith("@")
+        assert "->" not in line[: mutant.column]
+        assert 'f"' not in line[: mutant.column]
+
+
+def test_a_statement_is_judged_by_the_tests_that_run_it():
+    text = (ROOT / MODULE).read_text(encoding="utf-8").splitlines()
+    inside = next(i for i, line in enumerate(text, 1) if "odds = " in line)
+    tests = [
+        Test("far", 1.0, {MODULE: {1}}),
+        Test("slow", 2.0, {MODULE: {inside}}),
+        Test("fast", 0.1, {MODULE: {inside}}),
+    ]
+    mutant = Mutant(MODULE, "NumberReplacer", 0, inside, 0)
+    assert [test.name for test in judges(mutant, tests, 10.0)] == ["fast", "slow"]
+    assert [test.name for test in judges(mutant, tests, 1.0)] == ["fast"]
+    assert function_of(MODULE, inside) == "binomial_pmf"
+    assert function_of(MODULE, 1) is None
+    assert place_of("analysis/privacy/blanket.py", 18)[1] == {"BLOCKS"}
+
+
+def test_killed_late_and_survived():
+    names = [name for name, test in measure(JUDGE).items() if MODULE in test["lines"]]
+    assert names
+    limits, code = dict.fromkeys(names, 60.0), (ROOT / MODULE).read_text(encoding="utf-8")
+    assert run(names, limits).result == "passed"
+    assert run(names, limits, MODULE, code).result == "passed"
+    wrong = code.replace("weights / weights.sum()", "weights * weights.sum()")
+    assert run(names, limits, MODULE, wrong).result == "failed"
+    own = "analysis/privacy/alibi.py"  # a doctest of the module that is changed
+    noise = (ROOT / own).read_text(encoding="utf-8").replace("-math.expm1(-inverse)", "math.expm1(-inverse)")
+    assert run([f"{own}::analysis.privacy.alibi.laplace_variation"], {}, own, noise).result == "failed"
+    endless = code.replace("weights = np.exp(exponent)", "while True: pass")
+    assert run(names, dict.fromkeys(names, 1.0), MODULE, endless).result == "late"
+
+
+def test_a_survivor_without_a_verdict_counts_as_not_equivalent():
+    found = (("analysis/privacy/a", "failed"), ("analysis/privacy/b", "survived"), ("c", "survived"))
+    rows = [{"mutant": name, "result": result, "first": result, "seconds": 1.0} for name, result in found]
+    score = Score(rows, {"c": "equivalent"}, 10, 1)
+    assert score.share == 0.5
+    assert score.summary()["survivors"] == {"unexplained": 1, "equivalent": 1}
+    assert any("1 of 2" in line for line in lines(score))
