@@ -238,3 +238,14 @@ def test_a_user_nobody_asks_loses_nothing():
     assert fetch.user_delta(0, 0.1) == 0.0
     assert fetch.delta(0.3).upper >= reference.delta(weights, 0.2, 1.0, 0.3)
     assert fetch.epsilon(0.1).epsilon_upper <= local_epsilon(0.2)
+
+
+def test_whoever_submits_nothing_changes_nothing():
+    """Four neighbours of a target submit; a crowd of 200 that could ask her does not. Control: the crowd submits."""
+    n, alpha = 205, 0.3
+    weights, rates = np.eye(n), (np.arange(n) < 5).astype(float)
+    weights[:5, :5] = (1.0 - np.eye(5)) / 4.0
+    alone = FetchDistribution(weights, alpha, 0.3 * rates).user_delta(0, 0.2)
+    weights[5:, 0] = weights[range(5, n), range(5, n)] = 0.5
+    assert FetchDistribution(weights, alpha, 0.3 * rates).user_delta(0, 0.2) == alone
+    assert FetchDistribution(weights, alpha, 0.3).user_delta(0, 0.2) > alone
