@@ -8,7 +8,7 @@ import math
 import time
 from functools import lru_cache
 
-import mpmath
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.stats import laplace
@@ -17,7 +17,7 @@ from analysis.privacy import resampled_counts
 from analysis.privacy.centralised import COUNTED, ClusterResampling, _tail
 from analysis.privacy.claims.algorithm1 import laplace_nodes, noisy_label_law, released_distribution
 from analysis.privacy.noisy_share import share_cdf
-from analysis.privacy.resampled_counts import affordable, counts_delta, draw_law
+from analysis.privacy.resampled_counts import _divergences, _Weights, _zeros_alone, affordable, counts_delta, draw_law
 
 INF = math.inf
 
@@ -153,27 +153,27 @@ def test_the_law_of_the_noisy_share(n, ones, sigma, tau):
 @pytest.mark.parametrize("a", [0.3, 0.55])
 def test_the_law_of_the_noisy_share_to_the_last_digits(at, a):
     """Against 30-digit quadrature of its definition; near s = 1/2 the line's slope is 1, where exponents cancel."""
-    b, tau = mpmath.mpf("0.3"), mpmath.mpf("0.1")
+    b, tau = mp.mpf("0.3"), mp.mpf("0.1")
 
     def cdf(z):
-        return mpmath.exp(z / b) / 2 if z < 0 else 1 - mpmath.exp(-z / b) / 2
+        return mp.exp(z / b) / 2 if z < 0 else 1 - mp.exp(-z / b) / 2
 
     def below(q0):
-        s = mpmath.mpf(at)
+        s = mp.mpf(at)
         limit = s + ((s - tau) / (1 - tau - s) if q0 >= 1 - s else (1 - s) / s) * (q0 - (1 - s))
-        return mpmath.mpf(1) if limit >= 1 else cdf(limit - a) if limit >= tau else mpmath.mpf(0)
+        return mp.mpf(1) if limit >= 1 else cdf(limit - a) if limit >= tau else mp.mpf(0)
 
     def density(q0):
-        return mpmath.exp(-abs(q0 - (1 - mpmath.mpf(a))) / b) / (2 * b)
+        return mp.exp(-abs(q0 - (1 - mp.mpf(a))) / b) / (2 * b)
 
-    with mpmath.workdps(30):
-        s = mpmath.mpf(at)
+    with mp.workdps(30):
+        s = mp.mpf(at)
         up, down = (s - tau) / (1 - tau - s), (1 - s) / s
-        bends = {1 - s, 1 - mpmath.mpf(a), 1 - s + (1 - s) / up, 1 - s - (s - tau) / down, 1 - s + (a - s) / up,
+        bends = {1 - s, 1 - mp.mpf(a), 1 - s + (1 - s) / up, 1 - s - (s - tau) / down, 1 - s + (a - s) / up,
                  1 - s + (a - s) / down}  # fmt: skip
-        ends = [tau, *sorted(bend for bend in bends if tau < bend < 1), mpmath.mpf(1)]
-        truth = cdf(tau - 1 + a) * below(tau) + cdf(-mpmath.mpf(a)) * below(mpmath.mpf(1))
-        truth += mpmath.quad(lambda q0: density(q0) * below(q0), ends)
+        ends = [tau, *sorted(bend for bend in bends if tau < bend < 1), mp.mpf(1)]
+        truth = cdf(tau - 1 + a) * below(tau) + cdf(-mp.mpf(a)) * below(mp.mpf(1))
+        truth += mp.quad(lambda q0: density(q0) * below(q0), ends)
         found = share_cdf(np.array([a]), np.array([at]), float(b), float(tau))[0, 0]
         assert abs(found / truth - 1) < 2e-13
 
@@ -203,10 +203,10 @@ def test_where_the_share_is_known_epsilon_is_bracketed_to_the_last_digits():
     """At τ = 1/K the largest ratio is 1 + (1-λ-δ)/(λτ), whatever the noise."""
     for lam, delta in ((0.9, 1e-3), (0.5, 0.1)):
         bound = ClusterResampling(30, 3, lam, 1.0, 1.0 / 3.0, released=True).epsilon(delta)
-        with mpmath.workdps(30):
-            truth = mpmath.log(1 + (1 - mpmath.mpf(lam) - mpmath.mpf(delta)) / (mpmath.mpf(lam) / 3))
+        with mp.workdps(30):
+            truth = mp.log(1 + (1 - mp.mpf(lam) - mp.mpf(delta)) / (mp.mpf(lam) / 3))
             assert bound.epsilon_lower <= truth <= bound.epsilon_upper
-            assert bound.epsilon_lower > truth * (1 - mpmath.mpf(1e-11))
+            assert bound.epsilon_lower > truth * (1 - mp.mpf(1e-11))
 
 
 def test_what_is_not_worth_computing():
@@ -271,3 +271,64 @@ def test_elsewhere_the_pure_epsilon_stands(arguments, basis):
 def test_bad_arguments_are_refused(arguments, key):
     with pytest.raises(ValueError, match=key):
         ClusterResampling(*arguments, released=True)
+
+
+@pytest.mark.parametrize(("classes", "lam"), [(2, 0.9), (3, 0.5), (7, 0.99)])
+def test_a_uniform_share_has_a_known_epsilon_which_is_bracketed_to_the_last_digits(classes, lam):
+    """At τ = 1/K a label is kept or drawn uniformly: δ(ε) = 1 - λ - (e^ε - 1)λ/K, inverted in 40 digits."""
+    for delta in (1e-9, 1e-4, 0.003):
+        found = ClusterResampling(50, classes, lam, 1.0, 1.0 / classes, released=True).epsilon(delta)
+        with mp.workdps(40):
+            kept = 1 - mp.mpf(lam)
+            truth = mp.log(1 + (kept - mp.mpf(delta)) / (mp.mpf(lam) * mp.mpf(1.0 / classes)))
+        assert (1.0 - 1e-11) * truth <= found.epsilon_lower <= truth <= found.epsilon_upper
+
+
+def test_what_lies_beyond_the_nodes_is_charged():
+    """Nodes that hold the middle of Q's law only; control: nodes from τ to 1-τ miss nothing."""
+    n, tau, sigma, ones = 20, 0.1, 2.0, np.array([6, 10, 14])
+    share, ends = ones / n, np.array([0.3, 0.65])
+    found = _Weights.of(n, ones, np.linspace(*ends, 65), sigma, tau, 8)
+    cdf = share_cdf(share, ends, sigma / n, tau)
+    outside = cdf[:, 0] + 1.0 - cdf[:, 1]
+    assert np.all(found.missing >= outside * (1.0 - 1e-12))
+    assert found.missing == pytest.approx(outside, rel=1e-6)
+    assert np.all(_Weights.of(n, ones, np.linspace(tau, 1.0 - tau, 65), sigma, tau, 8).missing == 0.0)
+
+
+@pytest.mark.parametrize(("lam", "sigma", "tau"), [(0.9, 1.0, 0.1), (0.99, 3.0, 0.1), (0.6, 1.0, 0.1)])
+def test_the_lower_bound_of_a_small_cluster_is_the_best_of_all_data_sets(lam, sigma, tau):
+    each = [_divergences(_zeros_alone(6, lam, sigma, tau, m), 0.3).lower for m in range(3)]
+    assert counts_delta(6, lam, sigma, tau, 0.3).lower == max(each)
+
+
+def test_no_noisy_share_is_left_to_count_at_the_largest_threshold():
+    assert affordable(100, 1.0, 0.49)
+    assert not affordable(100, 1.0, 0.5)
+
+
+@pytest.mark.parametrize(("a", "s", "b"), [(0.3, 0.5004, 0.05), (0.4, 0.5006, 0.2), (0.45, 0.4995, 0.1)])
+def test_the_law_of_the_noisy_share_has_its_stated_digits(a, s, b):
+    """Against quadrature in 30 digits, where the bent line nearly keeps the joint density constant."""
+    tau = 0.05
+    found = float(share_cdf(np.array([a]), np.array([s]), b, tau)[0, 0])
+    with mp.workdps(30):
+        assert abs(found / noisy_share_cdf(*map(mp.mpf, (a, s, b, tau))) - 1) < 1e-13 + 1e-15 / b
+
+
+def noisy_share_cdf(a, s, b, tau):
+    """Pr[q1 <= line(q0)], q0 clipped to [τ, 1], from its definition."""
+
+    def laplace(x):
+        return mp.exp(x / b) / 2 if x < 0 else 1 - mp.exp(-x / b) / 2
+
+    def below(q0):
+        rise = (s - tau) / (1 - tau - s) if q0 >= 1 - s else (1 - s) / s
+        line = s + rise * (q0 - (1 - s))
+        return mp.mpf(1) if line >= 1 else laplace(line - a) if line >= tau else mp.mpf(0)
+
+    up, down = (s - tau) / (1 - tau - s), (1 - s) / s
+    turns = {1 - a, 1 - s, 1 - s - (s - tau) / down, 1 - s + (1 - s) / up, 1 - s + (a - s) / down, 1 - s + (a - s) / up}
+    cuts = [tau, *sorted(x for x in turns if tau < x < 1), mp.mpf(1)]
+    inner = mp.quad(lambda q0: mp.exp(-abs(q0 - (1 - a)) / b) / (2 * b) * below(q0), cuts)
+    return laplace(tau - (1 - a)) * below(tau) + (1 - laplace(a)) * below(mp.mpf(1)) + inner

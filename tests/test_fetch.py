@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sparse
 
 from analysis.privacy import Coalition, LabelExchange, local_epsilon
-from analysis.privacy.fetch import FetchDistribution
+from analysis.privacy.fetch import NEAR, FetchDistribution
 from analysis.privacy.local import local_delta
 from analysis.privacy.three_point import tail_bounds, three_point_divergence
 from tests.reference import fetch as reference
@@ -238,3 +238,21 @@ def test_a_user_nobody_asks_loses_nothing():
     assert fetch.user_delta(0, 0.1) == 0.0
     assert fetch.delta(0.3).upper >= reference.delta(weights, 0.2, 1.0, 0.3)
     assert fetch.epsilon(0.1).epsilon_upper <= local_epsilon(0.2)
+
+
+def test_targets_who_look_alike_to_a_silent_crowd_keep_their_own_figures():
+    """Users 0 and 20 are asked by four who submit, with rows of equal entries, but differ in whom these ask besides.
+
+    More users than a neighbourhood is looked at for could ask both as well, but submit nothing.
+    """
+    crowd, delta = NEAR + 2, 1e-3
+    weights = np.zeros((25 + crowd, 25 + crowd))
+    weights[:20, :20] = (ring(20, 4) - np.eye(20) / 5.0) * 1.25
+    weights[20:25, 20:25] = (1.0 - np.eye(5)) / 4.0
+    weights[25:, [0, 20]] = 0.5
+    rates = 0.3 * (np.arange(25 + crowd) < 25)
+    fetch, alone = FetchDistribution(weights, 0.4, rates), FetchDistribution(weights[:25, :25], 0.4, 0.3)
+    own = [fetch.user_epsilon(user, delta) for user in (0, 20)]
+    assert own[0] != own[1]  # control: one figure would not do for both
+    assert fetch.user_epsilons(delta)[[0, 20]].tolist() == own
+    assert own == [alone.user_epsilon(user, delta) for user in (0, 20)]

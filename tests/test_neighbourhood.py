@@ -103,6 +103,15 @@ def test_members_who_ask_again_are_covered(name):
     assert max(gaps) > 0.05
 
 
+def test_members_ask_once_unless_told():
+    weights = overlays()["ring5"]
+    once = FetchDistribution(weights, 0.2, 1.0, members=np.arange(5) == 0, draws=1)
+    told = amplified_delta(once._neighbourhood.law(2), 0.2, 0.3)
+    assert amplified_delta(neighbourhood(weights, 0.2, 1.0, members=(0,)).law(2), 0.2, 0.3) == told
+    again = FetchDistribution(weights, 0.2, 1.0, members=np.arange(5) == 0, draws=2)
+    assert amplified_delta(again._neighbourhood.law(2), 0.2, 0.3) != told  # control: it would matter here
+
+
 @pytest.mark.parametrize(("n", "degree", "seed"), [(7, 2, 1), (8, 3, 2), (9, 2, 3), (10, 4, 4)])
 def test_it_lies_above_enumeration_of_up_to_ten_users(n, degree, seed):
     """A few label vectors only, all submit: constant, alternating and random others."""

@@ -9,7 +9,7 @@ from analysis.privacy import LabelExchange, local_epsilon
 from analysis.privacy.coalition import known_law
 from analysis.privacy.local import local_delta
 from analysis.privacy.observers import Coalition, Eavesdropper, Peer, TimedLearner
-from analysis.privacy.views import CoalitionViews
+from analysis.privacy.views import CoalitionViews, LearnerViews
 from tests.reference import coalition as reference
 
 
@@ -92,6 +92,46 @@ def test_the_audit_and_the_accountant_agree_on_coalitions():
         observer = Coalition(LabelExchange(12, 0.1, 0.5), members)
         for epsilon in (0.1, 0.6, 1.3):
             assert views.delta(epsilon).upper == pytest.approx(observer.delta(epsilon).upper, rel=1e-9)
+
+
+def test_every_tabulated_law_equals_enumeration_of_its_data_set():
+    """Not only the worst data set: those with ones among the others, of whom members may know some, as well."""
+    n, members, alpha, theta = 4, 1, 0.1, 0.5
+    laws = reference.view_laws(n, members, alpha, theta)
+    tabulated = CoalitionViews(n, alpha, theta, members).laws
+    for ones, law in enumerate(tabulated):
+        others = [0] * (members + 1) + [1] * ones + [0] * (n - members - 1 - ones)
+        zero, one = (laws[tuple(label if i == members else y for i, y in enumerate(others))] for label in (0, 1))
+        assert law.probabilities.sum(axis=1) == pytest.approx([1.0, 1.0], abs=1e-12)
+        for epsilon in (0.0, 0.4, 1.2):
+            grow = math.exp(epsilon)
+            truth = [sum(max(p - grow * q[v], 0.0) for v, p in w.items()) for w, q in ((zero, one), (one, zero))]
+            assert law.deltas(epsilon) == pytest.approx(truth, abs=1e-12)
+
+
+def test_what_members_know_of_either_label_equals_enumeration_of_whom_they_ask():
+    """Three members of a cluster of eight; users 3 to 7 are the target, holders of 0 and then holders of 1."""
+    views = CoalitionViews(8, 0.2, 0.5, 3)
+    for ones, law in enumerate(views.laws):
+        truth = dict.fromkeys(views.patterns, 0.0)
+        for asked in itertools.product(range(8), repeat=3):
+            if 3 in asked:
+                continue
+            known = {user for user in asked if user > 3}
+            f1 = sum(user >= 8 - ones for user in known)
+            f0 = len(known) - f1
+            for bits in itertools.product((0, 1), repeat=len(known)):
+                flips = sum(bits[:f0]) + f1 - sum(bits[f0:])
+                truth[f0, f1, sum(bits)] += 0.2**flips * 0.8 ** (len(bits) - flips) / 8**3
+        for pattern, first in zip(views.patterns, views.cell_of_pattern[tuple(zip(*views.patterns, strict=True))],
+                                  strict=True):  # fmt: skip
+            found = law.probabilities[:, first : first + (views.sources + 1) ** 2].sum(axis=1)
+            assert found == pytest.approx([truth[pattern]] * 2, abs=1e-13)
+
+
+def test_there_is_one_law_for_each_number_of_ones_up_to_the_mirror_image():
+    for n in (2, 5, 8):
+        assert len(LearnerViews(LabelExchange(n, 0.1, 0.5)).laws) == len({min(m, n - 1 - m) for m in range(n)})
 
 
 def test_times_cost_everything_unless_independent():

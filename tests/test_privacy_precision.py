@@ -5,9 +5,14 @@ import functools
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from analysis.privacy import LabelExchange, local_epsilon
+from analysis.privacy.cutoff import CutOffViews
+from analysis.privacy.direct import DirectViews
 from analysis.privacy.setting import _Scan
+from analysis.privacy.submissions import Submissions
+from analysis.privacy.world import World
 
 
 @functools.lru_cache
@@ -136,3 +141,37 @@ def test_tradeoff_curve_lies_below_every_test_and_close():
     assert np.max(second - curve) < 0.04  # other data sets and the other direction cost a little
     with pytest.raises(ValueError, match="type_one"):
         exchange.tradeoff([1.5])
+
+
+@pytest.mark.parametrize(("trials", "rate"), [(40, 0.9), (300, 0.97), (1000, 0.3), (2000, 0.01)])
+def test_blocks_of_submissions_bracket_every_step(trials, rate):
+    """What does not decrease in t is a sum of steps 1{t >= x}: each is bracketed, those in the far tail too."""
+    log_tail = -60.0
+    blocks = Submissions.of(trials, rate, trials, log_tail, -14.0)
+    at = np.array(blocks.counts)
+    assert np.any(np.diff(at) > 1)  # control: some values of t do share a block
+    for x in range(trials + 1):
+        truth = float(binom.sf(x - 1, trials, rate))
+        lower, upper = float(blocks.lower[at >= x].sum()), float(blocks.upper[at >= x].sum()) + blocks.lost
+        assert lower <= truth * (1.0 + 1e-9)
+        assert upper >= truth * (1.0 - 1e-9)
+
+
+def test_rounding_is_charged_for_the_most_submissions():
+    """Rows of few submissions beside those of many must not make the charge smaller."""
+    world = World(30, 20, 9, 0.1)
+    many = Submissions((30,), np.ones(1), np.ones(1), 0.0)
+    both = Submissions((1, 30), np.full(2, 0.5), np.full(2, 0.5), 0.0)
+    few = Submissions((1,), np.ones(1), np.ones(1), 0.0)
+    charged = {s.counts: DirectViews.of([world], s, -60.0).slack for s in (many, both, few)}
+    assert charged[1, 30] >= charged[(30,)] > charged[(1,)]
+
+
+def test_both_ways_of_summing_have_one_shape_and_one_value():
+    world, blocks = World(40, 27, 12, 0.1), Submissions.of(40, 0.5, 40, -60.0, -14.0)
+    found = [views.deltas(0.7, 0.9, 1e-15) for views in (DirectViews.of([world], blocks, -60.0),
+                                                         CutOffViews.of(world, blocks, -60.0))]  # fmt: skip
+    for bounds in found:
+        assert [bound.shape for bound in bounds] == [(1, 2), (1, 2)]
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-8)
+    assert found[0][1] == pytest.approx(found[1][1], rel=1e-8)

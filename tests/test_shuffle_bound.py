@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.privacy import LabelExchange
+from analysis.privacy.blanket import Blanket
 from analysis.privacy.finite_law import law_epsilon
 from analysis.privacy.rr_with_prior import top_k_law
 from analysis.privacy.shuffled_messages import ShuffledMessages, shuffled_epsilon
@@ -114,3 +115,8 @@ def test_where_total_variation_is_below_delta_epsilon_is_nought_at_once(monkeypa
 def test_bad_input_is_refused(local, users):
     with pytest.raises(ValueError, match="must be at least"):
         shuffled_epsilon(local, users, 1e-6)
+
+
+def test_a_delta_is_a_probability():
+    """Where nobody else's message hides anything the walk is worth more than 1, and 1 is what is stated."""
+    assert Blanket(users=1, share=0.0, kinds=2.0, keep=3.0, lose=3.0, rest=0.0).delta() == 1.0
