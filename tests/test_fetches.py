@@ -14,6 +14,7 @@ from p2p_sim.network.overlay import GeometricOverlay, RegularOverlay, ScaleFreeO
 from p2p_sim.protocol import fetches
 from p2p_sim.protocol.fetches import Capped, FetchLaw, Table, Uniform, Unknown, fetch_law
 from p2p_sim.protocol.journey import Journey
+from p2p_sim.protocol.realised import realised
 from p2p_sim.protocol.roles import AdversariesConfig, FreeRiders
 from tests.networks import Case, adversaries, cases, networks
 from tests.reference.fetch_law import weights
@@ -37,9 +38,8 @@ def run(case: Case) -> tuple[FetchLaw, np.ndarray, np.ndarray]:
     """The law of a finished run, who passed on a fetched label, and whose."""
     exchange = case.exchange(record=False)
     exchange.run()
-    arrived = np.isfinite(exchange.arrival)
-    submitted = arrived & ~exchange.fallback
-    return fetch_law(exchange.journey, submitted, arrived & ~exchange.in_time), submitted, exchange.source
+    facts = realised(exchange)
+    return facts.law, facts.fetched, exchange.source
 
 
 def late(case: Case) -> np.ndarray:
@@ -164,6 +164,15 @@ NAMED = {
         (5,),
         adversaries=AdversariesConfig(free_riders=FreeRiders(share=0.4)),
     ),
+    "joining, redraw": Case(
+        NetworkConfig(
+            availability=Always(late_share=0.9, join_window_s=1.5),
+            on_timeout=OnTimeout(retry="redraw", attempts=2),
+            loss=0.4,
+            **HURRY,
+        ),
+        (6,),
+    ),
     "overlay, batch": Case(
         NetworkConfig(
             overlay=RegularOverlay(degree=3),
@@ -239,6 +248,17 @@ def test_a_table_that_would_be_too_large_is_not_made(monkeypatch):
         assert isinstance(law, Unknown)
 
 
+@pytest.mark.parametrize("limit", [12, 20, 30, 60])
+def test_no_table_of_walks_in_clusters_of_different_sizes_exceeds_the_limit(monkeypatch, limit):
+    config = NetworkConfig(overlay=ScaleFreeOverlay(attachments=1), peers=RandomWalk(length=3))
+    law, _, _ = run(Case(config, (2, 8)))
+    assert isinstance(law, Table)
+    assert 20 < law.weights.nnz <= 60
+    monkeypatch.setattr(fetches, "LARGEST_TABLE", limit)
+    limited, _, _ = run(Case(config, (2, 8)))
+    assert isinstance(limited, Unknown) or limited.weights.nnz <= limit
+
+
 def test_nobody_submits_and_the_law_is_empty():
     network = NetworkConfig(request_timeout_s=1e-6, overlay=RegularOverlay(degree=2))
     for config in (network, NetworkConfig(**{**dict(network), "peers": RandomWalk(length=2)})):
@@ -283,5 +303,5 @@ def test_the_comparison_sees_a_planted_mistake(mistake, monkeypatch):
                 )
             return right_law(journey, submitted, late)
 
-    monkeypatch.setattr("tests.test_fetches.fetch_law", forgetful)
+    monkeypatch.setattr("p2p_sim.protocol.realised.fetch_law", forgetful)
     assert any(fault(replace(NAMED[name], seed=seed)) for seed in range(6))
