@@ -164,15 +164,6 @@ NAMED = {
         (5,),
         adversaries=AdversariesConfig(free_riders=FreeRiders(share=0.4)),
     ),
-    "joining, redraw": Case(
-        NetworkConfig(
-            availability=Always(late_share=0.9, join_window_s=1.5),
-            on_timeout=OnTimeout(retry="redraw", attempts=2),
-            loss=0.4,
-            **HURRY,
-        ),
-        (6,),
-    ),
     "overlay, batch": Case(
         NetworkConfig(
             overlay=RegularOverlay(degree=3),
@@ -219,6 +210,18 @@ def test_one_attempt_without_copies_is_capped_exactly():
         law, submitted, _ = run(replace(case, seed=seed))
         assert isinstance(law, Capped)
         assert law.caps[submitted] == pytest.approx(weights(replace(case, seed=seed)).max(axis=1)[submitted], abs=1e-12)
+
+
+@pytest.mark.parametrize("peers", [{}, {"peers": GossipView(view_size=2)}])
+@pytest.mark.parametrize("rule", [AGAIN, SAME])
+def test_where_everybody_is_online_asking_again_costs_nothing_but_in_a_gossip_view(rule, peers):
+    """There an entry may be drawn in every attempt."""
+    always = Always(late_share=0.5, join_window_s=1e-9)
+    law, submitted, _ = run(Case(NetworkConfig(availability=always, on_timeout=rule, loss=0.3, **peers, **HURRY), (20,)))
+    assert isinstance(law, Capped)
+    assert submitted.any()
+    at_most = 3 / 20 if peers and rule == AGAIN else 1 / 20
+    assert law.caps[submitted] == pytest.approx(np.full(np.count_nonzero(submitted), at_most))
 
 
 def test_churn_is_part_of_the_ground_for_a_cap():
