@@ -217,7 +217,9 @@ def test_one_attempt_without_copies_is_capped_exactly():
 def test_where_everybody_is_online_asking_again_costs_nothing_but_in_a_gossip_view(rule, peers):
     """There an entry may be drawn in every attempt."""
     always = Always(late_share=0.5, join_window_s=1e-9)
-    law, submitted, _ = run(Case(NetworkConfig(availability=always, on_timeout=rule, loss=0.3, **peers, **HURRY), (20,)))
+    law, submitted, _ = run(
+        Case(NetworkConfig(availability=always, on_timeout=rule, loss=0.3, **peers, **HURRY), (20,))
+    )
     assert isinstance(law, Capped)
     assert submitted.any()
     at_most = 3 / 20 if peers and rule == AGAIN else 1 / 20
