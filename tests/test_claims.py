@@ -1,5 +1,6 @@
 """The papers' claims: every verdict as expected, and checkers that refute what is wrong and only that."""
 
+import itertools
 import json
 import math
 import re
@@ -8,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from analysis.privacy import LabelExchange, lemma9_epsilon
+from analysis.privacy import LabelExchange, lemma9_epsilon, theorem3
 from analysis.privacy.claims import Claim, Verdict, all_claims, exchange, others
 from analysis.privacy.claims import centralised_privacy as privacy
 from analysis.privacy.claims import centralised_utility as utility
@@ -87,6 +88,33 @@ def test_the_edge_event_of_theorem_1_has_the_ratio_of_two_moved_shares():
         q = released_distribution(np.array(share), noise, 0.25)
         chance.append(((q[:, 0] > 0.25 + 1e-12) & (q[:, 0] <= 0.35) & (np.abs(q[:, 1] - 0.25) < 1e-12)).mean())
     assert math.log(chance[0] / chance[1]) == pytest.approx(2.0, abs=0.1)
+
+
+def test_what_is_claimed_of_the_matrix_is_what_is_printed():
+    """Figures by hand, at K = 2 and β = 1/2; Theorem 6 takes Lemma 1 at β = 0.99."""
+    for lemma, claim in zip((0.25, 4.0, 4.0 * math.sqrt(2.0)), matrices.CLAIMS, strict=True):
+        at = [c.claimed for c in claim.cases() if (c.where["K"], c.where["beta"]) == (2, 0.5)]
+        assert at
+        assert at == pytest.approx([lemma] * len(at), rel=1e-12), claim.name
+    least = [c.claimed for c in privacy.theorem6_cases() if (c.where["quantity"], c.where["K"]) == (4, 2)]
+    assert least == pytest.approx([0.005] * 25, rel=1e-12)
+
+
+def test_the_proof_of_theorem_3_takes_lemma_9_at_a_delta_and_xi_that_belong_together():
+    cases = list(exchange.theorem3_proof_cases())
+    assert len(cases) > 20
+    for lemma, delta in zip(cases[::2], cases[1::2], strict=True):
+        n, theta, alpha = (lemma.where[name] for name in ("n", "theta", "alpha"))
+        assert lemma.where["true"] == pytest.approx(lemma9_epsilon(n, alpha, theta, delta.where["true"]), rel=1e-9)
+
+
+def test_theorem_3_by_hand():
+    """s = 10^8 and θ = 1/4: θ^1.5 = 1/8, √θ = 1/2, s^(1/4) = 100, ln s = 18.420680744."""
+    found = theorem3(10**8, 0.25)
+    assert found.flip_prob == pytest.approx(4 * math.sqrt(2) * 18.420680744 / 5000, rel=1e-10)
+    last = 0.03 * math.sqrt(math.sqrt(1 / 8))
+    assert found.epsilon == pytest.approx(0.25 + 0.375 / (math.e * 1e4 * 4.2919320) + last, rel=1e-10)
+    assert found.delta == 1e-16
 
 
 WRONG = {
@@ -178,6 +206,23 @@ def test_gaussian_and_shuffled_epsilon():
     shuffled, many = shuffled_epsilon(50, 0.1, 1e-4), LabelExchange(50, 0.1, 1.0, rounds=400).epsilon(1e-4)
     assert many.epsilon_upper <= shuffled * 1.001
     assert shuffled == pytest.approx(many.epsilon_upper, rel=0.02)
+
+
+@pytest.mark.parametrize(("n", "alpha", "delta"), [(3, 0.25, 0.15), (8, 0.3, 0.02), (8, 0.1, 0.3)])
+def test_shuffled_epsilon_is_where_delta_of_all_noisy_labels_crosses(n, alpha, delta):
+    """Brute force over the noisy labels of a user with label 0 or 1 and n-1 others with 0; only their sum is seen."""
+    counts = np.zeros((2, n + 1))
+    for noisy in itertools.product((0, 1), repeat=n):
+        for own in (0, 1):
+            flips = sum(noisy[1:]) + (noisy[0] != own)
+            counts[own, sum(noisy)] += alpha**flips * (1 - alpha) ** (n - flips)
+
+    def exact(epsilon):
+        return max(np.maximum(p - math.exp(epsilon) * q, 0).sum() for p, q in (counts, counts[::-1]))
+
+    found = shuffled_epsilon(n, alpha, delta)
+    assert 0.1 < found < 0.9 * math.log((1 - alpha) / alpha)
+    assert exact(found * (1 - 1e-6)) > delta > exact(found * (1 + 1e-6))
 
 
 def test_the_command(monkeypatch, capsys, tmp_path):

@@ -99,6 +99,18 @@ def test_full_batches_are_a_gaussian_mechanism(mu, steps):
         assert truth <= accountant.delta(epsilon).upper <= 1.01 * truth + 2e-15 * steps
 
 
+@pytest.mark.parametrize("steps", [1, 3])
+def test_little_noise_is_accounted_for_as_closely(steps):
+    """Losses of a hundred and more: a bound of the Gaussian mechanism, at most 2e-7 of ε above it."""
+    mu, delta = 10.0 * math.sqrt(steps), 1e-6
+    upper = DpSgd(0.2, 1.0, steps).epsilon(delta).epsilon_upper
+
+    def reached(epsilon):
+        return norm.sf(epsilon / mu - mu / 2) - math.exp(epsilon + norm.logsf(epsilon / mu + mu / 2))
+
+    assert reached(upper) <= delta < reached(upper * (1 - 2e-7))
+
+
 def test_epsilon_and_delta_agree():
     accountant = DpSgd(2.0, 0.05, 400)
     bound = accountant.epsilon(1e-6)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p2p_sim.network import engine as engine_room
-from p2p_sim.network.availability import OnOff
+from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.config import NetworkConfig, OnTimeout
 from p2p_sim.network.engine import Engine
 from p2p_sim.network.latency import Constant, Exponential
@@ -129,6 +129,20 @@ def test_late_replies_are_dropped_and_counted():
     assert (traffic.late_replies, traffic.expired, traffic.answered) == (500, 500, 0)
     assert traffic.protocol_events == 2000  # starts, requests, expired ones and replies; no submission
     assert exchange.submissions()[0].size == 0
+
+
+@pytest.mark.parametrize("leave_mean_s", [1.0, 1e-9])
+def test_who_has_left_before_her_start_asks_nobody(leave_mean_s):
+    """Some of the users, or nearly all."""
+    availability = Always(leave_share=0.8, leave_mean_s=leave_mean_s)
+    case = Case(NetworkConfig(availability=availability, start_window_s=5.0), (20,))
+    exchange = case.exchange()
+    here = np.isfinite(exchange.journey.start)
+    assert 0 < here.sum() < 20
+    assert differences(exchange, plain_run(case)) == []
+    traffic = case.exchange().run()
+    assert traffic.fetches == here.sum()
+    assert np.isfinite(traffic.completion_time_s)
 
 
 def test_times_depend_on_no_neighbouring_shard():

@@ -212,13 +212,18 @@ def test_one_attempt_without_copies_is_capped_exactly():
         assert law.caps[submitted] == pytest.approx(weights(replace(case, seed=seed)).max(axis=1)[submitted], abs=1e-12)
 
 
+@pytest.mark.parametrize("peers", [{}, {"peers": GossipView(view_size=2)}])
 @pytest.mark.parametrize("rule", [AGAIN, SAME])
-def test_several_attempts_cost_nothing_where_everybody_stays(rule):
-    """With a peer drawn afresh, or the same one, each attempt is answered by one of five, all as likely."""
-    stay = OnOff(mean_on_s=1e9, mean_off_s=1e-9)
-    law, submitted, _ = run(Case(NetworkConfig(availability=stay, on_timeout=rule, request_timeout_s=5.0), (5,)))
+def test_where_everybody_is_online_asking_again_costs_nothing_but_in_a_gossip_view(rule, peers):
+    """There an entry may be drawn in every attempt."""
+    always = Always(late_share=0.5, join_window_s=1e-9)
+    law, submitted, _ = run(
+        Case(NetworkConfig(availability=always, on_timeout=rule, loss=0.3, **peers, **HURRY), (20,))
+    )
     assert isinstance(law, Capped)
-    assert law.caps[submitted] == pytest.approx(0.2, rel=1e-12)
+    assert submitted.any()
+    at_most = 3 / 20 if peers and rule == AGAIN else 1 / 20
+    assert law.caps[submitted] == pytest.approx(np.full(np.count_nonzero(submitted), at_most))
 
 
 def test_churn_is_part_of_the_ground_for_a_cap():
@@ -246,6 +251,17 @@ def test_a_table_that_would_be_too_large_is_not_made(monkeypatch):
     for peers in ({}, {"peers": RandomWalk(length=2)}):
         law, _, _ = run(Case(NetworkConfig(overlay=RegularOverlay(degree=2), **peers), (8,)))
         assert isinstance(law, Unknown)
+
+
+@pytest.mark.parametrize("limit", [12, 20, 30, 60])
+def test_no_table_of_walks_in_clusters_of_different_sizes_exceeds_the_limit(monkeypatch, limit):
+    config = NetworkConfig(overlay=ScaleFreeOverlay(attachments=1), peers=RandomWalk(length=3))
+    law, _, _ = run(Case(config, (2, 8)))
+    assert isinstance(law, Table)
+    assert 20 < law.weights.nnz <= 60
+    monkeypatch.setattr(fetches, "LARGEST_TABLE", limit)
+    limited, _, _ = run(Case(config, (2, 8)))
+    assert isinstance(limited, Unknown) or limited.weights.nnz <= limit
 
 
 def test_nobody_submits_and_the_law_is_empty():

@@ -75,6 +75,14 @@ def test_several_releases_of_the_same_rows_add_up():
     assert np.isfinite(done.received_s).all()
 
 
+@pytest.mark.parametrize("key", ["poll_s", "deadline_s"])
+def test_times_are_above_0_and_at_most_1e9_seconds(key):
+    assert getattr(ModelExchangeConfig(**{key: 1e9}), key) == 1e9
+    for value in (0.0, 1e9 + 0.5):
+        with pytest.raises(ValueError, match=key):
+            ModelExchangeConfig(**{key: value})
+
+
 def test_the_same_seed_gives_the_same_run():
     first, again, other = (run(organisations=9, loss=0.3, spread="gossip", seed=seed) for seed in (3, 3, 4))
     assert (first.received_s == again.received_s).all()
