@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from p2p_sim.sweep.plan import load_sweep
+from p2p_sim.sweeps.plan import load_sweep
 
 import p2p_sim
 from p2p_sim import disk

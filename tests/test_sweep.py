@@ -267,8 +267,9 @@ def test_sweeps_from_python_use_the_same_store(tmp_path):
 @pytest.mark.parametrize("path", sorted((ROOT / "scenarios" / "sweeps").rglob("*.toml")), ids=lambda path: path.stem)
 def test_every_sweep_that_is_shipped_is_a_plan_whose_first_point_runs(path):
     found = load_sweep(path)
-    assert found.size >= 6
-    assert found.plots
+    if path.parent.name != "clustering-choices":  # a study's checks of single settings
+        assert found.size >= 6
+        assert found.plots
     scenario = found.scenario(next(found.points()))
     kind = scenario.population.kind
     small = {
@@ -277,7 +278,8 @@ def test_every_sweep_that_is_shipped_is_a_plan_whose_first_point_runs(path):
     }
     changes = small.get(kind, {})
     if kind not in ("synthetic", "circle", "digits"):  # needs no data file
-        changes = {"population.kind": "digits", "population.task": scenario.population.task, "clusters.count": 20}
+        task = getattr(scenario.population, "task", "even-odd")  # Adult has one task only
+        changes = {"population.kind": "digits", "population.task": task, "clusters.count": 20}
     if scenario.learner.kind == "convolutional":  # needs no PyTorch
         changes["learner.kind"] = "knn"
     rows = derived(pd.DataFrame([p2p_sim.run(scenario.replace(**changes)).row]))
