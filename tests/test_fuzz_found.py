@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from p2p_sim.sweeps.plan import load_sweep
 
 import p2p_sim
 from p2p_sim import disk
@@ -25,6 +24,7 @@ from p2p_sim.population.table import TableConfig
 from p2p_sim.results import read_results
 from p2p_sim.scenario import load_scenario, parse_override
 from p2p_sim.store import load_results
+from p2p_sim.sweeps.plan import load_sweep
 from tests.fuzz.commands import TINY, command
 from tests.fuzz.readers import STREAMS, Trap, table, valid
 from tests.sweeps import AXES, write_sweep
