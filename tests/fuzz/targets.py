@@ -9,9 +9,9 @@ TARGETS = (
     Target("sweep", readers.sweep, 10.0),
     *(Target(kind, readers.data(kind), 3.0) for kind in readers.READERS),
     Target("results", commands.results, 8.0),
-    Target("run", commands.run, 0.3, 120.0),
-    Target("pages", commands.pages, 0.1, 120.0),
-    Target("full-disk", commands.full_disk, 0.1, 120.0),
-    Target("destination", commands.destination, 0.1, 120.0),
+    Target("run", commands.run, 0.3, 300.0),
+    Target("pages", commands.pages, 0.1, 300.0),
+    Target("full-disk", commands.full_disk, 0.1, 300.0),
+    Target("destination", commands.destination, 0.1, 300.0),
 )
 """One in a hundred inputs or fewer runs a whole command; all others only read."""
