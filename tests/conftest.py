@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+collect_ignore_glob = ["validation/mutation/*"]  # a program with libraries of its own, not tests
 
 
 @pytest.fixture

@@ -92,6 +92,12 @@ def test_an_exchange_is_gone_as_soon_as_nobody_holds_it():
         gc.collect()
 
 
+def test_memory_that_never_changes_is_flat():
+    constant = slope(np.arange(10) * 1e6, np.full(10, 2.0**27))
+    assert constant.flat
+    assert (constant.low, constant.estimate, constant.high) == (0.0, 0.0, 0.0)
+
+
 def test_the_guide_says_how_the_published_run_ended():
     place = ROOT / "results" / "published" / "soak"
     said, table = json.loads((place / "summary.json").read_text()), pd.read_csv(place / "blocks.csv")

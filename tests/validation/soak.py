@@ -76,7 +76,8 @@ def slope(events: "np.ndarray", rss: "np.ndarray", bound: float = BOUND) -> Slop
 
     first = int(len(events) * WARM_UP)
     line = linregress(events[first:], rss[first:])
-    half = float(t.isf(0.025, len(events) - first - 2) * line.stderr)
+    error = line.stderr if np.ptp(rss[first:]) > 0 else 0.0  # of a constant it is not a number
+    half = float(t.isf(0.025, len(events) - first - 2) * error)
     return Slope(float(line.slope), float(line.slope) - half, float(line.slope) + half, bound)
 
 
