@@ -66,7 +66,7 @@ def test_the_lower_bound_fails_as_seldom_as_it_says():
 @pytest.mark.parametrize(("n", "alpha", "theta"), [(2, 0.3, 1.0), (9, 0.1, 0.4), (30, 0.05, 0.9), (7, 0.0, 0.5)])
 def test_learner_views_have_the_accountant_s_delta(n, alpha, theta, rounds):
     views = LearnerViews(LabelExchange(n, alpha, theta, rounds))
-    assert len(views.laws) == (n - 1) // 2 + 1
+    assert (len(views.laws), views.cluster_size, views.members) == ((n - 1) // 2 + 1, n, 0)
     for law in views.laws:
         assert law.probabilities.sum(axis=1) == pytest.approx([1.0, 1.0], abs=1e-12)
     for epsilon in (0.0, 0.3, 1.0):

@@ -11,13 +11,21 @@ from functools import lru_cache
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy.stats import laplace
+from scipy.stats import binom, laplace
 
 from analysis.privacy import resampled_counts
 from analysis.privacy.centralised import COUNTED, ClusterResampling, _tail
 from analysis.privacy.claims.algorithm1 import laplace_nodes, noisy_label_law, released_distribution
 from analysis.privacy.noisy_share import share_cdf
-from analysis.privacy.resampled_counts import _divergences, _Weights, _zeros_alone, affordable, counts_delta, draw_law
+from analysis.privacy.resampled_counts import (
+    _chord_error,
+    _divergences,
+    _Weights,
+    _zeros_alone,
+    affordable,
+    counts_delta,
+    draw_law,
+)
 
 INF = math.inf
 
@@ -209,6 +217,19 @@ def test_where_the_share_is_known_epsilon_is_bracketed_to_the_last_digits():
             assert bound.epsilon_lower > truth * (1 - mp.mpf(1e-11))
 
 
+@pytest.mark.parametrize(("n", "ends"), [(40, (0.0, 0.3)), (40, (0.45, 0.55)), (7, (0.6, 1.0))])
+def test_chords_are_no_farther_than_said(n, ends):
+    """Of Bin(k; n, p) as a function of p, on a grid a hundred times as fine as the nodes."""
+    nodes, k = np.linspace(*ends, 13), np.arange(n + 1.0)
+    kernel = binom.pmf(k, n, nodes[:, None])
+    said = _chord_error(n, k, nodes, kernel)
+    for share in np.linspace(0.0, 1.0, 101):
+        inside = nodes[:-1] + share * np.diff(nodes)
+        distance = np.abs(binom.pmf(k, n, inside[:, None]) - (1.0 - share) * kernel[:-1] - share * kernel[1:])
+        assert np.all(distance <= said * (1.0 + 1e-9) + 1e-15)
+    assert said.max() < 0.5 * kernel.max()  # and it says something
+
+
 def test_what_is_not_worth_computing():
     assert affordable(60, 1.0, 0.1)
     for n, sigma, tau in ((1, 1.0, 0.1), (2049, 1.0, 0.1), (60, 0.0, 0.1), (60, INF, 0.1), (60, 1.0, 0.5)):
@@ -218,7 +239,7 @@ def test_what_is_not_worth_computing():
 @pytest.mark.parametrize(("n", "sigma", "tau"), [(60, 1.0, 0.1), (600, 2.0, 0.02)])
 def test_bounds_of_the_draws_hold_their_mass(n, sigma, tau):
     law = draw_law(n, 3, 9, sigma, tau, 64)
-    assert np.all(law.lower <= law.upper)
+    assert np.all((law.lower >= 0.0) & (law.lower <= law.upper))
     assert np.all(law.lower.sum(axis=1) <= 1.0)
     assert np.all(law.upper.sum(axis=1) + law.missing >= 1.0)
     assert np.all((law.upper - law.lower).sum(axis=1) < 0.02)
@@ -261,6 +282,7 @@ def test_elsewhere_the_pure_epsilon_stands(arguments, basis):
     bound = privacy.epsilon(1e-6)
     assert bound.epsilon_upper == privacy.pure_epsilon
     assert basis in bound.basis
+    assert ("not computed" in bound.basis) == (basis == "not computed")
 
 
 @pytest.mark.parametrize(

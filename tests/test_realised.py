@@ -150,6 +150,9 @@ def test_a_larger_cap_never_helps():
 
 
 def test_nobody_submits_nothing_leaks():
+    nothing = UniformSources(5, 0, 0, 0.1)
+    assert (nothing.epsilon(1e-9).epsilon_lower, nothing.epsilon(1e-9).epsilon_upper) == (0.0, 0.0)
+    assert (nothing.delta(0.5).lower, nothing.delta(0.5).upper) == (0.0, 0.0)
     assert CappedFetch(np.zeros(0), 0.1).epsilon(1e-9).epsilon_upper == 0.0
     assert CappedFetch(np.ones(1), 0.1).delta(0.5).upper == pytest.approx(local_delta(0.1, 0.5).upper)
     assert CappedFetch(np.full(9, 0.1), 0.0).epsilon(1e-3).epsilon_upper == math.inf
