@@ -74,7 +74,12 @@ def judge_all(sample: list[Mutant], out: Path, again: bool) -> list[dict[str, An
     """
     path = out / "mutants.jsonl"
     known = judged(path)
-    due = [m for m in sample if digest(m) not in known or (again and known[digest(m)]["result"] == "survived")]
+    settled = explained()
+
+    def doubtful(mutant: Mutant) -> bool:
+        return known[digest(mutant)]["result"] == "survived" and mutant.key not in settled
+
+    due = [m for m in sample if digest(m) not in known or (again and doubtful(m))]
 
     def each(mutants: list[Mutant], tests: list[Test], runner: Runner | None) -> None:
         for number, mutant in enumerate(mutants, 1):
@@ -111,7 +116,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=400, help="mutants to draw")
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--out", type=Path, default=Path("results/mutation"), help="directory of rows and summary")
-    parser.add_argument("--again", action="store_true", help="judge those that survived once more")
+    parser.add_argument("--again", action="store_true", help="judge those that survived without a verdict once more")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     places = all_mutants()
