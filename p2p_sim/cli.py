@@ -255,7 +255,10 @@ def network(
     check(chosen, replicate, directory)
     found = happened(chosen, replicate, data_dir)
     figures = draw(found, directory)
-    (print_network_json if json_ else print_network)(record(found), figures)
+    if json_:
+        print_network_json(record(found), figures)
+    else:
+        print_network(record(found), figures, found.statement)
 
 
 @app.command("check-bounds")

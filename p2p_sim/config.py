@@ -123,3 +123,31 @@ def _keys(model: type[Config]) -> frozenset[str]:
 
     walk(schema, "")
     return frozenset(found)
+
+
+def differing(name: str, config: Config, default: Config) -> tuple[str, ...]:
+    """The dotted keys, below `name`, by which a configuration differs from a default: keys of either, at any depth."""
+    return tuple(_differing(name, config.model_dump(), default.model_dump()))
+
+
+def _differing(name: str, here: Any, there: Any) -> Iterator[str]:
+    if not (isinstance(here, dict) and isinstance(there, dict)):
+        if here != there:
+            yield from _leaves(name, here)
+        return
+    for key in dict.fromkeys((*here, *there)):
+        if key not in here:
+            continue  # of another kind, which differs in its own keys
+        yield from _differing(f"{name}.{key}", here[key], there.get(key, _ABSENT))
+
+
+def _leaves(name: str, value: Any) -> Iterator[str]:
+    """All keys of a value, or its name where it has none."""
+    if isinstance(value, dict) and value:
+        for key, entry in value.items():
+            yield from _leaves(f"{name}.{key}", entry)
+        return
+    yield name
+
+
+_ABSENT = object()

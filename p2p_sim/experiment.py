@@ -9,14 +9,19 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from analysis.privacy import record
 from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.domain import Situation
+from analysis.privacy.record import Terms
 from p2p_sim import row as rows
+from p2p_sim.errors import InputError
 from p2p_sim.learning.metrics import Risk, assess, exchange_floor, population_heterogeneity
 from p2p_sim.mechanisms.interface import Mechanism, ModelRelease, Outcome, Predictor, Release
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.messages import binary_flip_prob
 from p2p_sim.mechanisms.realised import ClusterPrivacy, cluster_privacy
 from p2p_sim.network.network import Network
+from p2p_sim.plugins import MECHANISMS, offer_of
 from p2p_sim.population.build import build_population
 from p2p_sim.population.files import checksum
 from p2p_sim.population.population import Population
@@ -47,13 +52,15 @@ class Result:
 
     release: the noisy data set, or a model; population: its users, stored cluster by cluster.
     privacy: the learner's bound for each cluster, in the population's order.
-    row: the flat result; transcript: what the observers saw, if it was recorded.
+    row: the flat result; terms: what is said of its columns of ε, under the identifier in its column `statement`.
+    transcript: what the observers saw, if it was recorded.
     """
 
     release: Release
     population: Population
     privacy: tuple[PrivacyBound, ...]
     row: Row
+    terms: Terms
     transcript: Transcript | None = None
 
 
@@ -139,33 +146,39 @@ def complete(scenario: Scenario, replicate: int, done: Exchanged, data_dir: Path
     population, mechanism = done.population, done.mechanism
     with threadpool_limits(1):
         sizes, where = np.unique(population.cluster_sizes, return_inverse=True)
-        clusters = _realised(scenario, done)
+        situation = scenario.situation(population.num_classes)
+        clusters = _realised(scenario, done, situation)
         bounds = [c.learner for c in clusters] if clusters else mechanism.privacy(sizes, scenario.privacy.delta)
+        stated = rows.statements(scenario.mechanism, mechanism, situation, sizes, bounds, clusters)
         risk = _risk(scenario, done, replicate, done.outcome.release, data_dir)
         honest = _honest_risk(scenario, done, replicate, data_dir)
+    terms = record.terms(stated, str(offer_of(MECHANISMS, scenario.mechanism.kind) or ""))
     row = {
         "scenario": identity(scenario, data_dir)[:16],
         "model_version": MODEL_VERSION,
         "replicate": replicate,
         "engine": scenario.engine,
         **rows.setting(scenario, population, mechanism),
-        **rows.privacy(scenario.mechanism.kind, mechanism, sizes, bounds),
-        **rows.realised_privacy(done.outcome, clusters),
+        **rows.privacy(stated, bounds),
+        **rows.realised_privacy(done.outcome, clusters, stated),
         **rows.submissions(population, done.outcome),
         **asdict(risk),
         "excess_risk_floor": _floor(scenario, population, mechanism) if honest is None else None,
         **rows.damage(risk, honest),
         **rows.network(population, done.outcome),
+        "statement": record.identifier(terms),
     }
     each = tuple(bounds) if clusters else tuple(bounds[i] for i in where)
-    return Result(done.outcome.release, population, each, row, done.outcome.transcript)
+    return Result(done.outcome.release, population, each, row, terms, done.outcome.transcript)
 
 
-def _realised(scenario: Scenario, done: Exchanged) -> list[ClusterPrivacy] | None:
-    """Figures for the network as it turned out; None if nothing could go wrong and nobody looks on."""
+def _realised(scenario: Scenario, done: Exchanged, situation: Situation) -> list[ClusterPrivacy] | None:
+    """Figures for the network as it turned out; None where those that need no network are about this situation."""
     mechanism = done.mechanism
-    if not isinstance(mechanism, LabelExchangeMechanism) or (scenario.network.ideal and scenario.adversaries == NOBODY):
+    if (fails := mechanism.applies(situation)) is None:
         return None
+    if not isinstance(mechanism, LabelExchangeMechanism):
+        raise InputError(f"mechanism.kind = {scenario.mechanism.kind!r}: states no figure here: {fails}")
     outcome, noise, delta = done.outcome, mechanism.randomizer, scenario.privacy.delta
     assert outcome.realised is not None
     return list(cluster_privacy(outcome.realised, noise, delta))

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.record import whole
 from p2p_sim import row as rows
 from p2p_sim.disk import in_place_of, writing
 from p2p_sim.errors import InputError
@@ -46,6 +48,7 @@ class Happened:
     member: tells the learner what she sees. own: passed on her own noisy label for want of a reply, in time.
     held: a member was sent her noisy label.
     epsilon: certified ε of her label against a learner who sees the set of submissions; epsilon_local: ε₀.
+    statement: the same for whoever is placed worst.
     observers: what the learner, the eavesdropper and, if there is one, the coalition saw.
     """
 
@@ -68,6 +71,7 @@ class Happened:
     held: Bools
     epsilon: Floats
     epsilon_local: float
+    statement: PrivacyBound
     observers: dict[str, Seen]
 
     @property
@@ -131,6 +135,7 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> Happened:
     held = np.zeros(users, dtype=np.bool_)
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
+    epsilon, statement = user_epsilons(facts, noise, scenario.privacy.delta)
     return Happened(
         name=scenario.name,
         replicate=replicate,
@@ -149,8 +154,9 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> Happened:
         member=member,
         own=np.concatenate([shard.own for shard in facts]),
         held=held,
-        epsilon=user_epsilons(facts, noise, scenario.privacy.delta),
+        epsilon=epsilon,
         epsilon_local=noise.local_epsilon,
+        statement=statement,
         observers=_observers(m, size, member),
     )
 
@@ -207,12 +213,9 @@ def record(found: Happened) -> dict[str, Any]:
         "coalition_members": members,
         "held_labels": int(np.count_nonzero(found.held)) if members else None,
         "held_share": float(np.count_nonzero(found.held) / others) if members and others else None,
-        "observer": "learner",
-        "delta": found.delta,
-        "epsilon_upper": float(found.epsilon.max()),
+        **{key: value for key, value in whole(found.statement).items() if key != "epsilon_lower"},
         "epsilon_median_user": float(np.quantile(found.epsilon, 0.5, method="inverted_cdf")),
         "epsilon_local": found.epsilon_local,
-        "basis": "certified, conditional on the realised network",
     }
 
 

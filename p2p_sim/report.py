@@ -13,10 +13,10 @@ from p2p_sim.disk import write_whole
 from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.interface import MechanismBase
 from p2p_sim.plots import Request, plot
-from p2p_sim.plugins import MECHANISMS, member, offer_of
+from p2p_sim.plugins import member
 from p2p_sim.results import Results, read_results
 from p2p_sim.scenario import MechanismConfig
-from p2p_sim.store import FAILURES, ROWS, read_manifest
+from p2p_sim.store import FAILURES, ROWS, read_manifest, read_terms
 
 if TYPE_CHECKING:
     from analysis.figures.report.page import Picture
@@ -43,7 +43,7 @@ def write_report(directory: Path, out: Path | None = None) -> Path:
     _check_destination(path)
     results, manifest = read_results(directory), read_manifest(directory)
     rows, failures = _checked(directory, results.rows), read_failures(directory)
-    page = report_page(rows, manifest, failures, _pictures(results), _mechanisms(rows))
+    page = report_page(rows, manifest, failures, _pictures(results), _mechanisms(rows), read_terms(directory))
     try:
         write_whole(path, page.encode("utf-8", "replace"))
     except OSError as error:
@@ -71,10 +71,9 @@ def _mechanisms(rows: pd.DataFrame) -> "dict[str, Described]":
 
     found: dict[str, Described] = {}
     for kind in sorted(set(map(str, rows["mechanism_kind"]))):
-        config, offer = member(MechanismConfig, kind), offer_of(MECHANISMS, kind)
+        config = member(MechanismConfig, kind)
         if config is not None and issubclass(config, MechanismBase):
-            claimed = "" if offer is None else str(offer)
-            found[kind] = Described(config.described or kind, config.conditions, claimed)
+            found[kind] = Described(config.described or kind)
     return found
 
 

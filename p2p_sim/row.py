@@ -1,22 +1,26 @@
 """The flat row that a replicate leaves behind."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.bound import PrivacyBound, together
+from analysis.privacy.domain import Situation, Stated
 from p2p_sim.errors import InputError
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
-from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, LabelRelease, Mechanism, Outcome
+from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, LabelRelease, Mechanism, MechanismBase, Outcome
 from p2p_sim.mechanisms.realised import ClusterPrivacy
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.scenario import Scenario
 
 Row = dict[str, Any]
+T = TypeVar("T")
+Statements = dict[str, PrivacyBound | Stated]
+"""By the column of a row that holds ε."""
 
 
 def setting(scenario: Scenario, population: Population, mechanism: Mechanism) -> Row:
@@ -41,7 +45,7 @@ def setting(scenario: Scenario, population: Population, mechanism: Mechanism) ->
     }
 
 
-def _known(kind: str, figures: Row, known: Sequence[str]) -> Row:
+def _known(kind: str, figures: dict[str, T], known: Sequence[str]) -> dict[str, T]:
     """A mechanism's figures, if rows have columns for them: a plug-in must not write into others."""
     for name in figures:
         if name not in known:
@@ -49,26 +53,62 @@ def _known(kind: str, figures: Row, known: Sequence[str]) -> Row:
     return figures
 
 
-def privacy(kind: str, mechanism: Mechanism, sizes: NDArray[np.int64], bounds: Sequence[PrivacyBound]) -> Row:
-    """The worst cluster's figures: a user is protected at least this well, whichever her cluster.
+def statements(
+    config: MechanismBase,
+    mechanism: Mechanism,
+    situation: Situation,
+    sizes: NDArray[np.int64],
+    bounds: Sequence[PrivacyBound],
+    clusters: Sequence[ClusterPrivacy] | None,
+) -> Statements:
+    """What a row states about its users, whichever her cluster, by the column that holds ε.
 
     Args:
-        kind, mechanism: with its parameters fixed.
-        sizes: distinct cluster sizes.
+        config, mechanism: the same mechanism, as configured and with its parameters fixed.
+        situation: what the papers' bounds are asked about. sizes: distinct cluster sizes.
         bounds: the learner's, one a distinct size or one a cluster.
+        clusters: figures of the realised network, where there are any.
     """
-    worst = max(bounds, key=lambda bound: bound.epsilon_upper)
+    learner = together(bounds)
+    if not learner.conditions:  # a plug-in may say them of itself alone
+        learner = replace(learner, conditions=config.conditions)
+    figures = _known(config.kind, mechanism.statements(sizes, learner.delta), STATEMENTS)
+    papers = _known(config.kind, mechanism.papers(situation, sizes, learner.delta), STATEMENTS)
+    local, found = figures.get("epsilon_local"), Statements(epsilon_upper=learner)
+    if local is not None:
+        basis, conditions = "pure: a user's own message", mechanism.local_conditions
+        found["epsilon_local"] = PrivacyBound(0.0, local, learner.delta, "eavesdropper", "label", basis, conditions)
+    if clusters:
+        found["epsilon_others_upper"] = together([c.others for c in clusters])
+        found["epsilon_times_upper"] = together([c.timed for c in clusters])
+        if any(c.watched for c in clusters):
+            found["epsilon_coalition_upper"] = together([c.coalition for c in clusters])
+        unmet = [c.unmet for c in clusters if c.unmet is not None]
+        if unmet:
+            found["epsilon_unmet_upper"] = together(unmet)
+    return found | papers
+
+
+def privacy(stated: Statements, bounds: Sequence[PrivacyBound]) -> Row:
+    """The learner's figures in the worst cluster, and what is stated beside them."""
+    learner = stated["epsilon_upper"]
+    assert isinstance(learner, PrivacyBound)
     return {
-        "observer": worst.observer,
-        "adjacency": worst.adjacency,
-        "delta": worst.delta,
-        "epsilon_lower": max(bound.epsilon_lower for bound in bounds),
-        "epsilon_upper": worst.epsilon_upper,
+        "observer": learner.observer,
+        "adjacency": learner.adjacency,
+        "delta": learner.delta,
+        "epsilon_lower": learner.epsilon_lower,
+        "epsilon_upper": learner.epsilon_upper,
         "epsilon_best_cluster": min(bound.epsilon_upper for bound in bounds),
-        "basis": worst.basis,
-        **dict.fromkeys(STATEMENTS),
-        **_known(kind, mechanism.statements(sizes, worst.delta), STATEMENTS),
+        "basis": learner.basis,
+        **{name: _figure(stated, name) for name in STATEMENTS},
     }
+
+
+def _figure(stated: Statements, column: str) -> float | None:
+    """ε of a statement; None where there is none."""
+    found = stated.get(column)
+    return found.epsilon_upper if isinstance(found, PrivacyBound) else None if found is None else found.epsilon
 
 
 def submissions(population: Population, outcome: Outcome) -> Row:
@@ -78,20 +118,15 @@ def submissions(population: Population, outcome: Outcome) -> Row:
     return {"submissions": arrived, "effective_sampling_rate": share}
 
 
-def realised_privacy(outcome: Outcome, clusters: Sequence[ClusterPrivacy] | None) -> Row:
+def realised_privacy(outcome: Outcome, clusters: Sequence[ClusterPrivacy] | None, stated: Statements) -> Row:
     """Figures of the network as it turned out; None where nothing could fail and nobody looks on."""
     names = ("epsilon_others_upper", "epsilon_times_upper", "epsilon_coalition_upper", "epsilon_unmet_upper")
     if outcome.realised is None or clusters is None:
         return dict.fromkeys((*names, "coalition_meets", "own_labels", "coalition_members", "probed_users"))
     facts = outcome.realised
-    watched = any(bool(shard.member.any()) for shard in facts)
     meets = [c.meets for c in clusters if c.meets is not None]
-    unmet = [c.unmet.epsilon_upper for c in clusters if c.unmet is not None]
     return {
-        "epsilon_others_upper": max(c.others.epsilon_upper for c in clusters),
-        "epsilon_times_upper": max(c.timed.epsilon_upper for c in clusters),
-        "epsilon_coalition_upper": max(c.coalition.epsilon_upper for c in clusters) if watched else None,
-        "epsilon_unmet_upper": max(unmet) if unmet else None,
+        **{name: _figure(stated, name) for name in names},
         "coalition_meets": max(meets) if meets else None,
         "own_labels": sum(int(np.count_nonzero(shard.own)) for shard in facts),
         "coalition_members": sum(int(np.count_nonzero(shard.member)) for shard in facts),

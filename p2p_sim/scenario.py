@@ -10,6 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
+from analysis.privacy.domain import Situation
 from p2p_sim.config import Config, explain
 from p2p_sim.errors import InputError, shortened
 from p2p_sim.learning.convolutional import ConvolutionalConfig
@@ -63,7 +64,7 @@ MechanismConfig = Annotated[
 ]
 LARGEST_FILE, DEEPEST = 10_000_000, 40
 """Bytes of a scenario or sweep file, and levels of its tables and lists."""
-MODEL_VERSION = 3
+MODEL_VERSION = 4
 """Raised whenever the same scenario would give other rows."""
 EITHER = (
     "mechanism.target_epsilon",
@@ -123,7 +124,7 @@ class Scenario(Config):
     @model_validator(mode="after")
     def _messages(self) -> Self:
         if self.mechanism.kind != "label_exchange" and (not self.network.ideal or self.adversaries != NOBODY):
-            beyond = "adversaries" if self.network.ideal else f"network.{self.network.faults[0]}"
+            beyond = (*self.network.faults, "adversaries")[0]
             raise ValueError(
                 f"mechanism.kind = {self.mechanism.kind!r}: no messages of it are simulated; leave out {beyond}"
             )
@@ -162,7 +163,7 @@ class Scenario(Config):
 
     @model_validator(mode="after")
     def _clocks(self) -> Self:
-        beyond = [f"network.{key}" for key in self.network.faults] + ["adversaries"] * (self.adversaries != NOBODY)
+        beyond = [*self.network.faults, *self.adversaries.active]
         if self.engine == "vectorised" and beyond:
             raise ValueError(f"engine = 'vectorised' draws from a network without faults: {beyond[0]} needs 'events'")
         spoilt = {"network.overlay", "network.peers", "network.availability"} & set(beyond)
@@ -206,6 +207,15 @@ class Scenario(Config):
             raise InputError(explain(error, cls)) from None
         scenario._folder = folder
         return scenario
+
+    def situation(self, num_classes: int) -> Situation:
+        """What decides which privacy figures hold for the learner.
+
+        Args:
+            num_classes: K, of the population.
+        """
+        roles, oracle = self.adversaries.active, self.mechanism.asks_oracle
+        return Situation(num_classes, faults=self.network.faults, roles=roles, oracle=oracle)
 
     def canonical(self) -> dict[str, Any]:
         """What the rows depend on: everything but name, replicate count and paths; with it, a plug-in's version."""

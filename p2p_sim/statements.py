@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -16,10 +15,11 @@ from analysis.privacy import (
     TimedLearner,
     calibrate_each,
     compose,
-    lemma9_epsilon,
     local_epsilon,
 )
+from analysis.privacy.domain import Situation, Stated
 from analysis.privacy.observers import Observer
+from analysis.privacy.paper import Lemma9
 from p2p_sim.config import nearest
 from p2p_sim.errors import InputError
 
@@ -48,7 +48,7 @@ class Answer:
     delta_lower: float | None
     delta_upper: float | None
     local: float
-    lemma9: float | None
+    lemma9: Stated
 
 
 def answer(question: Question, delta: float | None, epsilon: float | None) -> Answer:
@@ -68,23 +68,22 @@ def answer(question: Question, delta: float | None, epsilon: float | None) -> An
 
 def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
     local = local_epsilon(q.flip_prob, q.num_classes)
-    lemma9 = None
-    if delta is not None and q.observer == "learner" and q.num_classes == 2 and q.rounds == 1:
-        lemma9 = lemma9_epsilon(q.cluster_size, q.flip_prob, q.sampling_rate, delta)
+    situation = Situation(q.num_classes, rounds=q.rounds, fresh=q.fresh, observer=q.observer)
+    lemma9 = Stated(None)
+    if delta is not None:
+        lemma9 = Lemma9(q.cluster_size, q.flip_prob, q.sampling_rate, delta).stated(situation)
     if q.fresh and q.rounds > 1:
         if q.observer != "learner" or delta is None or q.num_classes > 2:
             raise InputError("--fresh: is known for --observer learner with --delta and two classes")
         one = LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate)
-        return Answer(compose([one] * q.rounds, delta), None, None, local, None)
+        return Answer(compose([one] * q.rounds, delta), None, None, local, lemma9)
     observer = _observer(q)
     if delta is not None:
         return Answer(observer.epsilon(delta), None, None, local, lemma9)
     assert epsilon is not None
-    bracket, about = observer.delta(epsilon), observer.epsilon(0.5)
-    bound = PrivacyBound(
-        epsilon, epsilon, bracket.upper, about.observer, about.adjacency, about.basis, about.conditions
-    )
-    return Answer(bound, bracket.lower, bracket.upper, local, None)
+    bracket = observer.delta(epsilon)
+    bound = PrivacyBound(epsilon, epsilon, bracket.upper, q.observer, "label", observer.basis, observer.conditions)
+    return Answer(bound, bracket.lower, bracket.upper, local, lemma9)
 
 
 def _observer(q: Question) -> Observer | KaryExchange:
@@ -149,16 +148,3 @@ def _option(message: str) -> str:
     """The accountant's message, its parameter spelled as an option: flip_prob = 2: ... -> --flip-prob 2: ..."""
     name, equals, rest = message.partition(" = ")
     return f"--{name.replace('_', '-')} {rest}" if equals else message
-
-
-def record(bound: PrivacyBound) -> dict[str, Any]:
-    """A bound as plain values."""
-    return {
-        "epsilon_lower": bound.epsilon_lower,
-        "epsilon_upper": bound.epsilon_upper,
-        "delta": bound.delta,
-        "observer": bound.observer,
-        "adjacency": bound.adjacency,
-        "basis": bound.basis,
-        "conditions": list(bound.conditions),
-    }

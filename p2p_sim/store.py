@@ -12,12 +12,13 @@ from typing import IO, Any
 
 import pandas as pd
 
+from analysis.privacy.record import Terms, identifier
 from p2p_sim.disk import append_jsonl, in_place_of, partial_of, repair_jsonl, write_whole, writing
-from p2p_sim.errors import InputError
+from p2p_sim.errors import InputError, shortened
 from p2p_sim.scenario import MODEL_VERSION, Scenario
 
 ROWS, TABLE, TIMINGS, MANIFEST, LOCK = "rows.jsonl", "rows.parquet", "timings.jsonl", "manifest.json", ".lock"
-FAILURES = "failures.jsonl"
+FAILURES, STATEMENTS = "failures.jsonl", "statements.jsonl"
 NETWORK = "network"
 """Folder of `p2p-sim network`, which keeps no rows."""
 CHUNK = 5_000
@@ -34,6 +35,7 @@ class Store:
     def __init__(self, directory: Path, check: Callable[[Row], None]) -> None:
         self.directory, self._check = directory, check
         self.done: dict[str, set[int]] = {}
+        self._terms = set(read_terms(directory))
         for row in read_rows(directory):
             check(row)
             self._note(row)
@@ -50,15 +52,24 @@ class Store:
         """One more than the largest replicate's index."""
         return max((index + 1 for indices in self.done.values() for index in indices), default=0)
 
-    def append(self, rows: Sequence[Row], wall_s: Sequence[float]) -> None:
-        """Add finished replicates; they are on disk when this returns. Clock times go to a file of their own."""
+    def append(self, rows: Sequence[Row], wall_s: Sequence[float], terms: Sequence[Terms | None] = ()) -> None:
+        """Add finished replicates; they are on disk when this returns. Clock times go to a file of their own.
+
+        Args:
+            rows, wall_s: of each replicate. terms: what is said of the rows' figures; written once for equal ones.
+        """
         for row in rows:
             self._check(row)
         times = [
             {"scenario": row["scenario"], "replicate": row["replicate"], "wall_s": round(wall, 6)}
             for row, wall in zip(rows, wall_s, strict=True)
         ]
+        fresh = {identifier(said): said for said in terms if said is not None and identifier(said) not in self._terms}
         with writing(self.directory):
+            if fresh:  # before the rows that refer to them
+                lines = [{"statement": name, "columns": said} for name, said in fresh.items()]
+                append_jsonl(self.directory / STATEMENTS, lines)
+                self._terms |= fresh.keys()
             append_jsonl(self.directory / TIMINGS, times, sync=False)
             append_jsonl(self.directory / ROWS, rows)
         for row in rows:
@@ -88,6 +99,7 @@ class Store:
                     out.flush()
                     os.fsync(out.fileno())
             frame = _frame(self.directory)
+            _write_terms(self.directory, frame)
             with in_place_of(self.directory / TABLE) as partial, partial.open("wb") as out:
                 frame.to_parquet(out, index=False)
         return frame
@@ -117,7 +129,7 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
         except OSError:
             raise InputError(f"--out {directory}: another run is writing there; wait for it to end") from None
         _check_directory(directory, identity)  # it may have changed hands while we waited for the lock
-        for name in (ROWS, TIMINGS):
+        for name in (ROWS, TIMINGS, STATEMENTS):
             repair_jsonl(directory / name)
         (directory / FAILURES).unlink(missing_ok=True)  # what failed is tried again
         yield Store(directory, check)
@@ -128,7 +140,7 @@ def discard(directory: Path, identity: str) -> None:
     if not directory.exists():
         return
     with open_store(directory, identity, lambda row: None):
-        for name in (ROWS, TABLE, TIMINGS, FAILURES):
+        for name in (ROWS, TABLE, TIMINGS, FAILURES, STATEMENTS):
             (directory / name).unlink(missing_ok=True)
 
 
@@ -151,7 +163,7 @@ def _check_directory(directory: Path, identity: str) -> None:
             )
     elif directory.exists() and not (directory.is_dir() and all(_ours(path.name) for path in directory.iterdir())):
         raise InputError(f"--out {directory}: exists and holds no results of p2p-sim; choose another directory")
-    for name in (ROWS, TABLE, TIMINGS, FAILURES):
+    for name in (ROWS, TABLE, TIMINGS, FAILURES, STATEMENTS):
         if (directory / name).exists() and not (directory / name).is_file():
             raise InputError(f"{directory / name}: is not a file")
 
@@ -250,6 +262,39 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{directory / MANIFEST}: is not a manifest")
     return content
+
+
+def read_terms(directory: Path) -> dict[str, Terms]:
+    """What is said of the rows' figures, by the rows' column `statement`; nothing where an earlier version wrote them.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = directory / STATEMENTS
+    if not path.exists():
+        return {}
+    try:
+        lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({error})") from None
+    try:
+        found = {line["statement"]: line["columns"] for line in lines}
+        wrong = next((name for name, said in found.items() if identifier(said) != name), None)
+    except (KeyError, TypeError):
+        raise InputError(f"{path}: damaged (a line is no statement)") from None
+    if wrong is not None:
+        raise InputError(f"{path}: damaged (statement {shortened(wrong)} is not what its name says)")
+    return found
+
+
+def _write_terms(directory: Path, frame: pd.DataFrame) -> None:
+    """Keep the statements that rows refer to, in the order of the rows."""
+    kept = read_terms(directory)
+    names = dict.fromkeys(frame["statement"]) if "statement" in frame else {}
+    lines = [{"statement": name, "columns": kept[name]} for name in names if name in kept]
+    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+    if lines:
+        write_whole(directory / STATEMENTS, text.encode())
 
 
 def read_rows(directory: Path) -> Iterator[Row]:

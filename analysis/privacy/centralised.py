@@ -26,14 +26,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from analysis.privacy.bound import Bracket, PrivacyBound
+from analysis.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
 from analysis.privacy.label_exchange import LARGEST_CLUSTER, check_delta, check_epsilon
 from analysis.privacy.resampled_counts import affordable, counts_delta
 from analysis.privacy.setting import LARGEST_EPSILON
 
 CURATOR_CONDITIONS = (
-    "a trusted curator holds all labels",
-    "clusters do not depend on labels",
-    "the noise is exact: floating-point Laplace noise is not",
+    Condition("trusted-curator", "a trusted curator holds all labels"),
+    LABEL_FREE_CLUSTERS,
+    Condition("exact-laplace", "the noise is exact: floating-point Laplace noise is not"),
 )
 PURE = "pure: Theorem 1 with the sensitivity of two shares"
 COUNTED = "noisy labels alone: certified over all data sets"

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.label_exchange import LEARNER_CONDITIONS, LabelExchange, check_delta
+from analysis.privacy.conditions import FRESH, LEARNER_CONDITIONS
+from analysis.privacy.label_exchange import LabelExchange, check_delta
 from analysis.privacy.windows import Floats
 
 FLOOR = 1e-14
@@ -52,7 +53,7 @@ def compose(exchanges: Sequence[LabelExchange], delta: float) -> PrivacyBound:
     for exchange, count in kinds.items():
         whole = whole.compose(_dominating(exchange, tails[exchange], step).self_compose(count))
     epsilon = max(0.0, float(whole.get_epsilon_for_delta(delta * (1.0 - 1e-6) - rounding)))
-    conditions = ("noise, peers and subsamples are fresh in every exchange", *LEARNER_CONDITIONS)
+    conditions = (FRESH, *LEARNER_CONDITIONS)
     basis = "composed privacy loss distributions, pessimistic"
     return PrivacyBound(0.0, epsilon, delta, "learner", "label", basis, conditions)
 

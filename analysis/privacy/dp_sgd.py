@@ -28,12 +28,13 @@ from typing import Any
 
 from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.calibration import smallest_of_three_digits
+from analysis.privacy.conditions import Condition
 from analysis.privacy.label_exchange import check_delta, check_epsilon
 
 DP_SGD_CONDITIONS = (
-    "a trusted curator holds the labels and adds the noise",
-    "every step draws each user independently with the sampling rate (Poisson sampling)",
-    "features are public, and no hyperparameter was chosen by looking at labels",
+    Condition("trusted-curator-noise", "a trusted curator holds the labels and adds the noise"),
+    Condition("poisson-sampling", "every step draws each user independently with the sampling rate (Poisson sampling)"),
+    Condition("label-free-choices", "features are public, and no hyperparameter was chosen by looking at labels"),
 )
 _ROUNDING = 1e-15
 """Of δ for each step composed: more than ten times the largest rounding seen, against the closed form at q = 1."""

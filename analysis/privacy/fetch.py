@@ -25,6 +25,8 @@ import scipy.sparse as sparse
 from numpy.typing import NDArray
 
 from analysis.privacy.bound import Bracket, PrivacyBound
+from analysis.privacy.conditions import FETCH_CONDITIONS, PASSIVE, Condition
+from analysis.privacy.domain import REALISED, Situation, first_failure
 from analysis.privacy.inversion import cross
 from analysis.privacy.label_exchange import check_delta, check_epsilon
 from analysis.privacy.local import local_delta, local_epsilon
@@ -34,14 +36,8 @@ from analysis.privacy.three_point import fetch_levels, tail_bounds
 from analysis.privacy.windows import Floats
 
 _NEARLY = 0.99
-CONDITIONS = (
-    "the learner sees the set of submissions and knows the fetch distribution, which does not depend on labels",
-    "every user draws one noisy label and repeats it; fetches are independent of each other",
-)
 NEAR = 128
 """Most fetchers of a target for which her neighbourhood is looked at; with more, the others' bits average out."""
-_PASSIVE = "members are passive: whom they ask is drawn, not chosen, and they follow the protocol"
-_BASIS = "any fetch distribution: three-point pairs, neighbourhoods, direct exposure"
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +118,22 @@ class FetchDistribution:
                 worst = local
                 break
         pooled = self._members.any()
-        conditions = (*CONDITIONS, _PASSIVE) if pooled else CONDITIONS
-        return PrivacyBound(0.0, worst, delta, "coalition" if pooled else "learner", "label", _BASIS, conditions)
+        observer = "coalition" if pooled else "learner"
+        return PrivacyBound(0.0, worst, delta, observer, "label", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """Where the figures come from."""
+        return "any fetch distribution: three-point pairs, neighbourhoods, direct exposure"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (*FETCH_CONDITIONS, PASSIVE) if self._members.any() else FETCH_CONDITIONS
+
+    def applies(self, situation: Situation) -> Condition | None:
+        """The first condition that fails in a situation; None where the figures are about it."""
+        return first_failure(REALISED, situation)
 
     def user_epsilon(self, user: int, delta: float) -> float:
         """Certified ε(δ) of one user, at most ε₀."""

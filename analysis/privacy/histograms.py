@@ -20,11 +20,17 @@ import math
 from collections.abc import Sequence
 
 from analysis.privacy.bound import Adjacency, PrivacyBound
+from analysis.privacy.conditions import Condition
 
-PUBLIC_CELLS = "the cells depend on n and on public data alone"
-ONE_DRAW = "each cell's noise is drawn once and kept for every query; no other release has the same seed"
-IDEAL = "noise is a real Laplace variable, not its floating-point approximation"
-REPLACED = "n is public: an example is replaced, not added"
+PUBLIC_CELLS = Condition("public-cells", "the cells depend on n and on public data alone")
+ONE_DRAW = Condition(
+    "one-draw-a-cell", "each cell's noise is drawn once and kept for every query; no other release has the same seed"
+)
+IDEAL = Condition("real-laplace", "noise is a real Laplace variable, not its floating-point approximation")
+REPLACED = Condition("replaced-example", "n is public: an example is replaced, not added")
+PUBLIC_FEATURES = Condition("public-features", "features are public")
+FREE_HYPOTHESES = Condition("public-hypotheses", "the hypotheses do not depend on the labelled examples")
+DISJOINT = Condition("disjoint-samples", "nobody is in two of the samples (else the parameters add up)")
 
 
 def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBound:
@@ -37,7 +43,7 @@ def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBou
     0.5
     """
     check_epsilon(epsilon)
-    about = (PUBLIC_CELLS, REPLACED) if adjacency == "example" else ("features are public",)
+    about = (PUBLIC_CELLS, REPLACED) if adjacency == "example" else (PUBLIC_FEATURES,)
     conditions = (ONE_DRAW, IDEAL, *about)
     return PrivacyBound(epsilon, epsilon, 0.0, "learner", adjacency, "Laplace mechanism, L1 sensitivity 1", conditions)
 
@@ -91,7 +97,7 @@ def choice_epsilon(epsilon: float) -> PrivacyBound:
         epsilon: ε, above 0.
     """
     check_epsilon(epsilon)
-    conditions = ("the hypotheses do not depend on the labelled examples", REPLACED)
+    conditions = (FREE_HYPOTHESES, REPLACED)
     return PrivacyBound(epsilon / 2.0, epsilon, 0.0, "learner", "example", "exponential mechanism", conditions)
 
 
@@ -111,8 +117,7 @@ def disjoint(parts: Sequence[PrivacyBound]) -> PrivacyBound:
     lower = max((part.epsilon_lower for part in parts if part.delta == delta), default=0.0)
     basis = "parallel composition: " + " | ".join(part.basis for part in parts)
     upper = max(part.epsilon_upper for part in parts)
-    everyone = "nobody is in two of the samples (else the parameters add up)"
-    return PrivacyBound(lower, upper, delta, parts[0].observer, parts[0].adjacency, basis, (*conditions, everyone))
+    return PrivacyBound(lower, upper, delta, parts[0].observer, parts[0].adjacency, basis, (*conditions, DISJOINT))
 
 
 def check_epsilon(epsilon: float) -> None:

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 
 from analysis.privacy.blanket import Blanket
 from analysis.privacy.bound import Bracket, PrivacyBound
+from analysis.privacy.conditions import LEARNER_CONDITIONS, Condition
+from analysis.privacy.domain import ANY_CLASSES, Situation, first_failure
 from analysis.privacy.kary_exact import exact_delta
-from analysis.privacy.label_exchange import LEARNER_CONDITIONS, check_delta, check_epsilon
+from analysis.privacy.label_exchange import check_delta, check_epsilon
 from analysis.privacy.local import local_epsilon
 from analysis.privacy.setting import LARGEST_EPSILON
 
@@ -76,13 +78,26 @@ class KaryExchange:
         local = local_epsilon(self.flip_prob, self.num_classes)
         low, high = 0.0, min(local, LARGEST_EPSILON)
         if self.delta(high).upper > delta:
-            return PrivacyBound(0.0, local, delta, "learner", "label", "local randomiser alone", LEARNER_CONDITIONS)
+            return PrivacyBound(0.0, local, delta, "learner", "label", "local randomiser alone", self.conditions)
         while high - low > 1e-6 * high:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if self.delta(middle).upper > delta else (low, middle)
-        basis = "exact, over all data sets" if self.enumerable else "bound for shuffled labels, every data set"
         lower = low * (1.0 - 1e-6) if self.enumerable and self.delta(low * (1.0 - 1e-6)).lower > delta else 0.0
-        return PrivacyBound(lower, high, delta, "learner", "label", basis, LEARNER_CONDITIONS)
+        return PrivacyBound(lower, high, delta, "learner", "label", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """Where the figures come from."""
+        return "exact, over all data sets" if self.enumerable else "bound for shuffled labels, every data set"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return LEARNER_CONDITIONS
+
+    def applies(self, situation: Situation) -> Condition | None:
+        """The first condition that fails in a situation; None where the figures are about it."""
+        return first_failure(ANY_CLASSES, situation)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""

@@ -14,16 +14,13 @@ from functools import lru_cache
 import numpy as np
 
 from analysis.privacy.bound import Bracket, PrivacyBound
+from analysis.privacy.conditions import LEARNER_CONDITIONS, Condition
 from analysis.privacy.direct import likelihoods
+from analysis.privacy.domain import LEARNER, Situation, first_failure
 from analysis.privacy.setting import Setting
 from analysis.privacy.tradeoff import tradeoff_curve
 from analysis.privacy.windows import Floats
 
-LEARNER_CONDITIONS = (
-    "the learner sees the set of submissions, not their arrival times or other traffic",
-    "every user draws one noisy label and repeats it; peers are drawn uniformly and independently",
-    "clusters, availability and latencies do not depend on labels",
-)
 LARGEST_CLUSTER, LARGEST_ROUNDS = 10_000_000, 1000
 LARGEST_TABLE = 512
 """Most users for which the law of the view is tabulated."""
@@ -81,8 +78,21 @@ class LabelExchange:
         """
         check_delta(delta)
         bracket = _epsilon(self.setting, delta)
-        basis = "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
-        return PrivacyBound(bracket.lower, bracket.upper, delta, "learner", "label", basis, LEARNER_CONDITIONS)
+        return PrivacyBound(bracket.lower, bracket.upper, delta, "learner", "label", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """Where the figures come from."""
+        return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return LEARNER_CONDITIONS
+
+    def applies(self, situation: Situation) -> Condition | None:
+        """The first condition that fails in a situation; None where the figures are about it."""
+        return first_failure(LEARNER, situation)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""

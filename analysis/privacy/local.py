@@ -4,8 +4,6 @@ import math
 
 from analysis.privacy.bound import Bracket
 
-LOCAL_CONDITIONS = ("every user draws one noisy label and repeats it",)
-
 
 def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     """ε₀ = ln((1-α)(K-1)/α), rounded up: pure label differential privacy of K-ary randomised response.

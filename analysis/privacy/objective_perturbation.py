@@ -30,14 +30,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.conditions import Condition
 
 OBJECTIVE_PERTURBATION_CONDITIONS = (
-    "one whole row, features and label, is replaced; the number of rows and the two classes are public",
-    "every row is clipped on its own, and scaled by public constants only",
-    "the feature groups, their importance and all hyperparameters were chosen without looking at the data",
-    "weights that the models are drawn towards do not come from these rows, else what they cost is added",
-    "no other release has the same seed, whose noise would then cancel",
-    "the minimiser is exact (it is solved to rounding), and the noise is real: this generator's is for simulation",
+    Condition(
+        "replaced-row",
+        "one whole row, features and label, is replaced; the number of rows and the two classes are public",
+    ),
+    Condition("clipped-rows", "every row is clipped on its own, and scaled by public constants only"),
+    Condition(
+        "public-hyperparameters",
+        "the feature groups, their importance and all hyperparameters were chosen without looking at the data",
+    ),
+    Condition(
+        "foreign-weights",
+        "weights that the models are drawn towards do not come from these rows, else what they cost is added",
+    ),
+    Condition("own-seed", "no other release has the same seed, whose noise would then cancel"),
+    Condition(
+        "exact-minimiser",
+        "the minimiser is exact (it is solved to rounding), and the noise is real: this generator's is for simulation",
+    ),
 )
 
 

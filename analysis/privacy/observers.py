@@ -4,15 +4,21 @@ Every observer has `delta(epsilon)`, a bracket, and `epsilon(delta)`, a PrivacyB
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.privacy.bound import Bracket, PrivacyBound
 from analysis.privacy.coalition import coalition_delta
+from analysis.privacy.conditions import (
+    ASKED_BY_DRAW,
+    LEARNER_CONDITIONS,
+    LOCAL_CONDITIONS,
+    NO_RELEASE,
+    PASSIVE,
+    TIMES_FREE,
+)
 from analysis.privacy.inversion import invert
-from analysis.privacy.label_exchange import LEARNER_CONDITIONS, LabelExchange, check_epsilon
-from analysis.privacy.local import LOCAL_CONDITIONS, local_delta
-
-_PASSIVE = "members are passive: whom they ask is drawn, not chosen, and they follow the protocol"
+from analysis.privacy.label_exchange import LabelExchange, check_epsilon
+from analysis.privacy.local import local_delta
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,17 @@ class Eavesdropper:
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ) = ln((1-α-δ)/α), at least 0."""
-        return invert(self.delta, delta, self.flip_prob, "eavesdropper", "exact: the noisy label", LOCAL_CONDITIONS)
+        return invert(self.delta, delta, self.flip_prob, "eavesdropper", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """Where the figures come from."""
+        return "exact: the noisy label"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return LOCAL_CONDITIONS
 
 
 @dataclass(frozen=True)
@@ -60,15 +76,18 @@ class TimedLearner:
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ)."""
         if self.independent_latencies:
-            exact = self.exchange.epsilon(delta)
-            conditions = ("start times and latencies do not depend on whom a user asks", *LEARNER_CONDITIONS[1:])
-            return PrivacyBound(
-                exact.epsilon_lower, exact.epsilon_upper, delta, "learner-times", "label", exact.basis, conditions
-            )
-        alpha = self.exchange.flip_prob
-        return invert(
-            self.delta, delta, alpha, "learner-times", "local noise: times may name the peer", LOCAL_CONDITIONS
-        )
+            return replace(self.exchange.epsilon(delta), observer="learner-times", conditions=self.conditions)
+        return invert(self.delta, delta, self.exchange.flip_prob, "learner-times", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """Where the figures come from."""
+        return self.exchange.basis if self.independent_latencies else "local noise: times may name the peer"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (TIMES_FREE, *LEARNER_CONDITIONS[1:]) if self.independent_latencies else LOCAL_CONDITIONS
 
 
 @dataclass(frozen=True)
@@ -93,8 +112,17 @@ class Peer:
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ)."""
-        conditions = ("she is passive: whom she asks is drawn", "she does not see the release", *LOCAL_CONDITIONS)
-        return invert(self.delta, delta, self.flip_prob, "peer", "exact: one noisy label", conditions)
+        return invert(self.delta, delta, self.flip_prob, "peer", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """Where the figures come from."""
+        return "exact: one noisy label"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (ASKED_BY_DRAW, NO_RELEASE, *LOCAL_CONDITIONS)
 
 
 @dataclass(frozen=True)
@@ -133,9 +161,17 @@ class Coalition:
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ)."""
-        conditions = (_PASSIVE, *LEARNER_CONDITIONS)
-        basis = "average over what the members can know"
-        return invert(self.delta, delta, self.exchange.flip_prob, "coalition", basis, conditions)
+        return invert(self.delta, delta, self.exchange.flip_prob, "coalition", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """Where the figures come from."""
+        return "average over what the members can know"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (PASSIVE, *LEARNER_CONDITIONS)
 
 
 Observer = LabelExchange | TimedLearner | Peer | Coalition | Eavesdropper

@@ -5,12 +5,15 @@ adjacency, since who is online, what is lost and how long it takes are independe
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from analysis.privacy.bound import Bracket, PrivacyBound
+from analysis.privacy.bound import REALISED, Bracket, PrivacyBound
+from analysis.privacy.conditions import CAPPED_FETCHES, PASSIVE, REALISED_CONDITIONS, SAME_SOURCES, Condition
+from analysis.privacy.domain import REALISED as REALISED_REQUIRED
+from analysis.privacy.domain import Situation, first_failure
 from analysis.privacy.inversion import cross, invert
 from analysis.privacy.label_exchange import LARGEST_CLUSTER, check_delta, check_epsilon
 from analysis.privacy.local import local_delta
@@ -18,16 +21,6 @@ from analysis.privacy.losses import SHARES, Levels, Pair, amplified_delta, produ
 from analysis.privacy.setting import Setting
 from analysis.privacy.windows import Floats
 
-REALISED_CONDITIONS = (
-    "conditional on the realised network: who was online and what arrived, all independent of labels",
-    "the learner sees the set of submissions, not their arrival times or other traffic",
-    "every user draws one noisy label and repeats it",
-)
-UNIFORM_CONDITION = (
-    "each submission was fetched uniformly and independently from the same sources; the target's bit is not known"
-)
-_PASSIVE = "members are passive: whom they ask is drawn, not chosen, and they follow the protocol"
-CAPPED_CONDITION = "fetches are independent; no submitter's fetch distribution exceeds her cap anywhere"
 _CAPS = 32
 """Distinct caps that are kept apart; others are rounded up."""
 
@@ -95,20 +88,29 @@ class UniformSources:
             delta: δ in (0, 1).
         """
         check_delta(delta)
-        conditions = (*REALISED_CONDITIONS, UNIFORM_CONDITION)
         if self.members:
             basis = "realised network: average over whether a member met the target"
             _, upper = cross(lambda epsilon: not self._holds(epsilon, delta), self.flip_prob, precision=1e-5)
-            return PrivacyBound(0.0, upper, delta, "coalition", "label", basis, (*conditions, _PASSIVE))
+            return PrivacyBound(0.0, upper, delta, "coalition", "label", basis, self.conditions, REALISED)
         basis = "realised network: " + ("known sources revealed" if self.known else "exact, given the submissions")
         if self.submissions == 0:
-            return PrivacyBound(0.0, 0.0, delta, "learner", "label", basis, conditions)
+            return PrivacyBound(0.0, 0.0, delta, "learner", "label", basis, self.conditions, REALISED)
         found = self._setting.epsilon(delta)
         if not self.known:
-            return PrivacyBound(found.lower, found.upper, delta, "learner", "label", basis, conditions)
+            return PrivacyBound(found.lower, found.upper, delta, "learner", "label", basis, self.conditions, REALISED)
         shown = self._exposure
         _, direct = cross(lambda e: shown * local_delta(self.flip_prob, e).upper > delta, self.flip_prob)
-        return PrivacyBound(0.0, min(found.upper, direct), delta, "learner", "label", basis, conditions)
+        upper = min(found.upper, direct)
+        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions, REALISED)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (*REALISED_CONDITIONS, SAME_SOURCES, *((PASSIVE,) if self.members else ()))
+
+    def applies(self, situation: Situation) -> Condition | None:
+        """The first condition that fails in a situation; None where the figures are about it."""
+        return first_failure(REALISED_REQUIRED, situation)
 
     def _holds(self, epsilon: float, delta: float) -> bool:
         """Whether δ(ε) is certified to be at most `delta`, with little work where it is clearly not."""
@@ -184,8 +186,18 @@ class CappedFetch:
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """Certified ε(δ) for every target, at most ε₀."""
-        conditions = (*REALISED_CONDITIONS, CAPPED_CONDITION)
-        return invert(self.delta, delta, self.flip_prob, "learner", "largest fetch probabilities", conditions)
+        basis = "largest fetch probabilities"
+        found = invert(self.delta, delta, self.flip_prob, "learner", basis, self.conditions)
+        return replace(found, conditional_on=REALISED)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (*REALISED_CONDITIONS, CAPPED_FETCHES)
+
+    def applies(self, situation: Situation) -> Condition | None:
+        """The first condition that fails in a situation; None where the figures are about it."""
+        return first_failure(REALISED_REQUIRED, situation)
 
     @cached_property
     def _levels(self) -> Levels:

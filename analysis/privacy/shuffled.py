@@ -19,6 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from analysis.privacy.bound import Bracket, PrivacyBound
+from analysis.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
 from analysis.privacy.inversion import invert
 from analysis.privacy.kary import ShuffledLabels
 from analysis.privacy.label_exchange import check_delta, check_epsilon
@@ -28,9 +29,11 @@ from analysis.privacy.windows import Floats, rounding
 from analysis.privacy.world import World
 
 SHUFFLER_CONDITIONS = (
-    "a trusted shuffler permutes the noisy labels within a cluster and shows nothing else",
-    "every user draws one noisy label",
-    "clusters do not depend on labels",
+    Condition(
+        "trusted-shuffler", "a trusted shuffler permutes the noisy labels within a cluster and shows nothing else"
+    ),
+    Condition("one-draw", "every user draws one noisy label"),
+    LABEL_FREE_CLUSTERS,
 )
 _LOG_TAIL = -60.0
 

@@ -26,8 +26,10 @@ from dataclasses import dataclass
 
 from analysis.privacy.blanket import Blanket
 from analysis.privacy.bound import Bracket, PrivacyBound
+from analysis.privacy.conditions import LEARNER_CONDITIONS, Condition
+from analysis.privacy.domain import ANY_MESSAGE, Situation, first_failure
 from analysis.privacy.kary import LARGEST_CLUSTER
-from analysis.privacy.label_exchange import LEARNER_CONDITIONS, check_delta, check_epsilon
+from analysis.privacy.label_exchange import check_delta, check_epsilon
 
 WEAKEST = 100.0
 """ε₀ from which on no number of users amplifies anything worth computing."""
@@ -81,7 +83,16 @@ class ShuffledMessages:
                 low, high = (middle, high) if self.delta(middle).upper > delta else (low, middle)
         if high < self.local_epsilon:
             basis = "bound for shuffled messages of any local randomiser"
-        return PrivacyBound(0.0, high, delta, "learner", "label", basis, (*LEARNER_CONDITIONS, *self.caveats))
+        return PrivacyBound(0.0, high, delta, "learner", "label", basis, self.conditions)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (*LEARNER_CONDITIONS, *self.caveats)
+
+    def applies(self, situation: Situation) -> Condition | None:
+        """The first condition that fails in a situation; None where the figures are about it."""
+        return first_failure(ANY_MESSAGE, situation)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from analysis.privacy.alibi import laplace_epsilon, laplace_variation, noise_scale_of, soft_labels
 from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.conditions import REAL_NOISE, Condition
 from p2p_sim.mechanisms.debias import check_labels
 from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
@@ -22,8 +23,7 @@ from p2p_sim.streams import BLOCK, Streams, bernoulli
 
 Floats = NDArray[np.floating]
 PriorName = Literal["uniform", "cluster"]
-REAL_NOISE = "the noise is a real number: what floating-point arithmetic gives away is not counted"
-CONDITIONS = ("every user draws one noisy vector and repeats it", REAL_NOISE)
+CONDITIONS = (Condition("one-vector", "every user draws one noisy vector and repeats it"), REAL_NOISE)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.conditions import LOCAL_CONDITIONS, Condition
+from analysis.privacy.domain import Situation, Stated
 from analysis.utility import summary
 from p2p_sim.config import Config
 from p2p_sim.errors import InputError
@@ -237,3 +239,18 @@ class Mechanism(ABC):
     @abstractmethod
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         """Other figures by name, each one of `STATEMENTS`, the worst over the cluster sizes; None where none holds."""
+
+    def applies(self, situation: Situation) -> Condition | None:
+        """The first condition that fails of what `privacy` takes for granted; None where it is about this situation."""
+        return None
+
+    def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
+        """What the papers state in a situation, by the names of `STATEMENTS`, or why they do not apply."""
+        printed = (name for name in STATEMENTS if name.startswith("epsilon_paper"))
+        figures = self.statements(sizes, delta)
+        return {name: Stated(figures[name]) for name in printed if name in figures}
+
+    @property
+    def local_conditions(self) -> tuple[str, ...]:
+        """Under which `epsilon_local` of `statements` holds, for whoever sees a user's own message."""
+        return LOCAL_CONDITIONS

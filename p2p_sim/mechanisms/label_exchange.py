@@ -11,8 +11,9 @@ from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.calibration import calibrate_flip_prob
-from analysis.privacy.label_exchange import LEARNER_CONDITIONS
-from analysis.privacy.paper import lemma9_epsilon, theorem3
+from analysis.privacy.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
+from analysis.privacy.domain import Situation, Stated
+from analysis.privacy.paper import Lemma9, theorem3_stated, worst_stated
 from analysis.privacy.worst import epsilons
 from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.debias import check_labels
@@ -31,6 +32,7 @@ from p2p_sim.mechanisms.interface import (
 from p2p_sim.mechanisms.messages import (
     MessagesConfig,
     binary_flip_prob,
+    caveats,
     check_answers,
     flipped_labels,
     learner_model,
@@ -278,18 +280,30 @@ class LabelExchangeMechanism(Mechanism):
         return epsilons([learner_model(self.randomizer, int(n), self.sampling_rate) for n in sizes], delta)
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """ε₀ of a message alone, and what Lemma 9 and Theorem 3 give for flips where their conditions hold."""
-        theta, alpha = self.sampling_rate, binary_flip_prob(self.randomizer)
-        local: dict[str, float | None] = {"epsilon_local": self.randomizer.local_epsilon}
-        if alpha is None:
-            return local
-        lemma9 = [lemma9_epsilon(int(n), alpha, theta, delta) for n in sizes]
-        printed = theorem3(int(sizes.min()), theta)
-        covered = printed is not None and alpha >= printed.flip_prob and delta >= printed.delta
+        """ε₀ of a message alone; what the papers state depends on the situation: `papers`."""
+        return {"epsilon_local": self.randomizer.local_epsilon}
+
+    @property
+    def local_conditions(self) -> tuple[str, ...]:
+        """Of the noise on a message."""
+        return (*LOCAL_CONDITIONS, *caveats(self.randomizer))
+
+    def situation(self, asked: Situation) -> Situation:
+        """The same with what a message carries."""
+        flips = isinstance(self.randomizer, RandomizedResponse)
+        return asked if flips else replace(asked, message=type(self.randomizer).__name__)
+
+    def applies(self, situation: Situation) -> Condition | None:
+        """The first condition of `privacy` that fails; None where it is about this situation."""
+        return learner_model(self.randomizer, 2, self.sampling_rate).applies(self.situation(situation))
+
+    def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
+        """Lemma 9 and Theorem 3 in a situation, or why they do not apply."""
+        asked, theta = self.situation(situation), self.sampling_rate
+        alpha = binary_flip_prob(self.randomizer) or 0.0  # other messages are refused before α is looked at
         return {
-            **local,
-            "epsilon_paper_lemma9": None if None in lemma9 else max(e for e in lemma9 if e is not None),
-            "epsilon_paper_theorem3": printed.epsilon if covered and printed is not None else None,
+            "epsilon_paper_lemma9": worst_stated(Lemma9(int(n), alpha, theta, delta).stated(asked) for n in sizes),
+            "epsilon_paper_theorem3": theorem3_stated(int(sizes.min()), alpha, theta, delta, asked),
         }
 
 

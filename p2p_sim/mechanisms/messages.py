@@ -10,13 +10,14 @@ from pydantic import Field
 
 from analysis.privacy.alibi import noise_scale_of
 from analysis.privacy.calibration import largest_local_epsilon
+from analysis.privacy.conditions import PUBLIC_PRIOR, REAL_NOISE
 from analysis.privacy.kary import KaryExchange
 from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.shuffled_messages import ShuffledMessages
 from analysis.privacy.vector import bit_flip_prob_of
 from p2p_sim.config import Config
 from p2p_sim.errors import InputError
-from p2p_sim.mechanisms.alibi import REAL_NOISE, Alibi
+from p2p_sim.mechanisms.alibi import Alibi
 from p2p_sim.mechanisms.interface import PayloadKind, Randomizer
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, check_prior
@@ -113,7 +114,9 @@ def shuffled(noise: Randomizer, users: int) -> ShuffledMessages:
 
 def caveats(noise: Randomizer) -> tuple[str, ...]:
     """Conditions of the noise's own ε₀ that are not those of every message."""
-    return (REAL_NOISE,) if isinstance(noise, Alibi) else ()
+    if isinstance(noise, Alibi):
+        return (REAL_NOISE,)
+    return (PUBLIC_PRIOR,) if isinstance(noise, RRWithPrior) and noise.prior is not None else ()
 
 
 def check_answers(adversaries: AdversariesConfig, noise: Randomizer | None = None) -> None:

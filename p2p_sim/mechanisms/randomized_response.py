@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.local import LOCAL_CONDITIONS, local_delta, local_epsilon, local_flip_prob
+from analysis.privacy.conditions import LOCAL_CONDITIONS
+from analysis.privacy.local import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.debias import check_labels, signed_weights
 from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind

@@ -10,11 +10,14 @@ import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 
-from analysis.privacy.bound import Bracket, PrivacyBound
+from analysis.privacy.bound import REALISED, Bracket, PrivacyBound, together
+from analysis.privacy.conditions import LOCAL_CONDITIONS, REALISED_CONDITIONS, REALISED_NETWORK, SAME_SOURCES
+from analysis.privacy.domain import REALISED as REQUIRED
+from analysis.privacy.domain import Situation, first_failure
 from analysis.privacy.fetch import FetchDistribution
 from analysis.privacy.kary import KaryExchange, ShuffledLabels
-from analysis.privacy.local import LOCAL_CONDITIONS, local_delta
-from analysis.privacy.realised import REALISED_CONDITIONS, CappedFetch, UniformSources
+from analysis.privacy.local import local_delta
+from analysis.privacy.realised import CappedFetch, UniformSources
 from analysis.privacy.shuffled_messages import ShuffledMessages
 from p2p_sim.mechanisms.interface import Randomizer
 from p2p_sim.mechanisms.messages import binary_flip_prob, caveats, shuffled
@@ -31,7 +34,8 @@ class ClusterPrivacy:
 
     learner: who sees the set of submissions; others: the same, but for users who passed on their own label.
     timed: a learner who also sees when each submission came. coalition: the learner and the cluster's members of the
-    coalition, about the others. meets: probability that some member fetched a given user's label, at most; unmet: the
+    coalition, about the others; watched: there is one here.
+    meets: probability that some member fetched a given user's label, at most; unmet: the
     coalition about users whose label no member fetched; both None where they are not known.
     """
 
@@ -39,6 +43,7 @@ class ClusterPrivacy:
     others: PrivacyBound
     timed: PrivacyBound
     coalition: PrivacyBound
+    watched: bool = False
     meets: float | None = None
     unmet: PrivacyBound | None = None
 
@@ -56,9 +61,10 @@ def cluster_privacy(shards: Sequence[RealisedShard], noise: Randomizer, delta: f
         yield _cluster(cluster, noise, delta)
 
 
-def user_epsilons(shards: Sequence[RealisedShard], noise: Randomizer, delta: float) -> Floats:
-    """Certified ε of every user (n,) against a learner who sees the set of submissions, at the given δ."""
-    return np.concatenate([_users(cluster, noise, delta) for cluster in _clusters(shards)])
+def user_epsilons(shards: Sequence[RealisedShard], noise: Randomizer, delta: float) -> tuple[Floats, PrivacyBound]:
+    """Certified ε of every user (n,) against a learner who sees the set of submissions, and the statement about all."""
+    found = [_users(cluster, noise, delta) for cluster in _clusters(shards)]
+    return np.concatenate([epsilons for epsilons, _ in found]), together([bound for _, bound in found])
 
 
 class Model(Protocol):
@@ -89,7 +95,12 @@ class NoiseAlone:
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε₀, whatever δ."""
         basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
-        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, (*LOCAL_CONDITIONS, *caveats(self.noise)))
+        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (*LOCAL_CONDITIONS, *caveats(self.noise))
 
 
 @dataclass(frozen=True)
@@ -102,7 +113,13 @@ class NothingSeen:
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """0."""
-        return PrivacyBound(0.0, 0.0, delta, "learner", "label", "nobody's label was passed on", REALISED_CONDITIONS)
+        basis = "nobody's label was passed on"
+        return PrivacyBound(0.0, 0.0, delta, "learner", "label", basis, self.conditions, REALISED)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return REALISED_CONDITIONS
 
 
 class _Cluster:
@@ -144,13 +161,14 @@ def _cluster(cluster: _Cluster, noise: Randomizer, delta: float) -> ClusterPriva
         timed = NoiseAlone(noise, "arrival times may name the peer").epsilon(delta)
     timed = replace(timed, observer="learner-times")
     coalition, meets, unmet = learner, None, None
-    if cluster.member.any():
+    watched = bool(cluster.member.any())
+    if watched:
         coalition = _epsilon(_model(cluster, noise, members=True), delta, cluster.hidden & ~cluster.member)
         if fell_back or (cluster.probed & ~cluster.member).any():
             coalition = NoiseAlone(noise, "a member chose whom to ask, or a user fell back").epsilon(delta)
         else:
             meets, unmet = _unmet(cluster, noise, delta)
-    return ClusterPrivacy(learner, others, timed, replace(coalition, observer="coalition"), meets, unmet)
+    return ClusterPrivacy(learner, others, timed, replace(coalition, observer="coalition"), watched, meets, unmet)
 
 
 def _unmet(cluster: _Cluster, noise: Randomizer, delta: float) -> tuple[float | None, PrivacyBound | None]:
@@ -175,7 +193,7 @@ def _model(cluster: _Cluster, noise: Randomizer, members: bool = False) -> Model
     if isinstance(cluster.law, Unknown):
         return NoiseAlone(noise, cluster.law.reason)
     sources, known = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.known))
-    if not isinstance(noise, RandomizedResponse) or noise.num_classes > 2:
+    if not isinstance(noise, RandomizedResponse) or first_failure(REQUIRED, Situation(noise.num_classes)) is not None:
         if isinstance(cluster.law, Uniform) and not members and sources - known > 1:
             return _messages(cluster, noise, sources - known)
         return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
@@ -219,17 +237,21 @@ def _coalition_table(cluster: _Cluster, noise: RandomizedResponse) -> Model:
     )
 
 
-def _users(cluster: _Cluster, noise: Randomizer, delta: float) -> Floats:
-    """ε of each user of a cluster."""
+def _users(cluster: _Cluster, noise: Randomizer, delta: float) -> tuple[Floats, PrivacyBound]:
+    """ε of each user of a cluster, and the statement about the worst placed."""
     model = _model(cluster, noise)
     if isinstance(model, FetchDistribution):
         epsilons = model.user_epsilons(delta)
+        bounds = [_given_network(PrivacyBound(0.0, 0.0, delta, "learner", "label", model.basis, model.conditions))]
     else:
-        epsilons = np.full(len(cluster.own), _epsilon(model, delta, cluster.hidden).epsilon_upper)
+        bounds = [_epsilon(model, delta, cluster.hidden)]
+        epsilons = np.full(len(cluster.own), bounds[0].epsilon_upper)
     epsilons = np.where(cluster.answers, epsilons, 0.0)
     epsilons[cluster.own] = noise.local_epsilon
     epsilons[cluster.constant] = 0.0
-    return epsilons
+    if (cluster.own & ~cluster.constant).any():
+        bounds.append(NoiseAlone(noise, "a user passed on her own label").epsilon(delta))
+    return epsilons, replace(together(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
 
 
 def _target_delta(cluster: _Cluster, noise: RandomizedResponse, epsilon: float) -> float:
@@ -262,10 +284,15 @@ def _capped_delta(submissions: int, cap: float, known: int, flip_prob: float, ep
 def _epsilon(model: Model, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:
     """ε for the worst of the users whose bit is not known."""
     if isinstance(model, FetchDistribution):
-        return model.epsilon(delta, hidden)
+        return _given_network(model.epsilon(delta, hidden))
     if isinstance(model, UniformSources | KaryExchange | ShuffledMessages):
         return _cached_epsilon(model, delta)
     return model.epsilon(delta)
+
+
+def _given_network(bound: PrivacyBound) -> PrivacyBound:
+    """The same as a statement that takes the realised network as given."""
+    return replace(bound, conditions=(REALISED_NETWORK, *bound.conditions), conditional_on=REALISED)
 
 
 @lru_cache(maxsize=65_536)
@@ -273,5 +300,6 @@ def _cached_epsilon(model: UniformSources | KaryExchange | ShuffledMessages, del
     bound = model.epsilon(delta)
     if not isinstance(model, UniformSources):  # its lower end would be that of an exchange in which nothing fails
         more = model.caveats if isinstance(model, ShuffledMessages) else ()
-        return replace(bound, epsilon_lower=0.0, conditions=(*REALISED_CONDITIONS, *more))
+        conditions = (*REALISED_CONDITIONS, SAME_SOURCES, *more)
+        return replace(bound, epsilon_lower=0.0, conditions=conditions, conditional_on=REALISED)
     return bound

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.conditions import ONE_LABEL, Condition
 from analysis.privacy.local import local_delta, local_epsilon, local_flip_prob
 from analysis.privacy.rr_with_prior import best_candidates, by_prior
 from p2p_sim.errors import InputError
@@ -26,8 +27,11 @@ from p2p_sim.streams import BLOCK, Streams, bernoulli
 
 Floats = NDArray[np.float64]
 CONDITIONS = (
-    "every user draws one noisy label and repeats it",
-    "the halves are public and drawn without the labels, and the first half alone decides the second half's priors",
+    ONE_LABEL,
+    Condition(
+        "public-halves",
+        "the halves are public and drawn without the labels, and the first half alone decides the second half's priors",
+    ),
 )
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.local import LOCAL_CONDITIONS
+from analysis.privacy.conditions import LOCAL_CONDITIONS
 from analysis.privacy.vector import bit_flip_prob_of, vector_delta, vector_epsilon
 from p2p_sim.mechanisms.debias import check_labels
 from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind

@@ -5,11 +5,23 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from p2p_sim.config import Config
+from p2p_sim.config import Config, differing
 from p2p_sim.errors import InputError
 from p2p_sim.network.availability import Always, AvailabilityConfig
 from p2p_sim.network.latency import LatencyConfig, Lognormal
 from p2p_sim.network.overlay import CompleteOverlay, GeometricOverlay, OverlayConfig
+
+HARMLESS = frozenset(
+    f"network.{key}"
+    for key in (
+        *("latency.kind", "latency.value_s", "latency.mean_s", "latency.median_s", "latency.sigma", "latency.path"),
+        *("duplication", "reordering", "bandwidth_bps", "header_bytes", "start_window_s"),
+    )
+)
+"""Keys that change when a message arrives, or how often, but neither whose label a user gets nor whether it arrives.
+
+Where nothing expires, a message that is late, overtaken or delivered twice leaves the set of submissions as it is.
+Every other key that differs from its default counts as a fault."""
 
 
 class UniformPeers(Config):
@@ -130,11 +142,9 @@ class NetworkConfig(Config):
     @property
     def faults(self) -> tuple[str, ...]:
         """The keys by which the network differs from one on which everybody gets the label of a uniform member of her
-        cluster, and every submission arrives; reordering and slow links change only when it does."""
-        whole = type(self)()
-        keys = ("overlay", "peers", "loss", "availability", "request_timeout_s", "deadline_s", "learner_bandwidth_bps")
-        changed = [key for key in keys if getattr(self, key) != getattr(whole, key)]
-        return tuple(changed)
+        cluster, and every submission arrives: all that differ and are not listed as `HARMLESS`."""
+        harmful = (key for key in differing("network", self, type(self)()) if key not in HARMLESS)
+        return tuple(dict.fromkeys(".".join(key.split(".")[:2]) for key in harmful))
 
     @property
     def ideal(self) -> bool:

@@ -8,7 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from p2p_sim.printing.values import ODDITIES, finite, number, warn_of_oddities
+from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.record import terms
+from p2p_sim.printing.values import ODDITIES, finite, number, print_conditions, warn_of_oddities
 
 Line = tuple[str, str]
 
@@ -18,8 +20,8 @@ def print_network_json(record: dict[str, Any], figures: Sequence[Path]) -> None:
     print(json.dumps(finite({**record, "figures": [str(path) for path in figures]}), allow_nan=False))
 
 
-def print_network(record: dict[str, Any], figures: Sequence[Path]) -> None:
-    """A table of what happened, warnings, then the figures' paths."""
+def print_network(record: dict[str, Any], figures: Sequence[Path], statement: PrivacyBound) -> None:
+    """A table of what happened, the privacy statement with its conditions, warnings, then the figures' paths."""
     title = f"{record['name']}: the network of replicate {record['replicate']}"
     table = Table(title=title, title_justify="left", show_header=False)
     parts = (_messages(record), _arrivals(record), _load(record), _observers(record), _privacy(record))
@@ -28,6 +30,7 @@ def print_network(record: dict[str, Any], figures: Sequence[Path]) -> None:
             table.add_row(text, value)
         table.add_section()
     Console(soft_wrap=True).print(table)
+    print_conditions(terms({"": statement})[""])
     warn_of_oddities({column: f"{record[column]:,}" for column in ODDITIES if record[column]})
     for path in figures:
         print(path)

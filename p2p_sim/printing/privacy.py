@@ -5,8 +5,9 @@ import json
 from rich.console import Console
 from rich.table import Table
 
-from p2p_sim.printing.values import finite, number
-from p2p_sim.statements import Answer, Calibration, Question, record
+from analysis.privacy.record import terms, whole
+from p2p_sim.printing.values import finite, number, print_conditions
+from p2p_sim.statements import Answer, Calibration, Question
 
 
 def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
@@ -18,7 +19,7 @@ def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
             if found.delta_upper is not None
             else {}
         )
-        figures = {**record(bound), **extra, "epsilon_local": found.local, "epsilon_paper_lemma9": found.lemma9}
+        figures = {**whole(bound), **extra, "epsilon_local": found.local, "epsilon_paper_lemma9": found.lemma9.epsilon}
         print(json.dumps(finite(figures), allow_nan=False))
         return
     table = Table(show_header=False)
@@ -32,13 +33,11 @@ def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
         table.add_row(f"ε at δ = {bound.delta:g}, at most", number(bound.epsilon_upper))
         table.add_row("  no smaller ε holds than", number(bound.epsilon_lower))
         if bound.observer == "learner":
-            table.add_row("  the paper's Lemma 9", number(found.lemma9))
+            table.add_row("  the paper's Lemma 9", str(found.lemma9))
     table.add_row("noisy label alone, ε₀", number(found.local))
     table.add_row("basis", bound.basis)
     Console(soft_wrap=True).print(table)
-    print("It protects one user's label, for every data set, if")
-    for condition in bound.conditions:
-        print(f"- {condition}")
+    print_conditions(terms({"": bound})[""])
 
 
 def print_calibration(found: Calibration, as_json: bool) -> None:
@@ -46,7 +45,7 @@ def print_calibration(found: Calibration, as_json: bool) -> None:
     if as_json:
         figures = {"flip_prob": found.flip_prob, "sampling_rate": found.sampling_rate}
         each = {str(size): alpha for size, alpha in found.each.items()}
-        print(json.dumps(finite({**figures, "flip_prob_by_size": each, **record(found.bound)}), allow_nan=False))
+        print(json.dumps(finite({**figures, "flip_prob_by_size": each, **whole(found.bound)}), allow_nan=False))
         return
     table = Table(show_header=False)
     table.add_row("flip probability α, all clusters", number(found.flip_prob))
@@ -55,5 +54,7 @@ def print_calibration(found: Calibration, as_json: bool) -> None:
     table.add_row(
         f"certified ε at δ = {found.bound.delta:g}", f"{number(found.bound.epsilon_upper)} (target {found.epsilon:g})"
     )
+    table.add_row("observer", found.bound.observer)
     table.add_row("basis", found.bound.basis)
     Console(soft_wrap=True).print(table)
+    print_conditions(terms({"": found.bound})[""])

@@ -7,9 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from analysis.privacy.record import Terms
 from analysis.utility.summary import excess_error, means, summarise, worst_epsilons
 from p2p_sim.plugins import MECHANISMS, offer_of
-from p2p_sim.printing.values import ODDITIES, finite, number, warn_of_oddities
+from p2p_sim.printing.values import ODDITIES, finite, number, print_conditions, warn_of_oddities
 from p2p_sim.scenario import Scenario
 from p2p_sim.store import MANIFEST, ROWS, TABLE
 from p2p_sim.sweeps.point import FIGURE, Finished
@@ -25,6 +26,12 @@ PARAMETER_TEXTS = {
     "bit_flip_prob": "flip probability of a bit",
     "stages": "stages",
 }
+PRINTED = (
+    ("epsilon_paper", "  as the paper prints it"),
+    ("epsilon_paper_lemma9", "  the paper's Lemma 9"),
+    ("epsilon_paper_theorem3", "  the paper's Theorem 3"),
+    ("epsilon_local", "  noisy label alone, ε₀"),
+)
 TRUSTED = {
     "nobody": "",
     "shuffler": "The shuffler, who sees each noisy label with its owner, must be trusted. ",
@@ -37,18 +44,14 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
     """A table of what was found, then the paths of everything that was written."""
     rows, console = finished.rows, Console(soft_wrap=True)
     table = Table(title=f"{scenario.name}: {len(rows)} replicates", title_justify="left", show_header=False)
-    for text, value in _setting(rows) + _privacy(rows) + _utility(rows) + _network(rows):
+    for text, value in _setting(rows) + _privacy(rows, finished.terms) + _utility(rows) + _network(rows):
         table.add_row(text, value)
     console.print(table)
     warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
     print(_statement(rows))
+    print_conditions(finished.terms["epsilon_upper"])
     if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
         print(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
-    if rows["epsilon_others_upper"].notna().all():
-        print(
-            "These figures are conditional on each replicate's realised network (who was online, what was lost, who "
-            "submitted);\nthe worst replicate's is shown, and they must not be averaged."
-        )
     for name in (ROWS, TABLE, MANIFEST, FIGURE):
         print(finished.directory / name)
     for path, lines in written:
@@ -68,8 +71,7 @@ def _statement(rows: Any) -> str:
     if first["mechanism_kind"] != "label_exchange":
         return f"{says.format('release')}.\n{TRUSTED[first['trust']]}{simulated}"
     return (
-        f"{says.format('submissions')}, as long as she sees the set of submissions alone:\n"
-        "no arrival times, no traffic. Peers and eavesdroppers see single noisy labels: "
+        f"{says.format('submissions')}.\nPeers and eavesdroppers see single noisy labels: "
         f"ε = {number(float(rows['epsilon_local'].max()))}. {simulated}"
     )
 
@@ -84,7 +86,7 @@ def _setting(rows: Any) -> list[tuple[str, str]]:
     ]
 
 
-def _privacy(rows: Any) -> list[tuple[str, str]]:
+def _privacy(rows: Any, terms: Terms) -> list[tuple[str, str]]:
     first, worst = rows.iloc[0], worst_epsilons(rows)
     lower, upper = worst["epsilon_lower"], worst["epsilon_upper"]
     assert lower is not None
@@ -93,20 +95,20 @@ def _privacy(rows: Any) -> list[tuple[str, str]]:
         (f"ε, learner, at δ = {first['delta']:g}", f"{number(upper)}  (worst cluster; {basis})"),
         *_observers(rows, worst),
         ("  no smaller ε holds than", number(lower)),
-        *_printed(first["mechanism_kind"], worst),
+        *_printed(worst, terms),
     ]
 
 
-def _printed(mechanism: str, worst: dict[str, float | None]) -> list[tuple[str, str]]:
-    """What the papers print for a mechanism, and what the noise on a label alone is worth."""
-    if mechanism == "label_exchange":
-        return [
-            ("  the paper's Lemma 9", number(worst["epsilon_paper_lemma9"])),
-            ("  the paper's Theorem 3", number(worst["epsilon_paper_theorem3"])),
-            ("  noisy label alone, ε₀", number(worst["epsilon_local"])),
-        ]
-    texts = (("epsilon_paper", "  as the paper prints it"), ("epsilon_local", "  noisy label alone, ε₀"))
-    return [(text, number(worst[name])) for name, text in texts if worst[name] is not None]
+def _printed(worst: dict[str, float | None], terms: Terms) -> list[tuple[str, str]]:
+    """What the papers print for a mechanism, or why it does not apply, and what the noise on a label is worth."""
+    lines = []
+    for name, text in PRINTED:
+        fails = terms.get(name, {}).get("not_applicable")
+        if fails is not None:
+            lines.append((text, f"not applicable: {fails['text']}"))
+        elif worst[name] is not None:
+            lines.append((text, number(worst[name])))
+    return lines
 
 
 def _observers(rows: Any, worst: dict[str, float | None]) -> list[tuple[str, str]]:
@@ -176,4 +178,5 @@ def _range(values: Any) -> str:
 def print_json(scenario: Scenario, finished: Finished) -> None:
     """One JSON object; an infinite ε is the string "inf"."""
     record = {"name": scenario.name, "directory": str(finished.directory), **summarise(finished.rows)}
+    record["statements"] = finished.terms
     print(json.dumps(finite(record), allow_nan=False))

@@ -5,6 +5,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+PROTECTED = {
+    "label": "It protects one user's label",
+    "example": "It protects one user's whole example, features and label",
+}
+"""What a statement protects, by adjacency."""
 ODDITIES = {
     "isolated_users": "users have no neighbour: they fetch nothing, and nobody fetches their label",
     "disconnected_clusters": "clusters fall into several parts that never hear of each other",
@@ -17,6 +22,16 @@ def warn_of_oddities(counts: Mapping[str, str]) -> None:
     """Print a warning for each count, as it is shown, of something odd about the overlay."""
     for column, shown in counts.items():
         print(f"p2p-sim: warning: network.overlay: {shown} {ODDITIES[column]}", file=sys.stderr)
+
+
+def print_conditions(terms: Mapping[str, Any]) -> None:
+    """Whom a statement protects, from whom, and its conditions, a line each."""
+    given = f", given {terms['conditional_on']}" if terms["conditional_on"] else ""
+    print(f"{PROTECTED[terms['adjacency']]}, for every data set{given}, from the {terms['observer']}, if")
+    for condition in terms["conditions"]:
+        print(f"- {condition['text']}")
+    if given:
+        print("Each realised network has a figure of its own: the worst is shown, and they must not be averaged.")
 
 
 def number(value: float | None) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.config import Config
+from p2p_sim.config import Config, differing
 from p2p_sim.errors import InputError
 from p2p_sim.population.shards import Shard
 from p2p_sim.streams import Streams
@@ -76,6 +76,11 @@ class AdversariesConfig(Config):
     """Users who do not answer."""
     sybil: Sybil = Sybil()
     """One adversary behind many users."""
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The keys by which users differ from users who follow the protocol and tell nobody what they see."""
+        return tuple(dict.fromkeys(key.rpartition(".")[0] for key in differing("adversaries", self, type(self)())))
 
     @property
     def lying(self) -> tuple[str, ...]:

@@ -118,7 +118,7 @@ class _Driver:
         good = [done for done in results if done.row is not None]
         rows = [{**(done.row or {}), **self.points[done.task.point].columns} for done in good]
         if rows:
-            self.store.append(rows, [done.wall_s for done in good])
+            self.store.append(rows, [done.wall_s for done in good], [done.terms for done in good])
         for done in results:
             if done.row is None:
                 columns = dict(self.points[done.task.point].columns)

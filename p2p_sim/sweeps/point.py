@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.privacy.record import Terms, merged
 from p2p_sim.disk import in_place_of, writing
 from p2p_sim.errors import InputError
 from p2p_sim.experiment import identity, run
 from p2p_sim.scenario import Scenario
-from p2p_sim.store import ROWS, Row, open_store, write_manifest
+from p2p_sim.store import ROWS, Row, open_store, read_terms, write_manifest
 
 Progress = Callable[[int, int], None]
 """Called with (replicates done, replicates wanted) before the first and after each."""
@@ -20,10 +21,11 @@ FIGURE = "privacy-utility.png"
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished run: its directory and its rows, one a replicate."""
+    """A finished run: its directory, its rows, one a replicate, and what is said of their figures."""
 
     directory: Path
     rows: pd.DataFrame
+    terms: Terms
 
 
 def default_directory(name: str, hash_: str) -> Path:
@@ -58,14 +60,14 @@ def run_point(
             if progress:
                 progress(scenario.replicates - len(missing) + position, scenario.replicates)
             begin = time.perf_counter()
-            row = run(scenario, replicate, data_dir).row
-            store.append([row], [time.perf_counter() - begin])
+            result = run(scenario, replicate, data_dir)
+            store.append([result.row], [time.perf_counter() - begin], [result.terms])
         if progress:
             progress(scenario.replicates, scenario.replicates)
         rows = store.finish(lambda row: 0)
         with writing(directory), in_place_of(directory / FIGURE) as partial:
             plot_privacy_utility(rows, scenario.name, partial)
-    return Finished(directory, rows)
+    return Finished(directory, rows, merged(read_terms(directory).values()))
 
 
 def run_all(scenario: Scenario, out: str | Path | None = None, data_dir: str | Path | None = None) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from p2p_sim.errors import RunFailed
-from p2p_sim.experiment import Exchanged, Prepared, complete, prepare
+from p2p_sim.experiment import Exchanged, Prepared, Result, complete, prepare
 from p2p_sim.mechanisms.interface import Outcome
 from p2p_sim.population.shards import shards
 from p2p_sim.scenario import Scenario
@@ -96,18 +96,18 @@ class SplitShards:
                         return replace(done, task=task, row=None)
                     assert isinstance(done.task, Part)
                     found[done.task.index] = done.row
-            row = _row(task, [part for index in range(count) if (part := found[index]) is not None])
-            return Done(task, row, None, time.perf_counter() - begin)
+            result = _result(task, [part for index in range(count) if (part := found[index]) is not None])
+            return Done(task, result.row, None, time.perf_counter() - begin, result.terms)
         except RunFailed:
             raise
         except Exception as fault:  # of this replicate alone
             return Done(task, None, fault_line(fault), time.perf_counter() - begin)
 
 
-def _row(task: Task, parts: list[Outcome]) -> dict[str, object]:
-    """The replicate's row from its parts."""
+def _result(task: Task, parts: list[Outcome]) -> Result:
+    """The replicate from its parts."""
     scenario = Scenario.from_tree(json.loads(task.scenario), Path(task.folder))
     data_dir = None if task.data_dir is None else Path(task.data_dir)
     ready = prepare(scenario, task.replicate, data_dir)
     outcome = Outcome.join(parts, ready.network.overlay)
-    return complete(scenario, task.replicate, Exchanged(ready.population, ready.mechanism, outcome), data_dir).row
+    return complete(scenario, task.replicate, Exchanged(ready.population, ready.mechanism, outcome), data_dir)

@@ -4,9 +4,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-Row = dict[str, Any]
+from analysis.privacy.record import Terms
+
+if TYPE_CHECKING:
+    from p2p_sim.experiment import Result
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,16 @@ class Task:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a task: its row (of a part of a replicate: its outcome), or why there is none; wall_s: seconds."""
+    """Result of a task: a row (of a part of a replicate: an outcome) or an error.
+
+    wall_s: seconds. terms: what is said of the row's figures besides the numbers.
+    """
 
     task: Task
     row: Any
     error: str | None
     wall_s: float
+    terms: Terms | None = None
 
 
 Batch = tuple[Task, ...]
@@ -61,12 +68,11 @@ def perform(batch: Batch) -> list[Done]:
 
 def _one(task: Task) -> Done:
     begin = time.perf_counter()
-    row, error = None, None
     try:
-        row = _row(task)
+        result = _result(task)
     except Exception as fault:
-        error = fault_line(fault)
-    return Done(task, row, error, time.perf_counter() - begin)
+        return Done(task, None, fault_line(fault), time.perf_counter() - begin)
+    return Done(task, result.row, None, time.perf_counter() - begin, result.terms)
 
 
 def fault_line(fault: BaseException) -> str:
@@ -74,14 +80,14 @@ def fault_line(fault: BaseException) -> str:
     return " ".join(f"{type(fault).__name__}: {fault}".split())[:1000]
 
 
-def _row(task: Task) -> Row:
+def _result(task: Task) -> "Result":
     import json
 
     from p2p_sim.experiment import run
     from p2p_sim.scenario import Scenario
 
     scenario = Scenario.from_tree(json.loads(task.scenario), Path(task.folder))
-    return run(scenario, task.replicate, None if task.data_dir is None else Path(task.data_dir)).row
+    return run(scenario, task.replicate, None if task.data_dir is None else Path(task.data_dir))
 
 
 class Serial:

@@ -21,6 +21,7 @@ from analysis.figures.report.svg import embedded
 from analysis.figures.report.table import points_table, ranges
 from analysis.figures.report.text import count, plain
 from analysis.figures.report.words import subtitle, unfinished, what_was_run
+from analysis.privacy.record import Terms
 
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000
@@ -43,6 +44,7 @@ def report_page(
     failures: Sequence[Failure] = (),
     pictures: Sequence[Picture] = (),
     mechanisms: Mechanisms = MappingProxyType({}),
+    terms: Mapping[str, Terms] = MappingProxyType({}),
 ) -> str:
     """The report on a run or a sweep: one HTML page that loads nothing; the same text for the same arguments.
 
@@ -52,6 +54,7 @@ def report_page(
         failures: replicates without a row: point, replicate, error and the swept keys.
         pictures: figures, in their order.
         mechanisms: what is known of mechanisms, by kind.
+        terms: what is said of the figures besides the numbers, by the rows' column `statement`.
     """
     axes = manifest.get("axes") or []
     keys = [key for axis in axes for key in axis["keys"]]
@@ -65,7 +68,7 @@ def report_page(
         "paragraphs": what_was_run(rows, points, axes, mechanisms),
         "unfinished": unfinished(points, axes, manifest.get("replicates")),
         "key_figures": key_figures(points),
-        "privacy": statement(rows, points, mechanisms),
+        "privacy": statement(rows, points, terms),
         "pictures": [_embedded(picture, number) for number, picture in enumerate(pictures, 1)],
         "table": points_table(points, keys),
         "ranges": ranges(points),

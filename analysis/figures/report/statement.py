@@ -8,10 +8,8 @@ import pandas as pd
 
 from analysis.figures.report.points import worst_bases
 from analysis.figures.report.text import count, number, plain, span
-from analysis.privacy.fetch import CONDITIONS as FETCH_CONDITIONS
-from analysis.privacy.label_exchange import LEARNER_CONDITIONS
-from analysis.privacy.local import LOCAL_CONDITIONS
-from analysis.privacy.realised import CAPPED_CONDITION, REALISED_CONDITIONS, UNIFORM_CONDITION
+from analysis.privacy.record import Terms
+from analysis.utility.points import POINT
 
 OBSERVERS = (
     ("epsilon_upper", "the learner, who sees the set of submissions, or what else is released"),
@@ -27,20 +25,21 @@ COMPARED = (
     ("epsilon_paper_lemma9", "the paper's Lemma 9 would state"),
     ("epsilon_paper_theorem3", "the paper's Theorem 3 would state, at its own δ"),
 )
-PASSIVE = "members ask whom they are told to, once each, and follow the protocol; else the noise alone is counted"
+NOT_KEPT = (
+    "These results do not say under which conditions their figures hold: an earlier version of p2p-sim wrote them. Run "
+    "the scenario again to have the conditions beside the figures."
+)
+
+
+LONGEST = 300
+"""Characters of a condition that are shown."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """What a mechanism other than the exchange says of itself.
-
-    text: goes after "privatised by". conditions: of its figures. claimed_by: the package, where it is not the
-    simulator's own.
-    """
+    """What a mechanism other than the exchange says of itself: `text` goes after "privatised by"."""
 
     text: str
-    conditions: tuple[str, ...]
-    claimed_by: str = ""
 
 
 Mechanisms = Mapping[str, Described]
@@ -61,13 +60,15 @@ class Line:
 class Statement:
     """The privacy section.
 
-    promise: paragraphs. lines, compared: figures by observer, and what others say. conditions: groups of a heading and
-    its conditions. bases: where the figures come from, with how many points.
+    promise: paragraphs. lines, compared: figures by observer, and what others say. refused: which of the papers' bounds
+    do not apply, and why. conditions: groups of a heading and its conditions. bases: where the figures come from, with
+    how many points.
     """
 
     promise: tuple[str, ...]
     lines: tuple[Line, ...]
     compared: tuple[Line, ...]
+    refused: tuple[str, ...]
     conditions: tuple[tuple[str, tuple[str, ...]], ...]
     bases: tuple[tuple[str, str], ...]
 
@@ -77,12 +78,12 @@ class Statement:
         return any(line.note for line in (*self.lines, *self.compared))
 
 
-def statement(rows: pd.DataFrame, table: pd.DataFrame, mechanisms: Mechanisms) -> Statement:
+def statement(rows: pd.DataFrame, table: pd.DataFrame, terms: Mapping[str, Terms]) -> Statement:
     """The privacy section of a report.
 
     Args:
         rows: one line a point and replicate. table: one line a point, from `with_failures`.
-        mechanisms: other than the exchange.
+        terms: what is said of the figures besides the numbers, by the rows' column `statement`.
     """
     done = table[table["replicates"] > 0]
     bases = worst_bases(rows).map(plain).value_counts()
@@ -90,7 +91,8 @@ def statement(rows: pd.DataFrame, table: pd.DataFrame, mechanisms: Mechanisms) -
         promise=(_who(rows), _figure(done), _caution(rows, done)),
         lines=tuple(_line(done, *entry) for entry in OBSERVERS if done[entry[0]].notna().any()),
         compared=tuple(_line(done, *entry) for entry in COMPARED if (done[entry[0]] > 0).any()),
-        conditions=tuple(_conditions(rows, mechanisms)),
+        refused=tuple(_refused(rows, terms)),
+        conditions=tuple(_conditions(rows, terms)),
         bases=tuple((str(basis), count(int(size), "point")) for basis, size in bases.items()),
     )
 
@@ -148,30 +150,59 @@ def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
     return f"{text}. The noise is simulated: it protects nobody's real data."
 
 
-def _conditions(rows: pd.DataFrame, mechanisms: Mechanisms) -> list[tuple[str, tuple[str, ...]]]:
-    """Conditions by group; a mechanism whose conditions are not known here is said to have its own."""
-    kind, basis = rows["mechanism_kind"], rows["basis"].astype(str)
-    known, conditional = kind == "label_exchange", realised(rows)
-    alone, uniform = basis.str.startswith("noise alone"), basis.str.startswith("realised network")
-    uneven, capped = basis.str.startswith("any fetch distribution"), basis.str.startswith("largest fetch")
-    faults = known & conditional & ~alone
-    groups = (
-        (known & ~conditional, "Where nothing could go wrong", LEARNER_CONDITIONS),
-        (faults & ~uneven, "On a network with faults or onlookers", REALISED_CONDITIONS),
-        (faults & uniform, "Where everybody who answered could be asked", (UNIFORM_CONDITION,)),
-        (faults & capped, "Where users come and go", (CAPPED_CONDITION,)),
-        (faults & uneven, "Where peers were drawn unevenly", (REALISED_CONDITIONS[0], *FETCH_CONDITIONS)),
-        (known & alone, "Where only the noise on each label is certain", LOCAL_CONDITIONS),
-        (known & rows["epsilon_coalition_upper"].notna(), "For the coalition", (PASSIVE,)),
-        *((~known & (kind == name), _heading(said), said.conditions) for name, said in mechanisms.items()),
-        (~known & ~kind.isin(mechanisms), "Other mechanisms", ("those of the accountant named below",)),
-    )
-    return [(heading, conditions) for chosen, heading, conditions in groups if chosen.any()]
+def _conditions(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[tuple[str, tuple[str, ...]]]:
+    """The conditions that the rows' statements carry, in groups: figures with equal conditions share one."""
+    groups: dict[tuple[str, tuple[str, ...]], dict[str, set[str]]] = {}
+    texts = dict(OBSERVERS)
+    for point, said in _said(rows, terms):
+        for column, here in said.items():
+            if "not_applicable" in here or column not in texts:
+                continue
+            conditions = tuple(plain(condition["text"], LONGEST) for condition in here["conditions"])
+            who = groups.setdefault((here["claimed_by"], conditions), {})
+            who.setdefault(column, set()).add(point)
+    everywhere = rows[POINT].nunique()
+    found = [
+        (_heading(who, claimed, everywhere), conditions) for (claimed, conditions), who in groups.items() if conditions
+    ]
+    return found if _all_kept(rows, terms) else [*found, (NOT_KEPT, ())]
 
 
-def _heading(said: Described) -> str:
-    claimed = f", as {plain(said.claimed_by)} claims, which p2p-sim has not checked" if said.claimed_by else ""
-    return f"For {plain(said.text)}{claimed}"
+def _heading(who: Mapping[str, set[str]], claimed: str, everywhere: int) -> str:
+    """Whose figures the conditions are of, and of how many points where it is not all."""
+    texts, parts = dict(OBSERVERS), []
+    for column in (column for column, _ in OBSERVERS if column in who):
+        size = len(who[column])
+        parts.append(texts[column] + (f" (at {size:,d} of {count(everywhere, 'point')})" if size < everywhere else ""))
+    said = f", as {plain(claimed)} claims, which p2p-sim has not checked" if claimed else ""
+    return f"For {'; '.join(parts)}{said}"
+
+
+def _refused(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[str]:
+    """Which bounds of the papers do not apply, and the first condition that fails, with how many points."""
+    points: dict[str, set[str]] = {}
+    for point, said in _said(rows, terms):
+        for column, text in COMPARED:
+            fails = said.get(column, {}).get("not_applicable")
+            if fails is not None:
+                name = text.removesuffix(" would state").removesuffix(" would state, at its own δ")
+                points.setdefault(f"{name} does not apply: {plain(fails['text'], LONGEST)}", set()).add(point)
+    everywhere = rows[POINT].nunique()
+    some = (f" (at {len(at):,d} of {everywhere:,d} points)" * (len(at) < everywhere) for at in points.values())
+    return [f"{text[0].upper()}{text[1:]}{which}." for text, which in zip(points, some, strict=True)]
+
+
+def _said(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[tuple[str, Terms]]:
+    """Every point with each of its statements' terms; none for rows whose terms were not kept."""
+    if "statement" not in rows:
+        return []
+    pairs = rows[[POINT, "statement"]].drop_duplicates()
+    known = zip(pairs[POINT].astype(str), pairs["statement"].astype(str), strict=True)
+    return [(point, terms[name]) for point, name in known if name in terms]
+
+
+def _all_kept(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> bool:
+    return "statement" in rows and bool(rows["statement"].astype(str).isin(list(terms)).all())
 
 
 def _line(done: pd.DataFrame, column: str, who: str) -> Line:

@@ -1,0 +1,80 @@
+"""Conditions under which privacy figures hold: each is an identifier with a text."""
+
+from typing import Self
+
+CLAIMED = "claimed"
+"""Identifier of a condition that is plain text, as plug-ins state theirs."""
+
+
+class Condition(str):
+    """A condition of a privacy figure: its text, with an identifier that stays the same when the text is reworded.
+
+    It is a `str`, so that whoever reads only texts needs to know nothing of identifiers.
+
+    >>> condition = Condition("one-label", "every user draws one noisy label and repeats it")
+    >>> condition.identifier, condition.startswith("every user")
+    ('one-label', True)
+    """
+
+    identifier: str
+
+    def __new__(cls, identifier: str, text: str) -> Self:
+        """An identifier in lower case with hyphens, and a text without a full stop."""
+        made = super().__new__(cls, text)
+        made.identifier = identifier
+        return made
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str has one argument
+        return self.identifier, str(self)
+
+
+def identifier_of(condition: str) -> str:
+    """The identifier of a condition; "claimed" for plain text."""
+    return condition.identifier if isinstance(condition, Condition) else CLAIMED
+
+
+SET_SEEN = Condition(
+    "set-of-submissions", "the learner sees the set of submissions, not their arrival times or other traffic"
+)
+ONE_LABEL = Condition("one-label", "every user draws one noisy label and repeats it")
+UNIFORM_PEERS = Condition(
+    "one-label-uniform-peers",
+    "every user draws one noisy label and repeats it; peers are drawn uniformly and independently",
+)
+LABEL_FREE = Condition("independent-of-labels", "clusters, availability and latencies do not depend on labels")
+LABEL_FREE_CLUSTERS = Condition("clusters-independent-of-labels", "clusters do not depend on labels")
+PASSIVE = Condition(
+    "passive-members", "members are passive: whom they ask is drawn, not chosen, and they follow the protocol"
+)
+ASKED_BY_DRAW = Condition("passive-peer", "she is passive: whom she asks is drawn")
+NO_RELEASE = Condition("release-unseen", "she does not see the release")
+TIMES_FREE = Condition("times-independent-of-peers", "start times and latencies do not depend on whom a user asks")
+REALISED_NETWORK = Condition(
+    "realised-network",
+    "conditional on the realised network: who was online and what arrived, all independent of labels",
+)
+SAME_SOURCES = Condition(
+    "same-sources",
+    "each submission was fetched uniformly and independently from the same sources; the target's bit is not known",
+)
+CAPPED_FETCHES = Condition(
+    "capped-fetches", "fetches are independent; no submitter's fetch distribution exceeds her cap anywhere"
+)
+KNOWN_FETCHES = Condition(
+    "known-fetch-distribution",
+    "the learner sees the set of submissions and knows the fetch distribution, which does not depend on labels",
+)
+INDEPENDENT_FETCHES = Condition(
+    "independent-fetches", "every user draws one noisy label and repeats it; fetches are independent of each other"
+)
+FRESH = Condition("fresh-rounds", "noise, peers and subsamples are fresh in every exchange")
+REAL_NOISE = Condition(
+    "real-noise", "the noise is a real number: what floating-point arithmetic gives away is not counted"
+)
+
+PUBLIC_PRIOR = Condition("public-prior", "the prior is public and does not come from the labels")
+
+LEARNER_CONDITIONS = (SET_SEEN, UNIFORM_PEERS, LABEL_FREE)
+LOCAL_CONDITIONS = (ONE_LABEL,)
+REALISED_CONDITIONS = (REALISED_NETWORK, SET_SEEN, ONE_LABEL)
+FETCH_CONDITIONS = (KNOWN_FETCHES, INDEPENDENT_FETCHES)
