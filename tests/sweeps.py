@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 import p2p_sim
+from analysis.privacy.record import Terms
 from p2p_sim.scenario import MODEL_VERSION
 
 Axes = list[dict[str, Any]]
@@ -32,13 +33,18 @@ def base(name: str = "made") -> p2p_sim.Scenario:
 
 
 @functools.cache
-def _row() -> dict[str, Any]:
-    return p2p_sim.run(base()).row
+def _result() -> p2p_sim.Result:
+    return p2p_sim.run(base())
+
+
+def made_terms() -> dict[str, Terms]:
+    """What is said of the rows' figures besides the numbers."""
+    return {_result().row["statement"]: _result().terms}
 
 
 def made_rows(axes: Axes, replicates: int, exact: bool = True) -> list[dict[str, Any]]:
     """Rows in the order of the axes; their figures are made up, every one different."""
-    row, rows, rng = _row(), [], np.random.default_rng(7)
+    row, rows, rng = _result().row, [], np.random.default_rng(7)
     keys = [key for axis in axes for key in axis["keys"]]
     for place, values in enumerate(itertools.product(*(axis["values"] for axis in axes))):
         columns = dict(zip(keys, itertools.chain(*values), strict=True))
@@ -74,5 +80,7 @@ def write_sweep(directory: Path, axes: Axes, replicates: int, failures: list[dic
     (directory / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     pd.DataFrame(rows).to_parquet(directory / "rows.parquet", index=False)
     (directory / "manifest.json").write_text(json.dumps(manifest(axes, replicates)))
+    lines = [{"statement": name, "columns": said} for name, said in made_terms().items()]
+    (directory / "statements.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     if failures:
         (directory / "failures.jsonl").write_text("".join(json.dumps(failure) + "\n" for failure in failures))

@@ -260,7 +260,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_row(tiny, monkeypatch):
 
     def full(descriptor: int) -> None:
         calls.append(descriptor)
-        if len(calls) == 3:  # the manifest, the first row, the second row
+        if len(calls) == 4:  # the manifest, the statement, the first row, the second row
             disk.os.ftruncate(descriptor, disk.os.fstat(descriptor).st_size - 20)
             raise OSError(errno.ENOSPC, "No space left on device")
         real(descriptor)

@@ -270,7 +270,7 @@ def test_json_holds_the_numbers_of_the_table_and_the_paths(call, tmp_path, capsy
     assert all(path.startswith("results/small-") and "/network/" in path for path in figures)
     assert read == record(happened(load_scenario("small.toml", COMPANY[1::2]), 3))
     assert read["replicate"] == 3
-    print_network(read, [])
+    print_network(read, [], happened(load_scenario("small.toml", COMPANY[1::2]), 3).statement)
     shown = capsys.readouterr().out
     assert f"{read['messages_delivered']:,}" in shown
     assert f"user {read['busiest_user']} of cluster {read['busiest_cluster']}" in shown
@@ -278,9 +278,9 @@ def test_json_holds_the_numbers_of_the_table_and_the_paths(call, tmp_path, capsy
 
 
 def test_warnings_name_what_is_wrong_with_the_overlay(found, capsys):
-    print_network(record(found("complete")), [])
+    print_network(record(found("complete")), [], found("complete").statement)
     assert capsys.readouterr().err == ""
-    print_network(record(found("alone")), [])
+    print_network(record(found("alone")), [], found("alone").statement)
     isolated, disconnected = capsys.readouterr().err.splitlines()
     assert isolated.startswith(f"p2p-sim: warning: network.overlay: {USERS} users have no neighbour")
     assert disconnected.startswith("p2p-sim: warning: network.overlay: 3 clusters fall into several parts")

@@ -166,12 +166,14 @@ def test_a_sweep_over_mechanisms_keeps_resumes_and_reports(installed, tmp_path):
     assert "For randomised response alone" in text
 
 
-def test_a_report_of_what_is_no_longer_installed_says_less(installed, tmp_path):
+def test_a_report_of_what_is_no_longer_installed_says_what_it_claimed(installed, tmp_path):
     p2p_sim.run_all(own(replicates=1), tmp_path / "out")
     for info in installed.glob("*.dist-info"):
         info.rename(installed / "gone")
     plugins.offers.cache_clear()
-    assert "those of the accountant named below" in write_report(tmp_path / "out").read_text()
+    text = write_report(tmp_path / "out").read_text()
+    assert "For silent_response, as own-mechanism 1.0 claims, which p2p-sim has not checked" in text
+    assert "whether she does depends on no label" in text
 
 
 MODULE = """

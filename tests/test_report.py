@@ -16,11 +16,12 @@ import p2p_sim
 from analysis.figures.report.listing import scenario_in_order, sweep_file, toml
 from analysis.figures.report.page import report_page
 from analysis.figures.report.statement import rounded_up
+from analysis.privacy.conditions import CAPPED_FETCHES, REALISED_CONDITIONS, SAME_SOURCES
 from analysis.utility.intervals import mean_interval
 from p2p_sim.errors import InputError
 from p2p_sim.report import write_report
 from p2p_sim.sweeps.file import SweepFile
-from tests.sweeps import AXES, base, made_rows, manifest, write_sweep
+from tests.sweeps import AXES, base, made_rows, made_terms, manifest, write_sweep
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}$\\frac$"
 
@@ -62,7 +63,7 @@ class Page(HTMLParser):
 
 def page(axes=AXES, replicates=3, failures=(), exact=True, **changes):
     rows = pd.DataFrame(made_rows(axes, replicates, exact))
-    return report_page(rows, manifest(axes, replicates, **changes), failures), rows
+    return report_page(rows, manifest(axes, replicates, **changes), failures, terms=made_terms()), rows
 
 
 def headings(text):
@@ -240,15 +241,22 @@ def test_privacy_is_stated_with_observer_conditions_and_caution(tmp_path):
     text = report_page(faulty, manifest(AXES, 3))
     assert "conditional on each replicate&#39;s realised network" in text
     assert "they must not be averaged" in text
-    assert "fetched uniformly and independently from the same sources" in text
-    capped = report_page(faulty.assign(basis="largest fetch probabilities"), manifest(AXES, 3))
-    assert "exceeds her cap" in capped
-    assert "fetched uniformly and independently from the same sources" not in capped
+    [said] = made_terms().values()
+    for conditions, there, missing in (
+        ((*REALISED_CONDITIONS, SAME_SOURCES), "from the same sources", "exceeds her cap"),
+        ((*REALISED_CONDITIONS, CAPPED_FETCHES), "exceeds her cap", "from the same sources"),
+    ):
+        told = [{"id": condition.identifier, "text": str(condition)} for condition in conditions]
+        terms = {"realised": {"epsilon_upper": {**said["epsilon_upper"], "conditions": told}}}
+        text = report_page(faulty.assign(statement="realised"), manifest(AXES, 3), terms=terms)
+        assert there in text
+        assert missing not in text
     assert "oracle" not in text
     told = report_page(rows.assign(oracle=True), manifest(AXES, 3))
     assert "was told φ by an oracle, which looked at the population; ε does not account for that" in told
     unknown = report_page(rows.assign(mechanism_kind="something_new"), manifest(AXES, 3))
     assert "every user draws one noisy label" not in unknown
+    assert "do not say under which conditions" in unknown
 
 
 def test_the_first_figures_name_the_loss_and_no_noise_that_is_not_there():

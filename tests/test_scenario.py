@@ -84,7 +84,7 @@ def test_defaults_make_a_scenario_that_runs():
         ({"population": {"kind": "synthetic", "heterogeneity": 0.9}}, r"population: positive_low .* \[0.45, 0.55\]"),
         ({"population": {"kind": "synthetic", "points_per_cluster": 3}}, "points_per_cluster = 3: .*multiple of 2"),
         ({"engine": "vectorised", "network": {"request_timeout_s": 1}}, "network.request_timeout_s needs 'events'"),
-        ({"engine": "vectorised", "adversaries": {"liars": {"share": 0.1}}}, "adversaries needs 'events'"),
+        ({"engine": "vectorised", "adversaries": {"liars": {"share": 0.1}}}, "adversaries.liars needs 'events'"),
         ({"mechanism": {"target_epsilon": 1.0}, "network": {"overlay": {"kind": "regular"}}}, "give flip_prob"),
         (
             {"mechanism": {"target_epsilon": 1.0}, "adversaries": {"free_riders": {"share": 0.1}}},

@@ -109,9 +109,7 @@ def theorem3_stated(
         return Stated(None, fails)
     printed = theorem3(cluster_size, sampling_rate)
     if printed is None:
-        return Stated(
-            None, Condition("theorem-3-size", "it needs larger clusters: its α = 4√2 ln s / √(θs) exceeds 1/2")
-        )
+        return Stated(None, Condition("theorem-3-size", "it needs larger clusters: its α exceeds 1/2"))
     if flip_prob < printed.flip_prob:
         return Stated(None, Condition("theorem-3-flips", "it needs α ≥ 4√2 ln s / √(θs)"))
     if delta < printed.delta:

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.record import terms
 from p2p_sim.printing.values import ODDITIES, finite, number, print_conditions, warn_of_oddities
 
 Line = tuple[str, str]
@@ -30,7 +29,7 @@ def print_network(record: dict[str, Any], figures: Sequence[Path], statement: Pr
             table.add_row(text, value)
         table.add_section()
     Console(soft_wrap=True).print(table)
-    print_conditions(terms({"": statement})[""])
+    print_conditions(statement)
     warn_of_oddities({column: f"{record[column]:,}" for column in ODDITIES if record[column]})
     for path in figures:
         print(path)

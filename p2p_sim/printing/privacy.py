@@ -5,7 +5,7 @@ import json
 from rich.console import Console
 from rich.table import Table
 
-from analysis.privacy.record import terms, whole
+from analysis.privacy.record import whole
 from p2p_sim.printing.values import finite, number, print_conditions
 from p2p_sim.statements import Answer, Calibration, Question
 
@@ -37,7 +37,7 @@ def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
     table.add_row("noisy label alone, ε₀", number(found.local))
     table.add_row("basis", bound.basis)
     Console(soft_wrap=True).print(table)
-    print_conditions(terms({"": bound})[""])
+    print_conditions(bound)
 
 
 def print_calibration(found: Calibration, as_json: bool) -> None:
@@ -57,4 +57,4 @@ def print_calibration(found: Calibration, as_json: bool) -> None:
     table.add_row("observer", found.bound.observer)
     table.add_row("basis", found.bound.basis)
     Console(soft_wrap=True).print(table)
-    print_conditions(terms({"": found.bound})[""])
+    print_conditions(found.bound)

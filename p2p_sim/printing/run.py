@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from analysis.privacy.record import Terms
+from analysis.privacy.record import Terms, statement_of
 from analysis.utility.summary import excess_error, means, summarise, worst_epsilons
 from p2p_sim.plugins import MECHANISMS, offer_of
 from p2p_sim.printing.values import ODDITIES, finite, number, print_conditions, warn_of_oddities
@@ -49,7 +49,9 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
     console.print(table)
     warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
     print(_statement(rows))
-    print_conditions(finished.terms["epsilon_upper"])
+    worst = rows.iloc[int(rows["epsilon_upper"].astype(float).argmax())].to_dict()
+    if (bound := statement_of(worst, finished.terms, "epsilon_upper")) is not None:
+        print_conditions(bound)
     if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
         print(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
     for name in (ROWS, TABLE, MANIFEST, FIGURE):

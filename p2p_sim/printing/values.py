@@ -5,6 +5,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from analysis.privacy.bound import PrivacyBound
+
 PROTECTED = {
     "label": "It protects one user's label",
     "example": "It protects one user's whole example, features and label",
@@ -24,12 +26,12 @@ def warn_of_oddities(counts: Mapping[str, str]) -> None:
         print(f"p2p-sim: warning: network.overlay: {shown} {ODDITIES[column]}", file=sys.stderr)
 
 
-def print_conditions(terms: Mapping[str, Any]) -> None:
+def print_conditions(bound: PrivacyBound) -> None:
     """Whom a statement protects, from whom, and its conditions, a line each."""
-    given = f", given {terms['conditional_on']}" if terms["conditional_on"] else ""
-    print(f"{PROTECTED[terms['adjacency']]}, for every data set{given}, from the {terms['observer']}, if")
-    for condition in terms["conditions"]:
-        print(f"- {condition['text']}")
+    given = f", given {bound.conditional_on}" if bound.conditional_on else ""
+    print(f"{PROTECTED[bound.adjacency]}, for every data set{given}, from the {bound.observer}, if")
+    for condition in bound.conditions:
+        print(f"- {condition}")
     if given:
         print("Each realised network has a figure of its own: the worst is shown, and they must not be averaged.")
 

@@ -68,7 +68,7 @@ def report_page(
         "paragraphs": what_was_run(rows, points, axes, mechanisms),
         "unfinished": unfinished(points, axes, manifest.get("replicates")),
         "key_figures": key_figures(points),
-        "privacy": statement(rows, points, terms),
+        "privacy": statement(rows, points, mechanisms, terms),
         "pictures": [_embedded(picture, number) for number, picture in enumerate(pictures, 1)],
         "table": points_table(points, keys),
         "ranges": ranges(points),

@@ -78,11 +78,12 @@ class Statement:
         return any(line.note for line in (*self.lines, *self.compared))
 
 
-def statement(rows: pd.DataFrame, table: pd.DataFrame, terms: Mapping[str, Terms]) -> Statement:
+def statement(rows: pd.DataFrame, table: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]) -> Statement:
     """The privacy section of a report.
 
     Args:
         rows: one line a point and replicate. table: one line a point, from `with_failures`.
+        mechanisms: other than the exchange.
         terms: what is said of the figures besides the numbers, by the rows' column `statement`.
     """
     done = table[table["replicates"] > 0]
@@ -92,7 +93,7 @@ def statement(rows: pd.DataFrame, table: pd.DataFrame, terms: Mapping[str, Terms
         lines=tuple(_line(done, *entry) for entry in OBSERVERS if done[entry[0]].notna().any()),
         compared=tuple(_line(done, *entry) for entry in COMPARED if (done[entry[0]] > 0).any()),
         refused=tuple(_refused(rows, terms)),
-        conditions=tuple(_conditions(rows, terms)),
+        conditions=tuple(_conditions(rows, mechanisms, terms)),
         bases=tuple((str(basis), count(int(size), "point")) for basis, size in bases.items()),
     )
 
@@ -150,38 +151,45 @@ def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
     return f"{text}. The noise is simulated: it protects nobody's real data."
 
 
-def _conditions(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[tuple[str, tuple[str, ...]]]:
+def _conditions(
+    rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]
+) -> list[tuple[str, tuple[str, ...]]]:
     """The conditions that the rows' statements carry, in groups: figures with equal conditions share one."""
-    groups: dict[tuple[str, tuple[str, ...]], dict[str, set[str]]] = {}
+    groups: dict[tuple[str, str, tuple[str, ...]], dict[str, set[str]]] = {}
     texts = dict(OBSERVERS)
-    for point, said in _said(rows, terms):
+    for point, kind, said in _said(rows, terms):
         for column, here in said.items():
             if "not_applicable" in here or column not in texts:
                 continue
             conditions = tuple(plain(condition["text"], LONGEST) for condition in here["conditions"])
-            who = groups.setdefault((here["claimed_by"], conditions), {})
+            who = groups.setdefault((kind, here["claimed_by"], conditions), {})
             who.setdefault(column, set()).add(point)
-    everywhere = rows[POINT].nunique()
     found = [
-        (_heading(who, claimed, everywhere), conditions) for (claimed, conditions), who in groups.items() if conditions
+        (_heading(kind, claimed, who, mechanisms, rows[POINT].nunique()), conditions)
+        for (kind, claimed, conditions), who in groups.items()
+        if conditions
     ]
     return found if _all_kept(rows, terms) else [*found, (NOT_KEPT, ())]
 
 
-def _heading(who: Mapping[str, set[str]], claimed: str, everywhere: int) -> str:
+def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: Mechanisms, everywhere: int) -> str:
     """Whose figures the conditions are of, and of how many points where it is not all."""
-    texts, parts = dict(OBSERVERS), []
-    for column in (column for column, _ in OBSERVERS if column in who):
-        size = len(who[column])
-        parts.append(texts[column] + (f" (at {size:,d} of {count(everywhere, 'point')})" if size < everywhere else ""))
-    said = f", as {plain(claimed)} claims, which p2p-sim has not checked" if claimed else ""
-    return f"For {'; '.join(parts)}{said}"
+    text = mechanisms[kind].text if kind in mechanisms else kind
+    about = "" if kind == "label_exchange" else f"{plain(text)}: "
+    if claimed:
+        about = f"{plain(text)}, as {plain(claimed)} claims, which p2p-sim has not checked: "
+    parts = []
+    for column, observer in OBSERVERS:
+        size = len(who.get(column, ()))
+        some = f" (at {size:,d} of {count(everywhere, 'point')})" if size < everywhere else ""
+        parts += [f"{observer}{some}"] if size else []
+    return f"For {about}{'; '.join(parts)}"
 
 
 def _refused(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[str]:
     """Which bounds of the papers do not apply, and the first condition that fails, with how many points."""
     points: dict[str, set[str]] = {}
-    for point, said in _said(rows, terms):
+    for point, _, said in _said(rows, terms):
         for column, text in COMPARED:
             fails = said.get(column, {}).get("not_applicable")
             if fails is not None:
@@ -192,13 +200,12 @@ def _refused(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[str]:
     return [f"{text[0].upper()}{text[1:]}{which}." for text, which in zip(points, some, strict=True)]
 
 
-def _said(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[tuple[str, Terms]]:
-    """Every point with each of its statements' terms; none for rows whose terms were not kept."""
+def _said(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[tuple[str, str, Terms]]:
+    """Every point with its mechanism's kind and the terms of its statements; none for rows whose terms are not kept."""
     if "statement" not in rows:
         return []
-    pairs = rows[[POINT, "statement"]].drop_duplicates()
-    known = zip(pairs[POINT].astype(str), pairs["statement"].astype(str), strict=True)
-    return [(point, terms[name]) for point, name in known if name in terms]
+    lines = rows[[POINT, "mechanism_kind", "statement"]].drop_duplicates().astype(str)
+    return [(point, kind, terms[name]) for point, kind, name in lines.itertuples(index=False) if name in terms]
 
 
 def _all_kept(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> bool:
