@@ -15,6 +15,7 @@ _PUBLIC = {
     "Result": "p2p_sim.experiment",
     "Scenario": "p2p_sim.scenario",
     "load_results": "p2p_sim.store",
+    "load_statements": "p2p_sim.store",
     "load_scenario": "p2p_sim.scenario",
     "run": "p2p_sim.experiment",
     "run_all": "p2p_sim.sweeps.point",

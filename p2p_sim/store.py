@@ -12,7 +12,8 @@ from typing import IO, Any
 
 import pandas as pd
 
-from analysis.privacy.record import Terms, identifier
+from analysis.privacy.bound import PrivacyBound
+from analysis.privacy.record import Terms, identifier, statement_of
 from p2p_sim.disk import append_jsonl, in_place_of, partial_of, repair_jsonl, write_whole, writing
 from p2p_sim.errors import InputError, shortened
 from p2p_sim.scenario import MODEL_VERSION, Scenario
@@ -284,6 +285,23 @@ def read_terms(directory: Path) -> dict[str, Terms]:
         raise InputError(f"{path}: damaged (a line is no statement)") from None
     if wrong is not None:
         raise InputError(f"{path}: damaged (statement {shortened(wrong)} is not what its name says)")
+    return found
+
+
+def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
+    """The privacy statements of each row of `load_results`, whole, by the column that holds their ε.
+
+    A row that an earlier version wrote without its statements has none.
+
+    Raises:
+        InputError: the directory holds no results, or they are damaged.
+    """
+    rows, kept = load_results(directory), read_terms(Path(directory))
+    found = []
+    for row in rows.to_dict("records"):
+        said = kept.get(str(row.get("statement")), {})
+        whole = {column: statement_of({str(name): cell for name, cell in row.items()}, said, column) for column in said}
+        found.append({column: bound for column, bound in whole.items() if bound is not None})
     return found
 
 

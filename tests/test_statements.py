@@ -147,6 +147,7 @@ def test_rows_refer_to_their_statements_and_equal_ones_are_kept_once(tmp_path):
     back = statement_of(result.row, kept[result.row["statement"]], "epsilon_upper")
     assert back == together(result.privacy)
     assert back.conditions == LabelExchange(100, 0.1, 0.5).conditions
+    assert p2p_sim.load_statements(tmp_path / "out")[0]["epsilon_upper"] == back
 
 
 def test_a_realised_network_says_what_it_is_conditional_on(tmp_path):

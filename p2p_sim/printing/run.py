@@ -49,7 +49,8 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
     console.print(table)
     warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
     print(_statement(rows))
-    worst = rows.iloc[int(rows["epsilon_upper"].astype(float).argmax())].to_dict()
+    place = int(rows["epsilon_upper"].astype(float).argmax())
+    worst = {str(column): rows[column].iloc[place] for column in rows}
     if (bound := statement_of(worst, finished.terms, "epsilon_upper")) is not None:
         print_conditions(bound)
     if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
