@@ -7,7 +7,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from analysis.privacy import LabelExchange
-from analysis.privacy.setting import _Scan, _views
+from analysis.privacy.exchange.one_cluster import _Scan, _views
 from benchmarks.table import FASTER, Row
 from benchmarks.timing import paired_ratio, repeated, seconds, spread_of
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from benchmarks.table import PASSES, Row
 from benchmarks.timing import paired_ratio, peak_bytes, repeated
+from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.vectorised import COMPILED
-from p2p_sim.streams import BLOCK, Streams
 
 NAME, ONE_PASS = "vectorised engine", "one Generator.random pass"
 

@@ -68,7 +68,7 @@ def command_line() -> str:
     """Every command's help: usage, arguments, options with their defaults."""
     from typer.main import get_command
 
-    from p2p_sim.cli import app
+    from p2p_sim.cli.main import app
 
     group: Any = get_command(app)
     return "\n".join(_command(name, command) for name, command in group.commands.items())

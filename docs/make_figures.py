@@ -17,7 +17,7 @@ from analysis.privacy import (
     local_epsilon,
     sufficient_flip_prob,
 )
-from analysis.privacy.tradeoff import tradeoff_curve
+from analysis.privacy.exchange.tradeoff import tradeoff_curve
 
 OUT = Path(__file__).parent / "figures"
 DELTA = 1e-6

@@ -11,9 +11,9 @@ import scipy.sparse as sparse
 
 from analysis.figures.curves import Curve, Panel, plot_panels
 from analysis.privacy import LabelExchange, local_epsilon
-from analysis.privacy.fetch import FetchDistribution
-from p2p_sim.experiment import run
-from p2p_sim.happened import draw, happened
+from analysis.privacy.networks.fetch import FetchDistribution
+from p2p_sim.outputs.network_record import draw, happened
+from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario, load_scenario
 
 ROOT = Path(__file__).parent.parent

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from docs.published.study import ROOT, SWEEPS, run_panel
-from p2p_sim.plots import draw_plots
+from p2p_sim.outputs.plots import draw_plots
 from p2p_sim.scenario import load_scenario
 from p2p_sim.sweeps.point import FIGURE, run_point
 

@@ -11,13 +11,13 @@ True
 from typing import Any
 
 _PUBLIC = {
-    "InputError": "p2p_sim.errors",
-    "Result": "p2p_sim.experiment",
+    "InputError": "p2p_sim.base.errors",
+    "Result": "p2p_sim.replicate.run",
     "Scenario": "p2p_sim.scenario",
-    "load_results": "p2p_sim.store",
-    "load_statements": "p2p_sim.store",
+    "load_results": "p2p_sim.storage.rows",
+    "load_statements": "p2p_sim.storage.rows",
     "load_scenario": "p2p_sim.scenario",
-    "run": "p2p_sim.experiment",
+    "run": "p2p_sim.replicate.run",
     "run_all": "p2p_sim.sweeps.point",
     "sweep": "p2p_sim.sweeps.drive",
 }

@@ -1,9 +1,10 @@
 """Everything that a plug-in needs to import: bases to derive from, values to take and give, and helpers."""
 
-from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.local import local_delta, local_epsilon
-from p2p_sim.config import Config
-from p2p_sim.errors import InputError
+from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.local import local_delta, local_epsilon
+from p2p_sim.base.config import Config
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.learning.learner import Learner
 from p2p_sim.mechanisms.interface import (
     PARAMETERS,
@@ -22,7 +23,6 @@ from p2p_sim.network.overlay import GraphOverlay, edges_of
 from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample
 from p2p_sim.population.shards import Shard
 from p2p_sim.population.source import Source
-from p2p_sim.streams import Streams, bernoulli
 
 __all__ = [
     "PARAMETERS",

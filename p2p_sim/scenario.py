@@ -10,9 +10,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from analysis.privacy.domain import Situation
-from p2p_sim.config import Config, explain
-from p2p_sim.errors import InputError, shortened
+from analysis.privacy.statement.domain import Situation
+from p2p_sim.base.config import Config, explain
+from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.plugins import LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.estimator import EstimatorConfig
 from p2p_sim.learning.knn import KnnConfig
@@ -33,7 +34,6 @@ from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
 from p2p_sim.mechanisms.shuffled_response import ShuffledResponseConfig
 from p2p_sim.mechanisms.vector import VectorApproximationConfig
 from p2p_sim.network.config import NetworkConfig
-from p2p_sim.plugins import LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
 from p2p_sim.population.build import PopulationConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
 from p2p_sim.population.datasets import DigitsConfig

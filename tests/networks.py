@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from hypothesis import strategies as st
 
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.config import GossipView, NetworkConfig, OnTimeout, RandomWalk, UniformPeers
@@ -21,9 +22,8 @@ from p2p_sim.network.overlay import (
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.journey import Journey
-from p2p_sim.protocol.label_exchange import ShardExchange
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig, Coalition, FreeRiders, Liars, Roles, Sybil
-from p2p_sim.streams import Streams
+from p2p_sim.protocol.shard_exchange import ShardExchange
 
 LEADING = 3
 """Users of a cluster before the shard, so that its first user is not number 0."""

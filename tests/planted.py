@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import LabelRelease, Outcome
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.protocol.label_exchange import ShardExchange
-from p2p_sim.streams import Streams
+from p2p_sim.protocol.shard_exchange import ShardExchange
 
 
 def exchange(alpha: float, theta: float, **changes) -> LabelExchangeMechanism:

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from analysis.privacy.alibi import laplace_delta, laplace_epsilon, log_density, noise_scale_of, soft_labels
-from analysis.privacy.finite_law import law_delta, law_epsilon
+from analysis.privacy.others.alibi import laplace_delta, laplace_epsilon, log_density, noise_scale_of, soft_labels
+from analysis.privacy.statement.finite_law import law_delta, law_epsilon
 from benchmarks.timing import peak_bytes
-from p2p_sim.experiment import prepare, run
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.alibi import Alibi
 from p2p_sim.mechanisms.interface import Outcome
+from p2p_sim.replicate.run import prepare, run
 from p2p_sim.scenario import Scenario
-from p2p_sim.streams import Streams
 
 FALSE_ALARM = 1e-9
 

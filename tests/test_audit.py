@@ -11,10 +11,10 @@ import pytest
 from scipy.stats import chi2
 
 from analysis.privacy import LabelExchange, lemma9_epsilon
-from analysis.privacy.audit import AuditResult, Plan, plan
-from analysis.privacy.views import CoalitionViews, LearnerViews
-from p2p_sim.audit import audit, count
-from p2p_sim.errors import InputError
+from analysis.privacy.attack.power import AuditResult, Plan, plan
+from analysis.privacy.attack.views import CoalitionViews, LearnerViews
+from p2p_sim.attacks.exchange import audit, count
+from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms import label_exchange
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.network.config import NetworkConfig

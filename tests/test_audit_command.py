@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from p2p_sim.cli import main
+from p2p_sim.cli.main import main
 from p2p_sim.mechanisms import label_exchange
 from tests.planted import Truthful
 

@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from analysis.privacy.audit import clopper_pearson, delta_lower, epsilon_lower, plan
-from analysis.privacy.label_exchange import LabelExchange
-from analysis.privacy.views import CoalitionViews, LearnerViews
+from analysis.privacy.attack.power import clopper_pearson, delta_lower, epsilon_lower, plan
+from analysis.privacy.attack.views import CoalitionViews, LearnerViews
+from analysis.privacy.exchange.label_exchange import LabelExchange
 
 
 @pytest.mark.parametrize("error", [1e-9, 2.5e-10, 0.05])

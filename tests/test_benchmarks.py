@@ -9,10 +9,10 @@ import pytest
 from benchmarks import __main__ as bench
 from benchmarks import page, peers, table
 from benchmarks.event_engine import MEDIAN_S, clean
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.population.population import Population
-from p2p_sim.streams import Streams
 
 
 @pytest.fixture(scope="module")

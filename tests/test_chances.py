@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chi2
 
+from p2p_sim.base.streams import Streams
 from p2p_sim.network.config import GossipView, NetworkConfig
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.network.overlay_graph import from_pairs
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.peers import Peers
 from p2p_sim.protocol.transcript import REPLY, REQUEST, SUBMISSION
-from p2p_sim.streams import Streams
 from tests.networks import Case
 
 FALSE_ALARM = 1e-9

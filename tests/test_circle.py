@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, multivariate_normal
 
-from p2p_sim.errors import InputError
-from p2p_sim.experiment import run
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.population.circle import CircleConfig
+from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario
-from p2p_sim.streams import Streams
 
 FALSE_ALARM = 1e-9
 

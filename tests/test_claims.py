@@ -17,7 +17,7 @@ from analysis.privacy.claims import clustering_matrices as matrices
 from analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes, laplace_tail
 from analysis.privacy.claims.claim import at_least, at_most
 from analysis.privacy.claims.comparison import bounds_table, gaussian_epsilon, shuffled_epsilon
-from analysis.privacy.released import released_distribution
+from analysis.privacy.others.noisy_distribution import released_distribution
 from tests.conftest import ROOT
 
 FAILING = {"Theorem 1", "Corollary 1 (rate)", "Table 1, last row, by Theorem 3"}
@@ -263,7 +263,7 @@ def test_shuffled_epsilon_is_where_delta_of_all_noisy_labels_crosses(n, alpha, d
 def test_the_command(monkeypatch, capsys, tmp_path):
     from analysis.privacy import claims
     from analysis.privacy.claims import comparison
-    from p2p_sim.cli import main
+    from p2p_sim.cli.main import main
 
     def call(*arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", ["p2p-sim", "check-bounds", *arguments])
@@ -285,7 +285,7 @@ def test_the_command(monkeypatch, capsys, tmp_path):
 
 @pytest.mark.parametrize("figure", ["bounds.txt", "no/such/directory/bounds.png"])
 def test_a_figure_that_cannot_be_written_is_refused_at_once(monkeypatch, capsys, figure):
-    from p2p_sim.cli import main
+    from p2p_sim.cli.main import main
 
     monkeypatch.setattr(sys, "argv", ["p2p-sim", "check-bounds", "--figure", figure])
     with pytest.raises(SystemExit) as stop:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from p2p_sim.cli import main
+from p2p_sim.cli.main import main
 from p2p_sim.scenario import Scenario
 
 TEXT = """
@@ -159,7 +159,7 @@ def test_a_directory_with_other_results_is_refused(call):
 def test_help_loads_nothing_heavy():
     heavy = ("numpy", "scipy", "sklearn", "pandas", "matplotlib", "pydantic")
     code = (
-        "import sys; sys.argv = ['p2p-sim', '--help']\nfrom p2p_sim.cli import main\n"
+        "import sys; sys.argv = ['p2p-sim', '--help']\nfrom p2p_sim.cli.main import main\n"
         f"try: main()\nexcept SystemExit: pass\nprint([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import pytest
 from pydantic import BaseModel, Field, create_model
 
-from p2p_sim.config import differing
+from p2p_sim.base.config import differing
 from p2p_sim.network.config import HARMLESS, NetworkConfig
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 

@@ -8,16 +8,16 @@ import pytest
 from scipy.stats import beta as beta_law
 
 import p2p_sim
-from analysis.privacy.centralised import ClusterResampling
 from analysis.privacy.claims.clustering_matrices import randomisation_matrix
-from analysis.privacy.released import released_distribution
+from analysis.privacy.others.centralised import ClusterResampling
+from analysis.privacy.others.noisy_distribution import released_distribution
 from analysis.utility.rehearsal import best_choice, candidates, corollary2, rehearse, split_budget, uniform
 from analysis.utility.summary import summarise
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.cli.printing.run import _statement
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR, released_distributions
-from p2p_sim.mechanisms.debias import signed_weights
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.printing.run import _statement
+from p2p_sim.protocol.debias import signed_weights
 from p2p_sim.scenario import Scenario
 
 FALSE_ALARM = 1e-9

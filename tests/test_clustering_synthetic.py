@@ -5,8 +5,8 @@ import pytest
 
 import p2p_sim
 from analysis.utility.intervals import mean_interval
-from p2p_sim.experiment import exchange
 from p2p_sim.learning.metrics import assess, exchange_floor
+from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario
 
 REPLICATES = 60

@@ -14,9 +14,11 @@ import typer
 from analysis.privacy import claims
 from analysis.privacy.claims import comparison
 from analysis.privacy.claims.comparison import bounds_table
-from p2p_sim import audit, plots, statements
-from p2p_sim.cli import app, main
+from p2p_sim.attacks import exchange as audit
+from p2p_sim.cli.main import app, main
+from p2p_sim.cli.main import questions as statements
 from p2p_sim.mechanisms.interface import EngineName
+from p2p_sim.outputs import plots
 from tests.conftest import ROOT
 from tests.sweeps import AXES, write_sweep
 
@@ -101,11 +103,11 @@ def test_shells_are_offered_commands_options_and_values(monkeypatch, capsys, wor
 def test_bash_completes_commands_and_files(tmp_path):
     """The script that typer writes, in a shell of its own: functions for commands, bash's default for files."""
     (tmp_path / "p2p-sim").write_text(
-        f'#!/bin/sh\nexec "{sys.executable}" -c "from p2p_sim.cli import main; main()" "$@"\n'
+        f'#!/bin/sh\nexec "{sys.executable}" -c "from p2p_sim.cli.main import main; main()" "$@"\n'
     )
     (tmp_path / "p2p-sim").chmod(0o755)
     setting = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    code = "import sys; sys.argv = ['p2p-sim']; from p2p_sim.cli import main; main()"
+    code = "import sys; sys.argv = ['p2p-sim']; from p2p_sim.cli.main import main; main()"
     script = subprocess.run(
         [sys.executable, "-c", code],
         env={**setting, "_P2P_SIM_COMPLETE": "source_bash"},

@@ -11,9 +11,9 @@ from scipy import stats
 import p2p_sim
 from analysis.utility.intervals import mean_interval
 from analysis.utility.paired import differences, welch_interval
-from p2p_sim.cli import main
-from p2p_sim.comparison import compare
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.cli.main import main
+from p2p_sim.outputs.comparison import compare
 from tests.test_plots import write_results
 
 ALPHAS = {"mechanism.flip_prob": [0.05, 0.2]}

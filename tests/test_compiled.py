@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -12,7 +13,6 @@ from p2p_sim.network.network import Network
 from p2p_sim.network.overlay import RegularOverlay
 from p2p_sim.population.population import Population
 from p2p_sim.protocol import vectorised
-from p2p_sim.streams import BLOCK, Streams
 
 
 def people(sizes: list[int]) -> Population:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from analysis.privacy import LabelExchange
-from analysis.privacy.composition import _POINTS, _dominating, compose, convex_majorant
-from analysis.privacy.direct import likelihoods
+from analysis.privacy.exchange.composition import _POINTS, _dominating, compose, convex_majorant
+from analysis.privacy.exchange.direct import likelihoods
 
 
 def product_delta(exchange: LabelExchange, rounds: int, epsilon: float, per_round: bool = False) -> float:

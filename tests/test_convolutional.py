@@ -12,8 +12,8 @@ from analysis.figures.report.cards import key_figures
 from analysis.figures.report.points import with_failures
 from analysis.utility.points import points
 from analysis.utility.summary import excess_error, summarise
-from p2p_sim import experiment
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.learning import training
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.knn import KnnConfig
@@ -23,9 +23,9 @@ from p2p_sim.learning.training import CHECKPOINTS, Settings, Training
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.population import Population
-from p2p_sim.results import load_results
+from p2p_sim.replicate import run as experiment
 from p2p_sim.scenario import Scenario
-from p2p_sim.streams import Streams
+from p2p_sim.storage.results import load_results
 from p2p_sim.sweeps.point import run_all
 
 SIDE, CLASSES = 16, 3

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.privacy.centralised import ClusterResampling
-from p2p_sim.cli import main
-from p2p_sim.curator_audit import CuratorAudit, audit_curator, best_cluster_size, plan_event
-from p2p_sim.errors import InputError
+from analysis.privacy.others.centralised import ClusterResampling
+from p2p_sim.attacks.curator import CuratorAudit, audit_curator, best_cluster_size, plan_event
+from p2p_sim.base.errors import InputError
+from p2p_sim.cli.main import main
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse
 
 PARAMETERS = [(4, 3, 0.9, 1.0, 0.25), (10, 3, 0.9, 2.0, 0.2), (8, 4, 0.95, 1.0, 0.125), (20, 10, 0.99, 0.5, 0.05)]

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from p2p_sim.errors import InputError, RunFailed
+from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.sweeps.dask_worker import OtherModelError, compare, perform_there, versions
 from p2p_sim.sweeps.on_dask import DaskWorkers
-from p2p_sim.sweeps.there import OtherModelError, compare, perform_there, versions
 from p2p_sim.sweeps.work import Serial, perform
 from tests import stand_ins
 from tests.conftest import ROOT

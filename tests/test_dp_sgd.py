@@ -12,13 +12,13 @@ from scipy.stats import beta, chi2, norm
 
 import p2p_sim
 from analysis.privacy import DpSgd, calibrate_noise
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig, clipped_gradient_sum, softmax
 from p2p_sim.mechanisms.interface import ModelRelease
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.scenario import Scenario
-from p2p_sim.streams import Streams
 
 FALSE_ALARM = 1e-9
 SETTINGS = [(1.0, 0.3), (0.6, 0.02), (3.0, 1.0)]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from p2p_sim.base.streams import Streams
 from p2p_sim.network import engine as engine_room
 from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.config import NetworkConfig, OnTimeout
@@ -16,9 +17,8 @@ from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import shards
 from p2p_sim.protocol.journey import Journey
-from p2p_sim.protocol.label_exchange import ShardExchange
+from p2p_sim.protocol.shard_exchange import ShardExchange
 from p2p_sim.protocol.transcript import Messages
-from p2p_sim.streams import Streams
 from tests.networks import Case, cases
 from tests.reference.plain_engine import PlainEngine, PlainRun
 

@@ -10,26 +10,26 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from analysis.privacy.finite_law import law_delta
-from analysis.privacy.rr_with_prior import top_k_law
-from analysis.privacy.shuffled_messages import ShuffledMessages
-from analysis.privacy.vector import bit_flip_prob_of, vector_law
+from analysis.privacy.others.rr_with_prior import top_k_law
+from analysis.privacy.others.shuffled_messages import ShuffledMessages
+from analysis.privacy.others.vector import bit_flip_prob_of, vector_law
+from analysis.privacy.statement.finite_law import law_delta
 from analysis.utility import summary
-from p2p_sim.audit import audit
-from p2p_sim.errors import InputError
-from p2p_sim.experiment import run
-from p2p_sim.export import export_release, export_transcript
-from p2p_sim.happened import happened
+from p2p_sim.attacks.exchange import audit
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import PARAMETERS, Randomizer
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.messages import AlibiMessages, PriorMessages, VectorMessages, randomizer_of, shuffled
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.vector import VectorApproximation
 from p2p_sim.network.config import NetworkConfig
+from p2p_sim.outputs.export import export_release, export_transcript
+from p2p_sim.outputs.network_record import happened
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.roles import AdversariesConfig
+from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario
-from p2p_sim.streams import Streams
 from tests.test_shuffle_bound import exact_delta, multiset_law
 
 FALSE_ALARM = 1e-9

@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-from p2p_sim.errors import InputError, RunFailed
+from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.handout import Handout
 from p2p_sim.sweeps.local import LocalProcesses
+from p2p_sim.sweeps.task_queue import Handout
 from p2p_sim.sweeps.work import Serial, Task, perform
 from tests import stand_ins
 from tests.conftest import ROOT

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import OnOff
@@ -16,10 +17,9 @@ from p2p_sim.network.overlay import GeometricOverlay
 from p2p_sim.network.shared_link import departures
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.journey import Journey
-from p2p_sim.protocol.label_exchange import ShardExchange
 from p2p_sim.protocol.roles import AdversariesConfig, Coalition, Liars
+from p2p_sim.protocol.shard_exchange import ShardExchange
 from p2p_sim.protocol.transcript import REPLY, SUBMISSION, Messages
-from p2p_sim.streams import Streams
 from tests.networks import Case, adversaries, cases, networks
 from tests.planted import Truthful
 from tests.reference.plain_engine import PlainEngine

@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sparse
 
 from analysis.privacy import Coalition, LabelExchange, local_epsilon
-from analysis.privacy.fetch import NEAR, FetchDistribution
-from analysis.privacy.local import local_delta
-from analysis.privacy.three_point import tail_bounds, three_point_divergence
+from analysis.privacy.networks.fetch import NEAR, FetchDistribution
+from analysis.privacy.networks.three_point import tail_bounds, three_point_divergence
+from analysis.privacy.statement.local import local_delta
 from tests.reference import fetch as reference
 
 

@@ -12,9 +12,9 @@ from p2p_sim.network.config import GossipView, NetworkConfig, OnTimeout, RandomW
 from p2p_sim.network.latency import Exponential
 from p2p_sim.network.overlay import GeometricOverlay, RegularOverlay, ScaleFreeOverlay
 from p2p_sim.protocol import fetches
+from p2p_sim.protocol.facts import realised
 from p2p_sim.protocol.fetches import Capped, FetchLaw, Table, Uniform, Unknown
 from p2p_sim.protocol.journey import Journey
-from p2p_sim.protocol.realised import realised
 from p2p_sim.protocol.roles import AdversariesConfig, FreeRiders
 from tests.networks import Case, adversaries, cases, networks
 from tests.reference.fetch_law import weights
@@ -308,5 +308,5 @@ def test_the_comparison_sees_a_planted_mistake(mistake, monkeypatch):
                 )
             return right_law(journey, submitted, late)
 
-    monkeypatch.setattr("p2p_sim.protocol.realised.fetch_law", forgetful)
+    monkeypatch.setattr("p2p_sim.protocol.facts.fetch_law", forgetful)
     assert any(fault(replace(NAMED[name], seed=seed)) for seed in range(6))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 from tests.conftest import ROOT
 from tests.fuzz.harness import Tally, Target, attempt, fuzz, unchanged
 from tests.fuzz.readers import Trap

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from docs import make_readme_figures
 from docs.generated import figures, gallery
-from p2p_sim.cli import app
+from p2p_sim.cli.main import app
 from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from analysis.figures import network as figures
-from p2p_sim import happened as module
-from p2p_sim.cli import main
-from p2p_sim.experiment import exchange
-from p2p_sim.happened import happened, look, record, worst_part
+from p2p_sim.cli.main import main
+from p2p_sim.cli.printing.network import print_network
 from p2p_sim.network.overlay_graph import from_pairs
-from p2p_sim.printing.network import print_network
+from p2p_sim.outputs import network_record as module
+from p2p_sim.outputs.network_record import happened, look, record, worst_part
 from p2p_sim.protocol.transcript import LEARNER, REPLY
+from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario, load_scenario
 
 RETRY = {"retry": "redraw", "attempts": 3}

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
-from analysis.privacy.histograms import (
+from analysis.privacy.others.histograms import (
     choice_epsilon,
     counts_delta,
     counts_epsilon,
@@ -18,7 +18,7 @@ from analysis.privacy.histograms import (
     stability_threshold,
     vote_epsilon,
 )
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 from p2p_sim.histograms.cells import CellNoise
 from p2p_sim.histograms.classifiers import PCL, LabelPrivateHistogram
 from p2p_sim.histograms.concepts import HalfSpaces

@@ -9,28 +9,15 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ROOMS = (
     ("p2p_sim.cli",),
-    ("p2p_sim.cli_results", "p2p_sim.cli_sweep"),
-    ("p2p_sim.cli_options",),
-    ("p2p_sim.printing",),
-    ("p2p_sim.audit",),
-    ("p2p_sim.curator_audit", "p2p_sim.realised_audit"),
-    ("p2p_sim.export", "p2p_sim.happened", "p2p_sim.report", "p2p_sim.sweeps", "p2p_sim.statements"),
-    ("p2p_sim.plots", "p2p_sim.comparison"),
-    ("p2p_sim.results",),
-    ("p2p_sim.store",),
-    ("p2p_sim.experiment",),
-    ("p2p_sim.row",),
+    ("p2p_sim.outputs", "p2p_sim.attacks", "p2p_sim.sweeps"),
+    ("p2p_sim.replicate", "p2p_sim.storage"),
     ("p2p_sim.scenario", "p2p_sim.extend"),
-    ("p2p_sim.learning",),
-    ("p2p_sim.stacking", "p2p_sim.histograms"),
+    ("p2p_sim.histograms", "p2p_sim.learning"),
     ("p2p_sim.mechanisms",),
     ("p2p_sim.protocol",),
     ("p2p_sim.network",),
-    ("p2p_sim.population",),
-    ("p2p_sim.streams",),
-    ("p2p_sim.disk", "p2p_sim.plugins"),
-    ("p2p_sim.config", "p2p_sim.progress", "p2p_sim.recent"),
-    ("p2p_sim.errors",),
+    ("p2p_sim.population", "p2p_sim.stacking"),
+    ("p2p_sim.base",),
     ("analysis.figures",),
     ("analysis.utility",),
     ("analysis.privacy",),
@@ -97,8 +84,8 @@ def test_no_import_runs_up_and_none_in_a_circle():
 
 @pytest.mark.parametrize(
     "arrow",
-    [("p2p_sim.network.engine", "p2p_sim.protocol.draws"), ("analysis.privacy.local", "p2p_sim.streams"),
-     ("p2p_sim.sweeps", "p2p_sim.export")],
+    [("p2p_sim.network.engine", "p2p_sim.protocol.draws"), ("analysis.privacy.statement.local", "p2p_sim.base.streams"),
+     ("p2p_sim.sweeps", "p2p_sim.outputs.export")],
 )  # fmt: skip
 def test_an_arrow_that_runs_up_is_seen(arrow):
     graph = house()

@@ -6,9 +6,9 @@ import math
 import pytest
 
 from analysis.privacy import LabelExchange, local_epsilon
-from analysis.privacy.blanket import Blanket
-from analysis.privacy.kary import KaryExchange
-from analysis.privacy.kary_exact import exact_delta
+from analysis.privacy.exchange.blanket import Blanket
+from analysis.privacy.exchange.kary import KaryExchange
+from analysis.privacy.exchange.kary_exact import exact_delta
 
 
 def enumerated(n: int, k: int, alpha: float, theta: float, epsilon: float) -> float:

@@ -7,9 +7,9 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.network.latency import Constant, Exponential, LatencyConfig, LatencyLaw, Lognormal, Recorded, Trace
-from p2p_sim.streams import Streams
 
 EDGES = np.array([0.0, 2.0**-53, 1e-9, 0.25, 0.5, 0.75, 1 - 1e-9, 1 - 2.0**-53])
 RECORDED = Recorded(np.array([0.0, 0.1, 0.1, 0.7, 3.0]))

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.config import GossipView, NetworkConfig, OnTimeout, RandomWalk
 from p2p_sim.network.overlay import GeometricOverlay, RegularOverlay, ScaleFreeOverlay
 from p2p_sim.population.population import Population
-from p2p_sim.streams import BLOCK, Streams
 from tests.reference import plain_loop
 from tests.reference.enumeration import NOTHING, law
 

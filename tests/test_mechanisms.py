@@ -5,17 +5,17 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from p2p_sim.errors import InputError
-from p2p_sim.experiment import prepare
-from p2p_sim.export import export_release
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Outcome
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.shuffled_response import ShuffledRandomizedResponse
 from p2p_sim.network.config import NetworkConfig
+from p2p_sim.outputs.export import export_release
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import shards
+from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
-from p2p_sim.streams import Streams
 
 KINDS = {
     "randomized_response": {"target_epsilon": 1.0},

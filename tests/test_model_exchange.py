@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 from p2p_sim.network.availability import Availability
 from p2p_sim.network.latency import Constant
 from p2p_sim.protocol.model_exchange import ModelExchangeConfig, Release, exchange_models

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import p2p_sim
-from p2p_sim.errors import InputError
-from p2p_sim.experiment import Result
+from p2p_sim.base.errors import InputError
 from p2p_sim.network.config import NetworkConfig
+from p2p_sim.replicate.run import Result
 from p2p_sim.scenario import Scenario
 from tests.conftest import ROOT
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 from scipy import integrate
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.network.overlay import (
     CompleteOverlay,
     GeometricOverlay,
@@ -24,7 +25,6 @@ from p2p_sim.network.overlay import (
     share_within,
 )
 from p2p_sim.network.overlay_graph import from_pairs
-from p2p_sim.streams import Streams
 
 STREAMS = Streams(1, 0)
 LOG = math.log(2e9)

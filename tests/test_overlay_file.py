@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 from p2p_sim.network.overlay import FileOverlay
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import GivenClusters, GridClusters, KMeansClusters

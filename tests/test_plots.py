@@ -12,10 +12,10 @@ from analysis.figures.labels import long, short
 from analysis.utility.intervals import mean_interval
 from analysis.utility.points import by_replicate, points
 from analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
-from p2p_sim.cli import main
-from p2p_sim.errors import InputError
-from p2p_sim.experiment import run
-from p2p_sim.plots import Request, draw_plots, plot
+from p2p_sim.base.errors import InputError
+from p2p_sim.cli.main import main
+from p2p_sim.outputs.plots import Request, draw_plots, plot
+from p2p_sim.replicate.run import run
 
 BASE = {
     "name": "small",

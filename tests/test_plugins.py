@@ -13,13 +13,13 @@ import pytest
 from scipy.stats import chi2
 
 import p2p_sim
-from p2p_sim import plugins
-from p2p_sim.cli import main
-from p2p_sim.errors import InputError
-from p2p_sim.report import write_report
+from p2p_sim.base import plugins
+from p2p_sim.base.errors import InputError
+from p2p_sim.cli.main import main
+from p2p_sim.outputs.report import write_report
 from p2p_sim.scenario import Scenario, load_scenario
+from p2p_sim.sweeps.dask_worker import compare, versions
 from p2p_sim.sweeps.plan import load_sweep
-from p2p_sim.sweeps.there import compare, versions
 from tests.conftest import ROOT
 from tests.plug_ins import EXAMPLE, install, install_example
 
@@ -57,7 +57,14 @@ def own(**changes):
 def test_the_example_runs_as_a_command_in_a_process_of_its_own(tmp_path):
     install_example(tmp_path / "site")
     python = os.pathsep.join([str(tmp_path / "site"), str(ROOT)])
-    command = [sys.executable, "-c", "from p2p_sim.cli import main; main()", "run", str(EXAMPLE / "own.toml"), "--json"]
+    command = [
+        sys.executable,
+        "-c",
+        "from p2p_sim.cli.main import main; main()",
+        "run",
+        str(EXAMPLE / "own.toml"),
+        "--json",
+    ]
     setting = {**os.environ, "PYTHONPATH": python, "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=tmp_path, env=setting, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -71,7 +78,7 @@ def test_the_example_runs_as_a_command_in_a_process_of_its_own(tmp_path):
 def test_the_overlay_is_a_star_in_every_cluster(installed):
     result = p2p_sim.run(load_scenario(EXAMPLE / "star.toml"))
     assert result.row["disconnected_clusters"] == result.row["isolated_users"] == 0
-    from p2p_sim.experiment import prepare
+    from p2p_sim.replicate.run import prepare
 
     ready = prepare(load_scenario(EXAMPLE / "star.toml"))
     sizes = ready.population.cluster_sizes

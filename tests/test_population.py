@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from analysis.utility.heterogeneity import heterogeneity
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import GivenClusters, GridClusters, KMeansClusters, merge_small
@@ -21,7 +22,6 @@ from p2p_sim.population.images import FashionMnistConfig, MnistConfig
 from p2p_sim.population.population import Examples
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
-from p2p_sim.streams import Streams
 
 STREAMS = Streams(1, 0)
 

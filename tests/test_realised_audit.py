@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from analysis.privacy import LabelExchange
-from p2p_sim import realised_audit
-from p2p_sim.audit import audit
-from p2p_sim.errors import InputError
+from p2p_sim.attacks import faulty_network as realised_audit
+from p2p_sim.attacks.exchange import audit
+from p2p_sim.attacks.faulty_network import RealisedAudit, audit_realised
+from p2p_sim.base.errors import InputError
 from p2p_sim.protocol.roles import Roles
-from p2p_sim.realised_audit import RealisedAudit, audit_realised
 from p2p_sim.scenario import Scenario
 
 RETRIES = (

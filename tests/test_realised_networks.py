@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sparse
 
-from analysis.privacy.kary import KaryExchange
+from analysis.privacy.exchange.kary import KaryExchange
+from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, target_deltas
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.mechanisms.realised import cluster_privacy, target_deltas
 from p2p_sim.network.availability import OnOff
 from p2p_sim.network.config import NetworkConfig, OnTimeout, RandomWalk
 from p2p_sim.network.latency import Exponential
 from p2p_sim.network.overlay import GeometricOverlay, RegularOverlay
-from p2p_sim.protocol.realised import RealisedShard, realised
+from p2p_sim.protocol.facts import RealisedShard, realised
 from p2p_sim.protocol.roles import AdversariesConfig, Coalition, FreeRiders
 from tests.networks import Case
 from tests.reference import fetch as reference

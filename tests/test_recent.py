@@ -7,9 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from p2p_sim import experiment
-from p2p_sim.experiment import run
-from p2p_sim.recent import Recent
+from p2p_sim.replicate import run as experiment
+from p2p_sim.replicate.cache import Recent
+from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario
 
 

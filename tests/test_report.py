@@ -16,10 +16,10 @@ import p2p_sim
 from analysis.figures.report.listing import scenario_in_order, sweep_file, toml
 from analysis.figures.report.page import report_page
 from analysis.figures.report.statement import rounded_up
-from analysis.privacy.conditions import CAPPED_FETCHES, REALISED_CONDITIONS, SAME_SOURCES
+from analysis.privacy.statement.conditions import CAPPED_FETCHES, REALISED_CONDITIONS, SAME_SOURCES
 from analysis.utility.intervals import mean_interval
-from p2p_sim.errors import InputError
-from p2p_sim.report import write_report
+from p2p_sim.base.errors import InputError
+from p2p_sim.outputs.report import write_report
 from p2p_sim.sweeps.file import SweepFile
 from tests.sweeps import AXES, base, made_rows, made_terms, manifest, write_sweep
 
@@ -205,9 +205,7 @@ def test_a_planted_reference_is_seen(leak):
 def test_the_same_results_give_the_same_bytes(tmp_path):
     write_sweep(tmp_path / "s", AXES, 2)
     first = write_report(tmp_path / "s").read_bytes()
-    script = (
-        f"from pathlib import Path; from p2p_sim.report import write_report; write_report(Path({str(tmp_path)!r}, 's'))"
-    )
+    script = f"from pathlib import Path; from p2p_sim.outputs import report; report.write_report(Path({str(tmp_path)!r}, 's'))"
     subprocess.run([sys.executable, "-c", script], check=True, env={"PYTHONHASHSEED": "17", "PATH": ""})
     assert (tmp_path / "s" / "report.html").read_bytes() == first
 
@@ -343,7 +341,7 @@ def test_the_file_is_written_where_it_is_asked_for_and_nowhere_else(tmp_path):
 
 def test_the_command_prints_the_path_and_refuses_in_one_line(tmp_path):
     write_sweep(tmp_path / "s", AXES, 1)
-    command = [sys.executable, "-c", "from p2p_sim.cli import main; main()", "report"]
+    command = [sys.executable, "-c", "from p2p_sim.cli.main import main; main()", "report"]
     done = subprocess.run([*command, str(tmp_path / "s")], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(tmp_path / "s" / "report.html")
     refused = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)

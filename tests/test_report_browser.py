@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from p2p_sim.report import write_report
+from p2p_sim.outputs.report import write_report
 from tests.sweeps import AXES, write_sweep
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

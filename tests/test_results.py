@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from p2p_sim.disk import repair_jsonl
-from p2p_sim.errors import InputError
-from p2p_sim.experiment import identity
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.files import repair_jsonl
 from p2p_sim.protocol.traffic import Traffic
-from p2p_sim.store import open_store
+from p2p_sim.replicate.run import identity
+from p2p_sim.storage.rows import open_store
 
 
 def small(**changes):
@@ -91,7 +91,15 @@ def test_a_killed_run_resumes_where_it_stopped(tmp_path):
         "[mechanism]\nflip_prob = 0.1\n"
     )
     out = tmp_path / "out"
-    command = [sys.executable, "-c", "from p2p_sim.cli import main; main()", "run", str(scenario), "--out", str(out)]
+    command = [
+        sys.executable,
+        "-c",
+        "from p2p_sim.cli.main import main; main()",
+        "run",
+        str(scenario),
+        "--out",
+        str(out),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     rows = out / "rows.jsonl"
     deadline = time.monotonic() + 60

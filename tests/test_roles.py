@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import Always, OnOff
@@ -19,7 +20,6 @@ from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.roles import AdversariesConfig, Roles, Sybil
 from p2p_sim.protocol.transcript import REPLY, REQUEST
-from p2p_sim.streams import Streams
 from tests.networks import LEADING, Case
 
 

@@ -8,16 +8,16 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import chi2
 
-from analysis.privacy.finite_law import law_delta, law_epsilon
-from analysis.privacy.rr_with_prior import best_candidates, top_k_epsilon, top_k_law
-from p2p_sim.errors import InputError
-from p2p_sim.experiment import exchange, run
+from analysis.privacy.others.rr_with_prior import best_candidates, top_k_epsilon, top_k_law
+from analysis.privacy.statement.finite_law import law_delta, law_epsilon
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.rr_with_prior import LocalRRWithPrior, RRWithPrior
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
+from p2p_sim.replicate.run import exchange, run
 from p2p_sim.scenario import Scenario
-from p2p_sim.streams import Streams
 
 FALSE_ALARM = 1e-9
 

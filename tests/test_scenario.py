@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p2p_sim.config import Config
-from p2p_sim.errors import InputError
+from p2p_sim.base.config import Config
+from p2p_sim.base.errors import InputError
 from p2p_sim.scenario import Scenario, load_scenario
 
 MINIMAL = {"name": "x", "mechanism": {"flip_prob": 0.1}}

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from analysis.privacy import LabelExchange, local_epsilon
-from analysis.privacy.kary import ShuffledLabels
-from analysis.privacy.shuffled import ShuffledResponse
+from analysis.privacy.exchange.kary import ShuffledLabels
+from analysis.privacy.others.shuffled import ShuffledResponse
 
 
 def enumerated(n: int, alpha: float, epsilon: float) -> float:

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from p2p_sim.base.streams import Streams
 from p2p_sim.network.overlay import RegularOverlay, ScaleFreeOverlay, SmallWorldOverlay
-from p2p_sim.protocol.label_exchange import ShardExchange
-from p2p_sim.streams import Streams
+from p2p_sim.protocol.shard_exchange import ShardExchange
 from tests.conftest import ROOT
 from tests.networks import Case
 from tests.validation.soak import NETWORKS, slope, soak

@@ -6,7 +6,7 @@ import pytest
 from docs.published import stacking
 from docs.published.stacking_data import heart, mnist, news20
 from docs.published.stacking_methods import METHODS, OVERSPENT, TRANSFER, Point, benchmark_row
-from p2p_sim.streams import Streams
+from p2p_sim.base.streams import Streams
 
 
 @pytest.fixture

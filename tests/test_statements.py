@@ -11,15 +11,15 @@ import pytest
 
 import p2p_sim
 from analysis.privacy import Coalition, Eavesdropper, FetchDistribution, KaryExchange, LabelExchange, Peer, TimedLearner
-from analysis.privacy import conditions as catalogue
-from analysis.privacy.bound import OBSERVERS, PrivacyBound, together
-from analysis.privacy.conditions import CLAIMED, Condition, identifier_of
-from analysis.privacy.domain import Situation
-from analysis.privacy.paper import Lemma9, theorem3_stated
-from analysis.privacy.record import identifier, merged, statement_of, terms, whole
-from p2p_sim.errors import InputError
-from p2p_sim.report import write_report
-from p2p_sim.store import STATEMENTS, load_results, read_terms
+from analysis.privacy.exchange.paper import Lemma9, theorem3_stated
+from analysis.privacy.statement import conditions as catalogue
+from analysis.privacy.statement.bound import OBSERVERS, PrivacyBound, together
+from analysis.privacy.statement.conditions import CLAIMED, Condition, identifier_of
+from analysis.privacy.statement.domain import Situation
+from analysis.privacy.statement.record import identifier, merged, statement_of, terms, whole
+from p2p_sim.base.errors import InputError
+from p2p_sim.outputs.report import write_report
+from p2p_sim.storage.rows import STATEMENTS, load_results, read_terms
 from p2p_sim.sweeps.drive import run_sweep
 from p2p_sim.sweeps.file import Axis
 from p2p_sim.sweeps.local import LocalProcesses

@@ -8,9 +8,9 @@ import pytest
 
 import p2p_sim
 from analysis.utility.points import derived
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 from p2p_sim.scenario import Scenario
-from p2p_sim.store import FAILURES, ROWS, TABLE, open_store
+from p2p_sim.storage.rows import FAILURES, ROWS, TABLE, open_store
 from p2p_sim.sweeps.drive import Progress, run_sweep, sweep
 from p2p_sim.sweeps.plan import Plan, load_sweep
 from p2p_sim.sweeps.split import SplitShards

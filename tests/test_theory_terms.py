@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from analysis.privacy.released import released_distribution
+from analysis.privacy.others.noisy_distribution import released_distribution
 from analysis.utility.bounds import Algorithm1, fit_constant, limiting_excess, theorem2, theorem4
 from analysis.utility.table_study import (
     Law,

@@ -5,12 +5,12 @@ import pytest
 from scipy.stats import hypergeom
 
 from analysis.utility.risk import best_logistic_risk, log_risk
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.trimmed import TrimmedClustersConfig, trimmed_shares
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.population.synthetic import SyntheticConfig
-from p2p_sim.streams import Streams
 
 
 def expected_share(total: int, honest_ones: int, inverted: int, trim: float) -> float:

@@ -10,10 +10,10 @@ import p2p_sim
 from analysis.utility.heterogeneity import heterogeneity
 from analysis.utility.intervals import mean_interval
 from analysis.utility.risk import bayes_error_rate, best_logistic_risk, error_rate, log_risk
+from p2p_sim.base.streams import Streams
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.population.synthetic import SyntheticConfig
-from p2p_sim.streams import Streams
 
 
 def test_heterogeneity_is_the_full_l1_distance():

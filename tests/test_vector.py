@@ -10,20 +10,20 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest, chi2
 
-from analysis.privacy.finite_law import law_delta, law_epsilon
-from analysis.privacy.vector import bit_flip_prob_of, expected_bits, vector_delta, vector_epsilon, vector_law
+from analysis.privacy.others.vector import bit_flip_prob_of, expected_bits, vector_delta, vector_epsilon, vector_law
+from analysis.privacy.statement.finite_law import law_delta, law_epsilon
 from benchmarks.timing import peak_bytes
-from p2p_sim.errors import InputError
-from p2p_sim.experiment import run
-from p2p_sim.export import export_release
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.label_vectors import label_vectors, one_hot
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.one_vs_rest import OneVsRestConfig
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.mechanisms.vector import VectorApproximation
+from p2p_sim.outputs.export import export_release
+from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario
-from p2p_sim.streams import BLOCK, Streams
 
 FALSE_ALARM = 1e-9
 CIRCLE = {"kind": "circle", "num_classes": 5, "users": 2000, "holdout": 500}

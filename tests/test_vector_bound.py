@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from analysis.privacy.vector import bit_flip_prob_of, vector_law
+from analysis.privacy.others.vector import bit_flip_prob_of, vector_law
 from analysis.utility import vector_bound
 from analysis.utility.vector_bound import theorem_2
 

@@ -5,14 +5,14 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 from p2p_sim.learning.estimator import EstimatorConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
 from p2p_sim.learning.table import TableConfig
-from p2p_sim.mechanisms.debias import signed_weights
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.protocol.debias import signed_weights
 from p2p_sim.scenario import Scenario
 
 FEATURES, DIGITS = load_digits(return_X_y=True)

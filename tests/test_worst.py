@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from analysis.privacy import worst
-from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.centralised import ClusterResampling
-from analysis.privacy.worst import EVERY, epsilons
+from analysis.privacy.others.centralised import ClusterResampling
+from analysis.privacy.statement import worst
+from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.worst import EVERY, epsilons
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
 from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure
-from analysis.privacy.audit import clopper_pearson
+from analysis.privacy.attack.power import clopper_pearson
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

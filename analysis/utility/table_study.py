@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.released import released_distribution
+from analysis.privacy.others.noisy_distribution import released_distribution
 from analysis.utility.bounds import Algorithm1
 from analysis.utility.heterogeneity import heterogeneity
 

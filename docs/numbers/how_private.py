@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from analysis.privacy import local_epsilon
-from analysis.privacy.setting import EXHAUSTIVE
+from analysis.privacy.exchange.one_cluster import EXHAUSTIVE
 from docs.numbers.page import Page, Source, published, short
 
 

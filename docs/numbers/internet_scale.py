@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from analysis.privacy.setting import EXHAUSTIVE
+from analysis.privacy.exchange.one_cluster import EXHAUSTIVE
 from docs.numbers.page import Page, Source, published, table
 from docs.published.internet_scale import BEYOND, BIG_HEADER
 from docs.published.internet_scale_beyond import USERS as ONCE

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from analysis.privacy.shuffled_messages import ShuffledMessages
-from analysis.privacy.vector import bit_flip_prob_of, vector_delta
+from analysis.privacy.others.shuffled_messages import ShuffledMessages
+from analysis.privacy.others.vector import bit_flip_prob_of, vector_delta
 from docs.numbers.page import WORDS, Page, Source, published, short, table
 from docs.published.vector import ALIBI, PRINTED, RESPONSE, TWO_STAGES, VECTOR
 

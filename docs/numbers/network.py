@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from analysis.privacy.fetch import NEAR
+from analysis.privacy.networks.fetch import NEAR
 from docs.numbers.page import Page, Source, published
 
 

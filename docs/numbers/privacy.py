@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from analysis.privacy import local_epsilon
-from analysis.privacy.resampled_counts import LARGEST_CLUSTER
-from analysis.privacy.setting import EXHAUSTIVE, SUMMED_IN_FULL, Setting
+from analysis.privacy.exchange.one_cluster import EXHAUSTIVE, SUMMED_IN_FULL, Setting
+from analysis.privacy.others.resampled_counts import LARGEST_CLUSTER
 from docs.numbers.page import Page, Source, published, short, table
 
 

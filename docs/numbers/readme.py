@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from analysis.privacy.setting import EXHAUSTIVE
+from analysis.privacy.exchange.one_cluster import EXHAUSTIVE
 from benchmarks.page import summary
 from benchmarks.table import read
 from docs.numbers.page import PUBLISHED, Page, Source, published
-from p2p_sim.audit import LARGEST_CLUSTER
+from p2p_sim.attacks.exchange import LARGEST_CLUSTER
 
 
 def quickstart() -> Iterator[str]:

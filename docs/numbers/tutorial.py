@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from docs.numbers.page import ROOT, Page, Source
+from p2p_sim.base.streams import Streams
 from p2p_sim.population.table import TableConfig
 from p2p_sim.scenario import load_scenario
-from p2p_sim.streams import Streams
 
 
 def digits() -> Iterator[str]:

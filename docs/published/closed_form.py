@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.privacy import calibrate_flip_prob, sufficient_flip_prob
-from analysis.privacy.local import local_flip_prob
+from analysis.privacy.statement.local import local_flip_prob
 from docs.published.study import command
-from p2p_sim.streams import Streams
+from p2p_sim.base.streams import Streams
 
 NAME, SEED = "closed-form", 7
 DELTAS = (1e-12, 1e-9, 1e-6, 1e-3, 1e-1)

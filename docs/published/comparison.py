@@ -12,8 +12,8 @@ from analysis.figures.trust import plot_by_trust
 from analysis.utility.points import points
 from docs.published.comparison_models import HISTOGRAM, PLR, STACKING, model_rows
 from docs.published.study import SWEEPS, command, curves, keep, run_panel, write_table
-from p2p_sim.results import read_results
 from p2p_sim.scenario import Scenario
+from p2p_sim.storage.results import read_results
 
 NAME = "comparison"
 EPSILON = "mechanism.target_epsilon"

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from threadpoolctl import threadpool_limits
 
-from p2p_sim.experiment import prepare
+from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import LabelPrivateHistogram
 from p2p_sim.mechanisms.dp_sgd import Scaling
 from p2p_sim.population.population import Population
+from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
 from p2p_sim.stacking import PrivateLogisticRegression, SampleStacking
-from p2p_sim.streams import Streams
 
 Floats = NDArray[np.float64]
 PLR, STACKING, HISTOGRAM = "private logistic regression", "private stacking, 5 parts", "private histogram"

@@ -18,17 +18,17 @@ from scipy.stats import binom
 from analysis.figures.curves import Panel
 from analysis.figures.study import plot_study
 from analysis.privacy import LabelExchange, calibrate_flip_prob
-from analysis.privacy.worst import epsilons
+from analysis.privacy.statement.worst import epsilons
 from analysis.utility.intervals import mean_interval
 from analysis.utility.product_laws import Harmonic, ProductLaw, Sine, box_centres
 from analysis.utility.total_variation import Cauchy, LineLaw, Normal, Spikes, half_l1
 from docs.published.study import command, curves
+from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import PCL, HistogramClassifier
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
 from p2p_sim.histograms.exchange import ExchangeHistogram
 from p2p_sim.histograms.partitions import even_side
 from p2p_sim.histograms.semi_supervised import SemiSupervised
-from p2p_sim.streams import Streams
 
 NAME, EPSILON, SEED = "consistency", 1.0, 2022
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)

@@ -35,10 +35,10 @@ from docs.published.internet_scale_network import (
 )
 from docs.published.internet_scale_privacy import DELTA, USERS, Figure, figures
 from docs.published.study import command
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.population.population import Population
-from p2p_sim.streams import Streams
 
 NAME, SIZES, REPLICATES = "internet-scale", (1_000, 10_000, 100_000, 1_000_000), 30
 STUDIES = 2000

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from analysis.utility.arrivals import GridLaw
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.config import NetworkConfig, OnTimeout
 from p2p_sim.network.latency import Lognormal
@@ -17,9 +18,8 @@ from p2p_sim.network.network import Network
 from p2p_sim.network.shared_link import departures
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import shards
-from p2p_sim.protocol.label_exchange import ShardExchange
+from p2p_sim.protocol.shard_exchange import ShardExchange
 from p2p_sim.protocol.traffic import Traffic
-from p2p_sim.streams import Streams
 
 Floats = NDArray[np.float64]
 SEED, CLUSTER = 2022, 1000

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from analysis.privacy import LabelExchange, Peer, local_epsilon
-from analysis.privacy.coalition import unasked_epsilon
+from analysis.privacy.exchange.coalition import unasked_epsilon
 from analysis.utility.extrapolation import fewest_of_any, most_of, most_of_any
 
 USERS, DELTA = 10**9, 1e-12

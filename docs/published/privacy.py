@@ -13,11 +13,11 @@ import pandas as pd
 import scipy.sparse as sparse
 
 from analysis.privacy import LabelExchange, lemma9_epsilon
-from analysis.privacy.centralised import ClusterResampling
-from analysis.privacy.fetch import FetchDistribution
-from analysis.privacy.paper import theorem3
+from analysis.privacy.exchange.paper import theorem3
+from analysis.privacy.networks.fetch import FetchDistribution
+from analysis.privacy.others.centralised import ClusterResampling
 from docs.published.study import command
-from p2p_sim.curator_audit import audit_curator
+from p2p_sim.attacks.curator import audit_curator
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse
 
 NAME, DELTA = "privacy", 1e-6

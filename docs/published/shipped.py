@@ -11,9 +11,9 @@ import pandas as pd
 from analysis.utility.points import HIGH, LOW, POINT, by_replicate, points
 from analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
 from docs.published.study import ROOT, SWEEPS, command, run_panel, write_table
-from p2p_sim.results import Results, read_results
+from p2p_sim.base.streams import Streams
 from p2p_sim.scenario import load_scenario
-from p2p_sim.streams import Streams
+from p2p_sim.storage.results import Results, read_results
 from p2p_sim.sweeps.point import run_point
 
 NAME = "shipped"

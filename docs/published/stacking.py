@@ -44,8 +44,8 @@ from docs.published.stacking_methods import (
     transfer_rows,
 )
 from docs.published.study import command
-from p2p_sim.errors import InputError
-from p2p_sim.streams import Streams
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 
 NAME = "stacking"
 SEED = 1

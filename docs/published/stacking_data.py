@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.population.files import find_file, read_idx
-from p2p_sim.streams import Streams
 
 Floats = NDArray[np.float64]
 Rows = tuple[Floats, NDArray[np.int64]]

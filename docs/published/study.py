@@ -12,10 +12,10 @@ import pandas as pd
 
 from analysis.figures.curves import Curve
 from analysis.utility.points import HIGH, LOW, points
-from p2p_sim.errors import InputError, RunFailed
-from p2p_sim.printing.sweep import progress
-from p2p_sim.results import read_results
-from p2p_sim.store import MANIFEST, TABLE
+from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.cli.printing.sweep import progress
+from p2p_sim.storage.results import read_results
+from p2p_sim.storage.rows import MANIFEST, TABLE
 from p2p_sim.sweeps.drive import run_sweep
 from p2p_sim.sweeps.file import Axis
 from p2p_sim.sweeps.local import LocalProcesses

@@ -18,11 +18,11 @@ from analysis.utility.intervals import mean_interval
 from analysis.utility.points import HIGH, LOW
 from analysis.utility.vector_bound import theorem_2
 from docs.published.study import ROOT, SWEEPS, command, curves, keep, run_panel, write_table
-from p2p_sim.experiment import exchange
 from p2p_sim.learning.label_vectors import label_vectors
 from p2p_sim.learning.training import CHECKPOINTS
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
 from p2p_sim.population.circle import CircleConfig
+from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario, load_scenario
 
 NAME = "vector"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.streams import Streams, Uniforms, splitmix64
+from p2p_sim.base.streams import Streams, Uniforms, splitmix64
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

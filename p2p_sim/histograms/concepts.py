@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 
 Floats = NDArray[np.float64]
 

@@ -5,9 +5,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.histograms import counts_epsilon
-from p2p_sim.errors import InputError
+from analysis.privacy.others.histograms import counts_epsilon
+from analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.base.errors import InputError
 from p2p_sim.histograms.cells import CellTable
 from p2p_sim.histograms.counts import StabilityHistogram
 from p2p_sim.histograms.estimator import CellDensity, check_parameters, check_points, default_delta, warn

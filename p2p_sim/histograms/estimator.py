@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, DensityMixin
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -5,15 +5,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.bound import PrivacyBound
-from p2p_sim.errors import InputError
+from analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import HistogramClassifier
 from p2p_sim.histograms.estimator import default_delta
 from p2p_sim.histograms.partitions import Cubes, even_side
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig, LabelExchangeMechanism
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.population import Population
-from p2p_sim.streams import Streams
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.histograms import choice_epsilon, disjoint
-from p2p_sim.errors import InputError
+from analysis.privacy.others.histograms import choice_epsilon, disjoint
+from analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.concepts import Concepts, HalfSpaces
 from p2p_sim.histograms.densities import PCDE
 from p2p_sim.histograms.estimator import check_labels, check_parameters, check_points
-from p2p_sim.streams import Streams
 
 Floats = NDArray[np.float64]
 

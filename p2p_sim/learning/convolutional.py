@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
 from p2p_sim.learning.learner import Learner, Loss
 from p2p_sim.learning.networks import Architecture, image_shape
 from p2p_sim.learning.training import Settings, Training, predicted
 from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
-from p2p_sim.streams import Streams
 
 if TYPE_CHECKING:
     from torch import nn

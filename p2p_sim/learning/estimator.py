@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 from p2p_sim.learning.learner import Learner
 from p2p_sim.learning.logistic_regression import FittedClassifier, constant_predictor
 from p2p_sim.learning.weights import class_weights

@@ -6,9 +6,9 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.config import Config
+from p2p_sim.base.config import Config
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
-from p2p_sim.streams import Streams
 
 Loss = Literal["log", "zero_one"]
 

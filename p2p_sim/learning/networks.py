@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.progress import shown
 from p2p_sim.learning.networks import Architecture, build, scores
-from p2p_sim.progress import shown
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

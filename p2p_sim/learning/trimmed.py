@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 from p2p_sim.learning.logistic_regression import Floats, PenalisedLogisticConfig
 from p2p_sim.mechanisms.interface import LabelRelease, Predictor
 

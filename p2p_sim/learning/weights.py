@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind
 
 

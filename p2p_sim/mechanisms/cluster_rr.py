@@ -5,16 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.centralised import ClusterResampling
-from analysis.privacy.released import released_distribution
-from analysis.privacy.worst import epsilons
-from p2p_sim.mechanisms.debias import check_labels, signed_weights
+from analysis.privacy.others.centralised import ClusterResampling
+from analysis.privacy.others.noisy_distribution import released_distribution
+from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.worst import epsilons
+from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.mechanisms.interface import LabelRelease, Trust
 from p2p_sim.mechanisms.without_messages import WithoutMessages
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
-from p2p_sim.streams import Streams, bernoulli
+from p2p_sim.protocol.debias import check_labels, signed_weights
 
 Floats = NDArray[np.float64]
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from analysis.privacy.centralised import CURATOR_CONDITIONS, ClusterResampling
+from analysis.privacy.others.centralised import CURATOR_CONDITIONS, ClusterResampling
 from analysis.utility.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR
 from p2p_sim.mechanisms.interface import EngineName, MechanismBase, ReleaseKind
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.dp_sgd import DP_SGD_CONDITIONS, LARGEST_NOISE, SMALLEST_NOISE, DpSgd, calibrate_noise
-from p2p_sim.errors import InputError
+from analysis.privacy.others.dp_sgd import DP_SGD_CONDITIONS, LARGEST_NOISE, SMALLEST_NOISE, DpSgd, calibrate_noise
+from analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import bernoulli
 from p2p_sim.mechanisms.interface import EngineName, Mechanism, MechanismBase, ModelRelease, Outcome, ReleaseKind, Trust
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
-from p2p_sim.streams import bernoulli
 
 Singles = NDArray[np.float32]
 

@@ -9,21 +9,21 @@ from typing import ClassVar, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.conditions import LOCAL_CONDITIONS, Condition
-from analysis.privacy.domain import Situation, Stated
+from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.conditions import LOCAL_CONDITIONS, Condition
+from analysis.privacy.statement.domain import Situation, Stated
 from analysis.utility import summary
-from p2p_sim.config import Config
-from p2p_sim.errors import InputError
+from p2p_sim.base.config import Config
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.population import Population
-from p2p_sim.protocol.realised import RealisedShard
+from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Transcript
-from p2p_sim.streams import Streams
 
 EngineName = Literal["events", "vectorised"]
 PayloadKind = Literal["hard", "bits", "soft", "signed"]

@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.calibration import calibrate_flip_prob
-from analysis.privacy.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
-from analysis.privacy.domain import Situation, Stated
-from analysis.privacy.paper import Lemma9, theorem3_stated, worst_stated
-from analysis.privacy.worst import epsilons
-from p2p_sim.errors import InputError
-from p2p_sim.mechanisms.debias import check_labels
-from p2p_sim.mechanisms.growing import Growing
+from analysis.privacy.exchange.calibration import calibrate_flip_prob
+from analysis.privacy.exchange.paper import Lemma9, theorem3_stated, worst_stated
+from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
+from analysis.privacy.statement.domain import Situation, Stated
+from analysis.privacy.statement.worst import epsilons
+from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.interface import (
     EngineName,
     LabelRelease,
@@ -44,9 +42,11 @@ from p2p_sim.network.network import Network
 from p2p_sim.network.shared_link import departures
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard, shards
-from p2p_sim.protocol.label_exchange import ShardExchange
-from p2p_sim.protocol.realised import realised
+from p2p_sim.protocol.debias import check_labels
+from p2p_sim.protocol.facts import realised
+from p2p_sim.protocol.growing import Growing
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig, Roles, check_given
+from p2p_sim.protocol.shard_exchange import ShardExchange
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Messages, Transcript
 from p2p_sim.protocol.vectorised import compiled_wanted, exchange_shard

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from analysis.privacy.alibi import noise_scale_of
-from analysis.privacy.calibration import largest_local_epsilon
-from analysis.privacy.conditions import PUBLIC_PRIOR, REAL_NOISE
-from analysis.privacy.kary import KaryExchange
-from analysis.privacy.label_exchange import LabelExchange
-from analysis.privacy.shuffled_messages import ShuffledMessages
-from analysis.privacy.vector import bit_flip_prob_of
-from p2p_sim.config import Config
-from p2p_sim.errors import InputError
+from analysis.privacy.exchange.calibration import largest_local_epsilon
+from analysis.privacy.exchange.kary import KaryExchange
+from analysis.privacy.exchange.label_exchange import LabelExchange
+from analysis.privacy.others.alibi import noise_scale_of
+from analysis.privacy.others.shuffled_messages import ShuffledMessages
+from analysis.privacy.others.vector import bit_flip_prob_of
+from analysis.privacy.statement.conditions import PUBLIC_PRIOR, REAL_NOISE
+from p2p_sim.base.config import Config
+from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.alibi import Alibi
 from p2p_sim.mechanisms.interface import PayloadKind, Randomizer
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse

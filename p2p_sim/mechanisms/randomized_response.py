@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.conditions import LOCAL_CONDITIONS
-from analysis.privacy.local import local_delta, local_epsilon, local_flip_prob
-from p2p_sim.errors import InputError
-from p2p_sim.mechanisms.debias import check_labels, signed_weights
+from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
+from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
+from p2p_sim.protocol.debias import check_labels, signed_weights
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
-from p2p_sim.streams import Streams, bernoulli
 
 
 @dataclass(frozen=True)

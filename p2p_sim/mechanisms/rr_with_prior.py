@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.conditions import ONE_LABEL, Condition
-from analysis.privacy.local import local_delta, local_epsilon, local_flip_prob
-from analysis.privacy.rr_with_prior import best_candidates, by_prior
-from p2p_sim.errors import InputError
-from p2p_sim.mechanisms.debias import check_labels
+from analysis.privacy.others.rr_with_prior import best_candidates, by_prior
+from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.conditions import ONE_LABEL, Condition
+from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import BLOCK, Streams, bernoulli
 from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, Outcome, ReleaseKind
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard, shards
+from p2p_sim.protocol.debias import check_labels
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
-from p2p_sim.streams import BLOCK, Streams, bernoulli
 
 Floats = NDArray[np.float64]
 CONDITIONS = (

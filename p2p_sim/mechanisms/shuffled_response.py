@@ -6,17 +6,17 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.calibration import smallest_flip_prob
-from analysis.privacy.shuffled import SHUFFLER_CONDITIONS, ShuffledResponse
-from analysis.privacy.worst import epsilons
+from analysis.privacy.exchange.calibration import smallest_flip_prob
+from analysis.privacy.others.shuffled import SHUFFLER_CONDITIONS, ShuffledResponse
+from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.worst import epsilons
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import EngineName, LabelRelease, ReleaseKind, Trust
 from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse, check_flip_prob
 from p2p_sim.mechanisms.without_messages import WithoutMessages
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
-from p2p_sim.streams import Streams
 
 
 class ShuffledResponseConfig(FlippedLabelsConfig):

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from analysis.privacy.bound import PrivacyBound
-from analysis.privacy.conditions import LOCAL_CONDITIONS
-from analysis.privacy.vector import bit_flip_prob_of, vector_delta, vector_epsilon
-from p2p_sim.mechanisms.debias import check_labels
+from analysis.privacy.others.vector import bit_flip_prob_of, vector_delta, vector_epsilon
+from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
+from p2p_sim.base.streams import BLOCK, Streams, bernoulli
 from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
+from p2p_sim.protocol.debias import check_labels
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
-from p2p_sim.streams import BLOCK, Streams, bernoulli
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import LabelRelease, Mechanism, Outcome, Randomizer, Trust
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard, shards
-from p2p_sim.streams import Streams
 
 
 class WithoutMessages(Mechanism):

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.config import Config
-from p2p_sim.errors import InputError
+from p2p_sim.base.config import Config
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.network.trace import Table, find_trace, read_trace
 from p2p_sim.population.shards import Shard
-from p2p_sim.streams import Streams
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from p2p_sim.config import Config, differing
-from p2p_sim.errors import InputError
+from p2p_sim.base.config import Config, differing
+from p2p_sim.base.errors import InputError
 from p2p_sim.network.availability import Always, AvailabilityConfig
 from p2p_sim.network.latency import LatencyConfig, Lognormal
 from p2p_sim.network.overlay import CompleteOverlay, GeometricOverlay, OverlayConfig

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.config import Config
+from p2p_sim.base.config import Config
 from p2p_sim.network.trace import find_trace, read_trace
 
 Floats = NDArray[np.float64]

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.base.streams import Streams
 from p2p_sim.network.availability import Always, Availability, AvailabilityLaw, OnOff
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.latency import LatencyLaw
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
-from p2p_sim.streams import Streams
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from p2p_sim.config import Config
-from p2p_sim.errors import InputError
+from p2p_sim.base.config import Config
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import OVERLAYS, PlugIns
+from p2p_sim.base.streams import Streams
 from p2p_sim.network.overlay_file import FileOverlay
 from p2p_sim.network.overlay_graph import Offsets, Overlay, Pairs, Points, Rows, cluster_of, from_pairs
-from p2p_sim.plugins import OVERLAYS, PlugIns
 from p2p_sim.population.shards import Shard, shards
-from p2p_sim.streams import Streams
 
 __all__ = [
     "CompleteOverlay",

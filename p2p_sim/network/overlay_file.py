@@ -11,11 +11,11 @@ from xml.parsers import expat
 import numpy as np
 from pydantic import Field
 
-from p2p_sim.config import Config
-from p2p_sim.errors import InputError
+from p2p_sim.base.config import Config
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.network.overlay_graph import Offsets, Overlay, Pairs, Rows, cluster_of, from_pairs
 from p2p_sim.population.files import is_file, read_bytes
-from p2p_sim.streams import Streams
 
 _TWO_IDS = re.compile(r"\s*([^\s,]+)(?:\s*,\s*|\s+)([^\s,]+)\s*")
 _NUMBER = re.compile(r"[0-9]{1,18}")

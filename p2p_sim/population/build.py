@@ -5,8 +5,9 @@ from typing import Annotated
 
 import numpy as np
 
-from p2p_sim.errors import InputError
-from p2p_sim.plugins import POPULATIONS, PlugIns
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import POPULATIONS, PlugIns
+from p2p_sim.base.streams import Streams
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
 from p2p_sim.population.datasets import AdultConfig, DigitsConfig
@@ -15,7 +16,6 @@ from p2p_sim.population.population import Examples, Population, Sample
 from p2p_sim.population.source import Source
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
-from p2p_sim.streams import Streams
 
 PopulationConfig = Annotated[
     SyntheticConfig

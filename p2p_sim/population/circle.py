@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from p2p_sim.base.streams import Streams
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.source import Source
-from p2p_sim.streams import Streams
 
 Floats = NDArray[np.float64]
 

@@ -10,11 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.population.files import State, find_file, read_bytes, state
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.source import Source
-from p2p_sim.streams import Streams
 
 DigitTask = Literal["even-odd", "classes", "one-against-rest"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
 
 
 def is_file(path: Path) -> bool:

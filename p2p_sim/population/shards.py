@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.streams import BLOCK
+from p2p_sim.base.streams import BLOCK
 
 
 @dataclass(frozen=True)

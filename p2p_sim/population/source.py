@@ -3,9 +3,9 @@
 from abc import abstractmethod
 from pathlib import Path
 
-from p2p_sim.config import Config
+from p2p_sim.base.config import Config
+from p2p_sim.base.streams import Streams
 from p2p_sim.population.population import Sample
-from p2p_sim.streams import Streams
 
 
 class Source(Config):

@@ -6,9 +6,9 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from p2p_sim.base.streams import Streams
 from p2p_sim.population.population import Examples, FiniteLaw, Sample
 from p2p_sim.population.source import Source
-from p2p_sim.streams import Streams
 
 
 class SyntheticConfig(Source):

@@ -8,12 +8,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.population.datasets import split
 from p2p_sim.population.files import is_file
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.source import Source
-from p2p_sim.streams import Streams
 
 
 class TableConfig(Source):

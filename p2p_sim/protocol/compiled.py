@@ -6,9 +6,9 @@ import numpy as np
 from numba import njit, uint16, uint32, uint64
 from numpy.typing import NDArray
 
+from p2p_sim.base.streams import BLOCK, Streams, threshold_of
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.pcg64 import entropy, fill, seeded, uniform
-from p2p_sim.streams import BLOCK, Streams, threshold_of
 
 PIECE = 4096
 """Peers drawn at a time, so that they stay in the cache; changes no number."""

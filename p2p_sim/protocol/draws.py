@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.base.streams import BLOCK, Streams, bernoulli
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.peers import Peers
-from p2p_sim.streams import BLOCK, Streams, bernoulli
 
 
 @dataclass(frozen=True)

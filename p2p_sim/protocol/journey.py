@@ -11,13 +11,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.base.streams import Streams, Uniforms
 from p2p_sim.network.config import GossipView
 from p2p_sim.network.network import Network
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.draws import Choices, all_choices
 from p2p_sim.protocol.peers import Peers
 from p2p_sim.protocol.roles import Roles
-from p2p_sim.streams import Streams, Uniforms
 
 Users = NDArray[np.int32]
 Floats = NDArray[np.float64]

@@ -15,8 +15,8 @@ import simpy
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.config import Config
-from p2p_sim.errors import InputError
+from p2p_sim.base.config import Config
+from p2p_sim.base.errors import InputError
 from p2p_sim.network.availability import Availability
 from p2p_sim.network.latency import LatencyConfig, LatencyLaw, Lognormal
 

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit, uint32, uint64
 from numpy.typing import NDArray
 
-from p2p_sim.streams import Streams, purpose_key
+from p2p_sim.base.streams import Streams, purpose_key
 
 LANES = 32
 """States that advance side by side."""

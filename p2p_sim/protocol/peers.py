@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.base.streams import Streams
 from p2p_sim.network.config import GossipView
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.shards import Shard
-from p2p_sim.streams import Streams
 
 Users = NDArray[np.int32]
 Floats = NDArray[np.float64]

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.config import Config, differing
-from p2p_sim.errors import InputError
+from p2p_sim.base.config import Config, differing
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.population.shards import Shard
-from p2p_sim.streams import Streams
 
 Answer = Literal["inverted", "zero", "one"]
 Bools = NDArray[np.bool_]

@@ -7,11 +7,11 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.errors import InputError
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.draws import choices
-from p2p_sim.streams import Streams
 
 COMPILED = "P2P_SIM_COMPILED"
 """Environment variable: 1 asks for compiled code, which gives the same numbers sooner; 0 or nothing for NumPy."""

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from analysis.privacy.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
+from analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.stacking.perturbed import PerturbedObjective, draw_noise
 from p2p_sim.stacking.rows import check_positive, clip_rows, read_examples, read_rows
 
@@ -40,8 +40,8 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
     """Logistic regression whose weights are ε-differentially private, features included (Algorithm 1, PLR).
 
     The weights minimise (1/n) Σᵢ ln(1 + e^(-yᵢ w·xᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|² with labels ±1 inside,
-    noise b and Δ from `analysis.privacy.objective_perturbation`, where the privacy is proved. Each row is clipped to
-    norm 1 on its own; no statistic of the data scales anything. There is no intercept (one that is not penalised has
+    noise b and Δ from `analysis.privacy.others.objective_perturbation`, where the privacy is proved. Each row is
+    clipped to norm 1 on its own; no statistic of the data scales anything. There is no intercept (one that is not penalised has
     no proof): add a constant column if you need one. n and the two classes are taken to be public.
 
     Args:

@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from analysis.utility.intervals import mean_interval
-from p2p_sim.config import nearest
-from p2p_sim.errors import InputError
+from p2p_sim.base.config import nearest
+from p2p_sim.base.errors import InputError
 from p2p_sim.scenario import Scenario
-from p2p_sim.store import ROWS, Row, Store, open_store, read_rows, write_manifest
+from p2p_sim.storage.rows import ROWS, Row, Store, open_store, read_rows, write_manifest
 from p2p_sim.sweeps.file import Axis, Plot
 from p2p_sim.sweeps.plan import Plan, Point, make_plan
 from p2p_sim.sweeps.point import default_directory

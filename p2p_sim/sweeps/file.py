@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, model_validator
 
-from p2p_sim.config import Config
+from p2p_sim.base.config import Config
 
 
 class Axis(Config):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from p2p_sim.errors import InputError, RunFailed
-from p2p_sim.sweeps.handout import Handout
+from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.sweeps.task_queue import Handout
 from p2p_sim.sweeps.work import Batch, Done, Perform
 
 _SPAWN = multiprocessing.get_context("spawn")
@@ -35,7 +35,7 @@ class LocalProcesses:
 
     workers: int
     attempts: int = 3
-    imports: str = "p2p_sim.experiment"
+    imports: str = "p2p_sim.replicate.run"
 
     def __post_init__(self) -> None:
         if self.workers < 1:

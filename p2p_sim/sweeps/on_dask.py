@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.errors import InputError, RunFailed
+from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.scenario import MODEL_VERSION
-from p2p_sim.sweeps.handout import Handout
-from p2p_sim.sweeps.there import compare, one_line, perform_there, versions
+from p2p_sim.sweeps.dask_worker import compare, one_line, perform_there, versions
+from p2p_sim.sweeps.task_queue import Handout
 from p2p_sim.sweeps.work import Batch, Done, Perform
 
 _GO_ON = "finished rows are kept: run the same command again"

@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from p2p_sim.config import explain
-from p2p_sim.errors import InputError
-from p2p_sim.experiment import data_checksums
+from p2p_sim.base.config import explain
+from p2p_sim.base.errors import InputError
+from p2p_sim.replicate.run import data_checksums
 from p2p_sim.scenario import (
     EITHER,
     MODEL_VERSION,

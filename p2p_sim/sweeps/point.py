@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.privacy.record import Terms, merged
-from p2p_sim.disk import in_place_of, writing
-from p2p_sim.errors import InputError
-from p2p_sim.experiment import identity, run
+from analysis.privacy.statement.record import Terms, merged
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.files import in_place_of, writing
+from p2p_sim.replicate.run import identity, run
 from p2p_sim.scenario import Scenario
-from p2p_sim.store import ROWS, Row, open_store, read_terms, write_manifest
+from p2p_sim.storage.rows import ROWS, Row, open_store, read_terms, write_manifest
 
 Progress = Callable[[int, int], None]
 """Called with (replicates done, replicates wanted) before the first and after each."""

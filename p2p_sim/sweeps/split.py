@@ -12,10 +12,10 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from p2p_sim.errors import RunFailed
-from p2p_sim.experiment import Exchanged, Prepared, Result, complete, prepare
+from p2p_sim.base.errors import RunFailed
 from p2p_sim.mechanisms.interface import Outcome
 from p2p_sim.population.shards import shards
+from p2p_sim.replicate.run import Exchanged, Prepared, Result, complete, prepare
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Task, fault_line
 

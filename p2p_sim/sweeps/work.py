@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from analysis.privacy.record import Terms
+from analysis.privacy.statement.record import Terms
 
 if TYPE_CHECKING:
-    from p2p_sim.experiment import Result
+    from p2p_sim.replicate.run import Result
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def fault_line(fault: BaseException) -> str:
 def _result(task: Task) -> "Result":
     import json
 
-    from p2p_sim.experiment import run
+    from p2p_sim.replicate.run import run
     from p2p_sim.scenario import Scenario
 
     scenario = Scenario.from_tree(json.loads(task.scenario), Path(task.folder))

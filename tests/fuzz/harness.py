@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from p2p_sim.errors import InputError, RunFailed
+from p2p_sim.base.errors import InputError, RunFailed
 
 LONGEST_MESSAGE = 600
 """Characters of the longest message that is still one clear line."""

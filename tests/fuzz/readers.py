@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from p2p_sim.base.streams import Streams
 from p2p_sim.network.availability import AvailabilityTrace
 from p2p_sim.network.latency import Trace
 from p2p_sim.network.overlay_file import FileOverlay
@@ -21,7 +22,6 @@ from p2p_sim.population.datasets import AdultConfig
 from p2p_sim.population.images import CIFAR_RECORD, Cifar10Config, MnistConfig
 from p2p_sim.population.table import TableConfig
 from p2p_sim.scenario import load_scenario
-from p2p_sim.streams import Streams
 from p2p_sim.sweeps.plan import load_sweep
 from tests.conftest import ROOT
 from tests.fuzz.harness import unchanged

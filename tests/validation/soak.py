@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import Always, OnOff
@@ -24,7 +25,6 @@ from p2p_sim.network.config import NetworkConfig, OnTimeout
 from p2p_sim.network.latency import Exponential, Lognormal
 from p2p_sim.network.overlay import RegularOverlay
 from p2p_sim.population.population import Population
-from p2p_sim.streams import Streams
 
 PAGE = 4096
 WARM_UP = 0.25

@@ -39,7 +39,7 @@ linear = [0.05, 0.45, 20]
 key = "mechanism.sampling_rate"
 linear = [0.1, 1.0, 10]
 """
-COMMAND = "from p2p_sim.cli import main; main()"
+COMMAND = "from p2p_sim.cli.main import main; main()"
 
 
 def start(folder: Path, out: Path, *options: str) -> "subprocess.Popen[bytes]":

@@ -13,7 +13,7 @@ from tests.validation.mutation.score import Score, lines
 from tests.validation.mutation.worker import measure, run
 
 pytestmark = pytest.mark.slow
-MODULE, JUDGE = "analysis/privacy/windows.py", "tests/test_observers.py"
+MODULE, JUDGE = "analysis/privacy/exchange/windows.py", "tests/test_observers.py"
 
 
 def test_every_drawn_mutant_is_python_and_another_program():
@@ -27,7 +27,7 @@ def test_every_drawn_mutant_is_python_and_another_program():
 
 
 def test_annotations_decorators_and_strings_are_left_alone():
-    for mutant in mutants_of("analysis/privacy/centralised.py"):
+    for mutant in mutants_of("analysis/privacy/others/centralised.py"):
         line = mutant.original.splitlines()[mutant.line - 1]
         assert not line.startswith("@")
         assert "->" not in line[: mutant.column]
@@ -36,7 +36,7 @@ def test_annotations_decorators_and_strings_are_left_alone():
 
 def test_a_statement_is_judged_by_the_tests_that_run_it():
     text = (ROOT / MODULE).read_text(encoding="utf-8").splitlines()
-    blanket = (ROOT / "analysis/privacy/blanket.py").read_text(encoding="utf-8").splitlines()
+    blanket = (ROOT / "analysis/privacy/exchange/blanket.py").read_text(encoding="utf-8").splitlines()
     constant = next(i for i, line in enumerate(blanket, 1) if line.startswith("BLOCKS = "))
     inside = next(i for i, line in enumerate(text, 1) if "odds = " in line)
     tests = [
@@ -49,7 +49,7 @@ def test_a_statement_is_judged_by_the_tests_that_run_it():
     assert [test.name for test in judges(mutant, tests, 1.0)] == ["fast"]
     assert function_of(MODULE, inside) == "binomial_pmf"
     assert function_of(MODULE, 1) is None
-    assert place_of("analysis/privacy/blanket.py", constant)[1] == {"BLOCKS"}
+    assert place_of("analysis/privacy/exchange/blanket.py", constant)[1] == {"BLOCKS"}
 
 
 def test_killed_late_and_survived():
@@ -60,9 +60,9 @@ def test_killed_late_and_survived():
     assert run(names, limits, MODULE, code).result == "passed"
     wrong = code.replace("weights / weights.sum()", "weights * weights.sum()")
     assert run(names, limits, MODULE, wrong).result == "failed"
-    own = "analysis/privacy/alibi.py"  # a doctest of the module that is changed
+    own = "analysis/privacy/others/alibi.py"  # a doctest of the module that is changed
     noise = (ROOT / own).read_text(encoding="utf-8").replace("-math.expm1(-inverse)", "math.expm1(-inverse)")
-    assert run([f"{own}::analysis.privacy.alibi.laplace_variation"], {}, own, noise).result == "failed"
+    assert run([f"{own}::analysis.privacy.others.alibi.laplace_variation"], {}, own, noise).result == "failed"
     endless = code.replace("weights = np.exp(exponent)", "while True: pass")
     assert run(names, dict.fromkeys(names, 1.0), MODULE, endless).result == "late"
 

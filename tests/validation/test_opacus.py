@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import chi2
 
 from analysis.privacy import DpSgd
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig, clipped_gradient_sum
 from p2p_sim.population.population import Population
-from p2p_sim.streams import Streams
 
 opacus = pytest.importorskip("opacus", reason="needs Opacus: pip install 'p2p-sim[deep]'")
 torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'p2p-sim[deep]'")

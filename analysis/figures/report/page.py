@@ -21,7 +21,7 @@ from analysis.figures.report.svg import embedded
 from analysis.figures.report.table import points_table, ranges
 from analysis.figures.report.text import count, plain
 from analysis.figures.report.words import subtitle, unfinished, what_was_run
-from analysis.privacy.record import Terms
+from analysis.privacy.statement.record import Terms
 
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000

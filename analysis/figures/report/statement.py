@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.figures.report.points import worst_bases
 from analysis.figures.report.text import count, number, plain, span
-from analysis.privacy.record import Terms
+from analysis.privacy.statement.record import Terms
 from analysis.utility.points import POINT
 
 OBSERVERS = (

@@ -21,7 +21,7 @@ import numpy as np
 from analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes, laplace_tail, shares
 from analysis.privacy.claims.claim import CLUSTERING, Case, Claim, at_least, at_most
 from analysis.privacy.claims.clustering_matrices import distributions, randomisation_matrix
-from analysis.privacy.released import released_distribution
+from analysis.privacy.others.noisy_distribution import released_distribution
 
 SCALES = (0.5, 1.0, 2.0)
 RESAMPLING = (0.5, 0.9, 0.99)

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from analysis.privacy.claims.algorithm1 import laplace_nodes
 from analysis.privacy.claims.claim import CLUSTERING, Case, Claim, at_most
-from analysis.privacy.released import released_distribution
+from analysis.privacy.others.noisy_distribution import released_distribution
 
 Floats = NDArray[np.float64]
 

@@ -1,0 +1,1 @@
+"""Attacks on a private exchange, and what they prove."""

@@ -1,0 +1,202 @@
+"""Statistics of an attack: what two counts prove about ε and δ, and what they could have proved.
+
+The event is fixed before any trial, from the exact laws; so its two proportions have Clopper-Pearson bounds, and
+P - e^ε Q at these bounds is a lower bound of δ(ε) at the stated error probability, whatever the mechanism really does.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.privacy.attack.views import ViewLaw, Views
+from analysis.privacy.statement.bound import Bracket
+from analysis.privacy.statement.local import local_epsilon
+
+ERROR = 1e-9
+"""Probability that a test fails a mechanism that keeps its bound."""
+SHARES = (0.25, 0.5, 0.75)
+"""Parts of ε(δ = 1e-3) among which the ε of the δ-test is chosen."""
+LARGEST_TEST_EPSILON = 4.0
+"""Where ε(δ = 1e-3) is larger, the parts are of this."""
+_EVENTS = 24
+
+
+def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
+    """Bounds of a proportion, each of which fails with probability at most `error`.
+
+    Args:
+        hits: of the trials, 0 to `trials`.
+        trials: independent ones, at least 1.
+        error: in (0, 1).
+
+    >>> bounds = clopper_pearson(0, 1000, 1e-9)
+    >>> bounds.lower, round(bounds.upper, 4)  # 1 - 1e-9 ** (1 / 1000)
+    (0.0, 0.0205)
+    """
+    from scipy.special import betainccinv, betaincinv
+
+    if not 0 <= hits <= trials or trials < 1:
+        raise ValueError(f"hits = {hits}: must lie in 0..{trials}, and there must be a trial")
+    if not 0.0 < error < 1.0:
+        raise ValueError(f"error = {error}: must lie in (0, 1)")
+    lower = 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, error))
+    upper = 1.0 if hits == trials else float(betainccinv(hits + 1, trials - hits, error))
+    return Bracket(lower, upper)
+
+
+def delta_lower(hits: int, misses: int, trials: int, epsilon: float, error: float) -> float:
+    """Lower bound of δ(ε), at least 0, from an event's count in its own world and in the other, `trials` each."""
+    own, other = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
+    return max(0.0, own.lower - math.exp(epsilon) * other.upper)
+
+
+def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: float) -> float:
+    """Lower bound of ε(δ), at least 0, from an event's count in its own world and in the other, `trials` each."""
+    own, other = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
+    return max(0.0, math.log((own.lower - delta) / other.upper)) if own.lower > delta else 0.0
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an attack achieved, beside what is exactly possible.
+
+    observer: who attacked; ones: m, holders of label 1 among the others in the data set attacked.
+    epsilon: at which δ is tested; delta_exact: the exact δ there; delta_lower_confidence: what the attack proves.
+    delta: at which ε is tested; epsilon_exact, epsilon_lower_confidence: likewise.
+    trials: independent clusters in each of the two worlds; error: probability that a test fails a sound mechanism.
+    expected, expected_epsilon: the two lower bounds to expect if the mechanism is exactly right.
+    detectable: a true δ at `epsilon` from which on the δ-test is more likely to fail than to pass (about).
+    basis: where the exact figures come from.
+    """
+
+    observer: str
+    ones: int
+    epsilon: float
+    delta_exact: Bracket
+    delta_lower_confidence: float
+    delta: float
+    epsilon_exact: Bracket
+    epsilon_lower_confidence: float
+    trials: int
+    error: float
+    expected: float
+    expected_epsilon: float
+    detectable: float
+    basis: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether neither attack exceeds the exact upper bound."""
+        return (
+            self.delta_lower_confidence <= self.delta_exact.upper
+            and self.epsilon_lower_confidence <= self.epsilon_exact.upper
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An attack that is fixed before the first trial.
+
+    views: what the observer may see; ones: m, the data set; epsilon: ε of the δ-test; delta: δ of the ε-test.
+    epsilon_events: for evidence of label 0 and of label 1, the threshold ε' of the event that the ε-test uses.
+    """
+
+    views: Views
+    ones: int
+    epsilon: float
+    delta: float
+    epsilon_events: tuple[float, float]
+    trials: int
+    error: float
+
+    @property
+    def law(self) -> ViewLaw:
+        """Of the data set that is attacked."""
+        return self.views.laws[self.ones]
+
+    def judge(self, zero: NDArray[np.int64], one: NDArray[np.int64]) -> AuditResult:
+        """Compare what was seen with what is exactly possible.
+
+        Args:
+            zero, one: (J,) how often each cell was seen with the target's label 0 and with 1; `trials` in total each.
+        """
+        for seen in (zero, one):
+            if seen.shape != self.law.a.shape or int(seen.sum()) != self.trials:
+                raise ValueError(f"counts: need {self.law.a.size} cells and {self.trials} trials in each world")
+        exact = self.views.delta(self.epsilon)
+        expected = self._bounds(self.law.probabilities * self.trials)
+        found = self._bounds(np.stack([zero, one]).astype(np.float64))
+        return AuditResult(
+            self.views.observer,
+            self.ones,
+            self.epsilon,
+            exact,
+            found[0],
+            self.delta,
+            self.views.epsilon(self.delta),
+            found[1],
+            self.trials,
+            self.error,
+            *expected,
+            exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected[0]),
+            self.views.basis,
+        )
+
+    def _bounds(self, counts: NDArray[np.float64]) -> tuple[float, float]:
+        """Lower bounds of δ at ε and of ε at δ from (2, J) counts; each test's error is shared by two directions."""
+        deltas, epsilons = [], []
+        for label, threshold in enumerate(self.epsilon_events):
+            hits = _hits(self.law, counts, self.epsilon, label)
+            deltas.append(delta_lower(*hits, self.trials, self.epsilon, self.error / 2))
+            hits = _hits(self.law, counts, threshold, label)
+            epsilons.append(epsilon_lower(*hits, self.trials, self.delta, self.error / 2))
+        return max(deltas), max(epsilons)
+
+
+def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, error: float = ERROR) -> Plan:
+    """The attack with the best expected result if the mechanism is exactly right.
+
+    The data set is the worst over all m and both directions at the ε of the δ-test. That ε, unless given, is the one
+    among `SHARES` of ε(δ = 1e-3) at which the expected lower bound comes closest, relatively, to the exact δ.
+
+    Args:
+        views: the observer's.
+        delta: δ of the ε-test, in (0, 1).
+        trials: in each world, at least 1.
+        epsilon: ε of the δ-test, at least 0 and below ε₀; None: chosen.
+        error: false-alarm probability of each of the two tests.
+    """
+    if epsilon is None:
+        largest = min(views.epsilon(1e-3).upper, LARGEST_TEST_EPSILON)
+        grid: Sequence[float] = [largest * share for share in SHARES]
+    else:
+        grid = [epsilon]
+    choices = []
+    for tested in grid:
+        worst = [float(law.deltas(tested).max()) for law in views.laws]
+        ones = int(np.argmax(worst))
+        law = views.laws[ones]
+        counts = law.probabilities * trials
+        reached = max(delta_lower(*_hits(law, counts, tested, i), trials, tested, error / 2) for i in (0, 1))
+        choices.append((reached / worst[ones] if worst[ones] > 0 else 0.0, -tested, ones))
+    _, minus, ones = max(choices)
+    events = tuple(_best_event(views.laws[ones], delta, trials, label, error) for label in (0, 1))
+    return Plan(views, ones, -minus, delta, (events[0], events[1]), trials, error)
+
+
+def _best_event(law: ViewLaw, delta: float, trials: int, label: int, error: float) -> float:
+    """The threshold ε' of the event from which the ε-test expects most."""
+    counts = law.probabilities * trials
+    thresholds = np.linspace(0.0, min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON), _EVENTS, endpoint=False)
+    reached = [epsilon_lower(*_hits(law, counts, float(e), label), trials, delta, error / 2) for e in thresholds]
+    return float(thresholds[int(np.argmax(reached))])
+
+
+def _hits(law: ViewLaw, counts: NDArray[np.float64], epsilon: float, label: int) -> tuple[int, int]:
+    """How often the event for a label occurred in that label's world and in the other, from (2, J) counts."""
+    event = law.event(epsilon, label)
+    own, other = counts[label][event].sum(), counts[1 - label][event].sum()
+    return round(float(own)), round(float(other))

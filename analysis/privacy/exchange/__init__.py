@@ -1,0 +1,1 @@
+"""The label exchange in one cluster: exact values, certified bounds, the paper's bounds."""

@@ -1,0 +1,109 @@
+"""What a coalition and the learner find out about a target whom no member asked.
+
+Of the n users, c are members. The N = n-c-1 others and the target are known only through what members fetched: K of
+them, distinct and uniformly drawn, have known noisy bits. Submissions of labels fetched from members say nothing, and
+the coalition can tell them; what remains is an exchange among n-c sources with Bin(n-c, θ(n-c)/n) submissions.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import gammaln
+
+from analysis.privacy.exchange.direct import DirectViews
+from analysis.privacy.exchange.one_cluster import Setting
+from analysis.privacy.exchange.submissions import Submissions
+from analysis.privacy.exchange.unknown_bits import World
+from analysis.privacy.exchange.windows import Floats, binomial_pmf
+from analysis.privacy.statement.bound import Bracket
+from analysis.privacy.statement.local import local_epsilon
+
+ENUMERATED = 40
+"""Most sources for which all data sets and all that members can know are enumerated, for up to 4 members."""
+
+
+def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, epsilon: float) -> Bracket:
+    """δ(ε), given that no member asked the target, over all data sets.
+
+    Small clusters are enumerated. In large ones, forgetting what the members fetched gives the lower value, and
+    revealing the noisy bits of c others, with which submissions were fetched from them, the upper one.
+    """
+    sources = cluster_size - members
+    if sources <= ENUMERATED and members <= 4:
+        return _enumerated(cluster_size, flip_prob, sampling_rate, members, epsilon)
+    rate = sampling_rate * sources / cluster_size
+    lower = Setting(sources, flip_prob, sources, rate).attained_delta(epsilon)
+    left = sources - members
+    if left < 1:
+        return Bracket(lower, 1.0)
+    upper = Setting(left, flip_prob, sources, sampling_rate * left / cluster_size).delta(epsilon).upper
+    return Bracket(min(lower, upper), upper)
+
+
+def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, delta: float) -> float:
+    """An upper bound of ε(δ), given that no member asked the target, over all data sets.
+
+    The noisy bits of c others are revealed, with which submissions were fetched from them, as in `coalition_delta`; c
+    members at most asked so many. ε₀ where nobody is left.
+
+    Args:
+        cluster_size: n. flip_prob: α. sampling_rate: θ. members: c, 0 to n-1. delta: δ in (0, 1).
+    """
+    sources = cluster_size - members
+    left = sources - members
+    if left < 1:
+        return local_epsilon(flip_prob)
+    return Setting(left, flip_prob, sources, sampling_rate * left / cluster_size).epsilon(delta).upper
+
+
+def known_law(others: int, cluster_size: int, members: int) -> Floats:
+    """Pr[K = k], k = 0..min(members, others): distinct others that members asked, none having asked the target."""
+    law = np.zeros(min(members, others) + 1)
+    law[0] = 1.0
+    for _ in range(members):
+        fresh = (others - np.arange(len(law))) / (cluster_size - 1)
+        new = law * (1.0 - fresh)
+        new[1:] += (law * fresh)[:-1]
+        law = new
+    return law
+
+
+def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float) -> Bracket:
+    sources, others = n - members, n - members - 1
+    submissions = Submissions.of(sources, theta * sources / n, sources, -math.inf, -50.0)
+    gap, growth = 1.0 - 2.0 * alpha, math.expm1(epsilon)
+    keep, lose = gap - alpha * growth, gap + (1.0 - alpha) * growth
+    if keep <= 0.0:
+        return Bracket(0.0, 0.0)
+    best = [0.0, 0.0]
+    for ones in range(others + 1):
+        worlds, weights = _knowledge(n, alpha, members, ones)
+        bounds = DirectViews.of(worlds, submissions, -math.inf).deltas(keep, lose, 2.0**-51 * (gap + 1.0) / keep)
+        best = [max(b, float((weights @ np.maximum(v, 0.0)).max())) for b, v in zip(best, bounds, strict=True)]
+    return Bracket(best[0] * (1.0 - 1e-14), best[1] * (1.0 + 1e-14))
+
+
+def _knowledge(n: int, alpha: float, members: int, ones: int) -> tuple[list[World], Floats]:
+    """All worlds that members can end up in, with their probabilities, if `ones` of the others hold label 1."""
+    sources, others = n - members, n - members - 1
+    worlds, weights = [], []
+    for known, chance in enumerate(known_law(others, n, members)):
+        for known_label_one in range(max(0, known - (others - ones)), min(known, ones) + 1):
+            drawn = math.exp(
+                _log_choose(ones, known_label_one)
+                + _log_choose(others - ones, known - known_label_one)
+                - _log_choose(others, known)
+            )
+            bits = np.convolve(
+                binomial_pmf(0, known_label_one, known_label_one, 1.0 - alpha),
+                binomial_pmf(0, known - known_label_one, known - known_label_one, alpha),
+            )
+            for known_ones, probability in enumerate(bits):
+                zeros = others - ones - (known - known_label_one)
+                worlds.append(World(sources, zeros, ones - known_label_one, alpha, known_ones))
+                weights.append(chance * drawn * float(probability))
+    return worlds, np.array(weights)
+
+
+def _log_choose(n: int, k: int) -> float:
+    return float(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))

@@ -1,0 +1,122 @@
+"""The exchange with K-ary randomised response, for the learner.
+
+A noisy label is uniform over all K classes with probability γ = αK/(K-1) (the blanket) and the true label otherwise.
+Tell the learner which of the others' labels are true ones, and give her all noisy labels of the cluster as a shuffled
+multiset: the exchange is a post-processing of that. What is left are b ~ Bin(n-1, γ) uniform labels and the target's
+noisy one, for every data set. With N_j labels of class j among these b+1, the likelihood of what she sees if the
+target's noisy label is j is K N_j/(b+1) times that of b+1 uniform labels, so the hockey-stick divergence between true
+labels 0 and 1 is
+
+    E [ K/(b+1) · (keep·N_0 - lose·N_1 - rest·(b+1-N_0-N_1)) ]_+,      N uniform multinomial of b+1,
+
+with keep = 1-α-e^ε α/(K-1), lose = e^ε(1-α) - α/(K-1), rest = (e^ε-1)α/(K-1). For K = 2 this is the blanket bound of
+Balle et al. (2019).
+"""
+
+import math
+from dataclasses import dataclass
+
+from analysis.privacy.exchange.blanket import Blanket
+from analysis.privacy.exchange.kary_exact import exact_delta
+from analysis.privacy.exchange.label_exchange import check_delta, check_epsilon
+from analysis.privacy.exchange.one_cluster import LARGEST_EPSILON
+from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.conditions import LEARNER_CONDITIONS, Condition
+from analysis.privacy.statement.domain import ANY_CLASSES, Situation, first_failure
+from analysis.privacy.statement.local import local_epsilon
+
+ENUMERATED = 2_000_000
+"""Largest table of (noisy counts × released counts) that is enumerated."""
+LARGEST_CLUSTER = 1_000_000
+
+
+@dataclass(frozen=True)
+class KaryExchange:
+    """Privacy of one user's label among K classes against the learner in one cluster.
+
+    Args:
+        cluster_size: n, at least 2.
+        flip_prob: α in [0, (K-1)/K], the K-1 other classes equally likely.
+        sampling_rate: θ in (0, 1].
+        num_classes: K, at least 2.
+    """
+
+    cluster_size: int
+    flip_prob: float
+    sampling_rate: float
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cluster_size, int) or not 2 <= self.cluster_size <= LARGEST_CLUSTER:
+            raise ValueError(
+                f"cluster_size = {self.cluster_size}: must be a whole number from 2 to {LARGEST_CLUSTER:,}"
+            )
+        if not 0.0 < self.sampling_rate <= 1.0:
+            raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
+        local_epsilon(self.flip_prob, self.num_classes)  # checks α and K
+
+    @property
+    def enumerable(self) -> bool:
+        """Whether the exact figure is affordable."""
+        n, k = self.cluster_size, self.num_classes
+        return math.comb(n + k - 1, k - 1) ** 2 * n <= ENUMERATED
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε): exact for small n and K, else 0 and a certified bound that holds for every data set and θ."""
+        check_epsilon(epsilon)
+        if epsilon >= local_epsilon(self.flip_prob, self.num_classes):
+            return Bracket(0.0, 0.0)
+        epsilon = min(epsilon, LARGEST_EPSILON)
+        if self.enumerable:
+            value = exact_delta(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate, epsilon)
+            return Bracket(max(0.0, value * (1.0 - 1e-13) - 1e-15), value * (1.0 + 1e-13) + 1e-15)
+        return Bracket(0.0, self.shuffled_delta(epsilon))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), the smaller of the local ε₀ and what `delta` certifies."""
+        check_delta(delta)
+        local = local_epsilon(self.flip_prob, self.num_classes)
+        low, high = 0.0, min(local, LARGEST_EPSILON)
+        if self.delta(high).upper > delta:
+            return PrivacyBound(0.0, local, delta, "learner", "label", "local randomiser alone", self.conditions)
+        while high - low > 1e-6 * high:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.delta(middle).upper > delta else (low, middle)
+        lower = low * (1.0 - 1e-6) if self.enumerable and self.delta(low * (1.0 - 1e-6)).lower > delta else 0.0
+        return PrivacyBound(lower, high, delta, "learner", "label", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """Where the figures come from."""
+        return "exact, over all data sets" if self.enumerable else "bound for shuffled labels, every data set"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return LEARNER_CONDITIONS
+
+    def applies(self, situation: Situation) -> Condition | None:
+        """The first condition that fails in a situation; None where the figures are about it."""
+        return first_failure(ANY_CLASSES, situation)
+
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
+        check_delta(delta)
+        return self.delta(epsilon).upper <= delta
+
+    def shuffled_delta(self, epsilon: float) -> float:
+        """Upper bound on δ(ε) by the blanket of uniform labels."""
+        k, alpha, growth = self.num_classes, self.flip_prob, math.expm1(epsilon)
+        other = alpha / (k - 1)
+        gap, rest = 1.0 - alpha - other, growth * other
+        keep, lose = gap - rest + 2.0**-50 * (gap + rest), gap + growth * (1.0 - alpha)  # rounded in δ's favour
+        return Blanket(self.cluster_size, min(1.0, alpha * k / (k - 1)), k, keep, lose, rest).delta()
+
+
+class ShuffledLabels(KaryExchange):
+    """The same for any number of submissions, more than there are users included: the bound for shuffled labels."""
+
+    @property
+    def enumerable(self) -> bool:
+        """False: the exact figure is that of at most one submission a user."""
+        return False

@@ -1,0 +1,177 @@
+"""The exact accountant of the label exchange for the learner (binary labels, label adjacency).
+
+>>> from analysis.privacy import LabelExchange
+>>> bound = LabelExchange(cluster_size=40, flip_prob=0.1, sampling_rate=0.5).epsilon(delta=1e-5)
+>>> bound.epsilon_lower <= bound.epsilon_upper < 2.2
+True
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from analysis.privacy.exchange.direct import likelihoods
+from analysis.privacy.exchange.one_cluster import Setting
+from analysis.privacy.exchange.tradeoff import tradeoff_curve
+from analysis.privacy.exchange.windows import Floats
+from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.conditions import LEARNER_CONDITIONS, Condition
+from analysis.privacy.statement.domain import LEARNER, Situation, first_failure
+
+LARGEST_CLUSTER, LARGEST_ROUNDS = 10_000_000, 1000
+LARGEST_TABLE = 512
+"""Most users for which the law of the view is tabulated."""
+
+
+@dataclass(frozen=True)
+class LabelExchange:
+    """Privacy of one user's label against the learner in one cluster.
+
+    Args:
+        cluster_size: n, users in the cluster, at least 2.
+        flip_prob: α in [0, 1/2].
+        sampling_rate: θ in (0, 1].
+        rounds: R, exchanges with memoised noisy labels and fresh peers, at least 1; together they are one exchange with
+            t ~ Bin(Rn, θ) submissions, which composition would misjudge.
+    """
+
+    cluster_size: int
+    flip_prob: float
+    sampling_rate: float
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cluster_size, int) or not 2 <= self.cluster_size <= LARGEST_CLUSTER:
+            raise ValueError(
+                f"cluster_size = {self.cluster_size}: must be a whole number from 2 to {LARGEST_CLUSTER:,}"
+            )
+        if not 0.0 <= self.flip_prob <= 0.5:
+            raise ValueError(f"flip_prob = {self.flip_prob}: must lie in [0, 0.5]")
+        if not 0.0 < self.sampling_rate <= 1.0:
+            raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
+        if not isinstance(self.rounds, int) or not 1 <= self.rounds <= LARGEST_ROUNDS:
+            raise ValueError(f"rounds = {self.rounds}: must be a whole number from 1 to {LARGEST_ROUNDS:,}")
+
+    @property
+    def setting(self) -> Setting:
+        """The exchange as the learner sees it."""
+        n = self.cluster_size
+        return Setting(n, self.flip_prob, self.rounds * n, self.sampling_rate)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε): the largest hockey-stick divergence over all pairs of neighbouring data sets.
+
+        Args:
+            epsilon: ε, at least 0.
+        """
+        check_epsilon(epsilon)
+        return self.setting.delta(epsilon)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), bracketed: the smallest ε that holds for all pairs of neighbouring data sets.
+
+        Args:
+            delta: δ in (0, 1).
+        """
+        check_delta(delta)
+        bracket = _epsilon(self.setting, delta)
+        return PrivacyBound(bracket.lower, bracket.upper, delta, "learner", "label", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """Where the figures come from."""
+        return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return LEARNER_CONDITIONS
+
+    def applies(self, situation: Situation) -> Condition | None:
+        """The first condition that fails in a situation; None where the figures are about it."""
+        return first_failure(LEARNER, situation)
+
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
+        check_epsilon(epsilon)
+        check_delta(delta)
+        return self.setting.satisfies(epsilon, delta)
+
+    def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
+        """δ(ε) at each of the given ε."""
+        for epsilon in epsilons:
+            check_epsilon(epsilon)
+        return self.setting.profile(epsilons)
+
+    def tradeoff(self, type_one: Sequence[float] | Floats, points: int = 40) -> Floats:
+        """Certified lower bound on the type II error of any test, at type I errors in [0, 1] (see `tradeoff_curve`)."""
+        return tradeoff_curve(self.profile, self.epsilon(1e-6).epsilon_upper, type_one, points)
+
+    def privacy_loss_pmfs(self, ones: int) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float]]:
+        """The learner's view if the target's label is 0, and if it is 1: {(submissions t, ones k): probability}.
+
+        The likelihood ratio of the two tables is all there is to know; dp-accounting takes their logarithms. Note that
+        its default `symmetric=True` looks at one direction only, and that both directions matter here.
+
+        Args:
+            ones: m, how many of the other n-1 users hold label 1.
+        """
+        n, alpha = self.cluster_size, self.flip_prob
+        if not 0 <= ones <= n - 1:
+            raise ValueError(f"ones = {ones}: must lie in 0..{n - 1}, the other users")
+        if n * self.rounds > LARGEST_TABLE:
+            raise ValueError(f"cluster_size = {n}: the view is tabulated up to {LARGEST_TABLE} submissions")
+        trials = self.rounds * n
+        from scipy.special import bdtr  # only the point masses of t, at moderate size
+
+        cdf = np.concatenate([[0.0], bdtr(np.arange(trials + 1), trials, self.sampling_rate)])
+        mass = np.diff(cdf)
+        zero: dict[tuple[int, int], float] = {}
+        one: dict[tuple[int, int], float] = {}
+        for t, (a, b) in zip(
+            range(trials + 1), likelihoods([self.setting.world(ones)], range(trials + 1)), strict=True
+        ):
+            for k in range(t + 1):
+                zero[t, k] = float(mass[t] * ((1 - alpha) * a[k, 0] + alpha * b[k, 0]))
+                one[t, k] = float(mass[t] * (alpha * a[k, 0] + (1 - alpha) * b[k, 0]))
+        return zero, one
+
+    def optimal_event(self, epsilon: float, kept: int, ones: int = 0) -> int:
+        """The largest k* such that "at most k* ones among `kept` submissions" is evidence beyond e^ε for label 0.
+
+        Its probability under label 0 minus e^ε times that under label 1 is δ(ε) given `kept`, for the data set in which
+        `ones` of the others hold label 1. -1 if no event is.
+        """
+        from analysis.privacy.exchange.cutoff import CutOffViews
+        from analysis.privacy.exchange.submissions import Submissions
+
+        check_epsilon(epsilon)
+        if kept < 0:
+            raise ValueError(f"kept = {kept}: must be at least 0")
+        alpha, growth = self.flip_prob, math.expm1(min(epsilon, 700.0))
+        keep = 1.0 - 2.0 * alpha - alpha * growth
+        if keep <= 0.0 or kept == 0:
+            return -1
+        given = Submissions((kept,), np.ones(1), np.ones(1), 0.0)
+        views = CutOffViews.of(self.setting.world(ones), given, -60.0)
+        return views.nodes.first_above(kept, -math.log1p(growth / keep), None) - 1
+
+
+@lru_cache(maxsize=65_536)
+def _epsilon(setting: Setting, delta: float) -> Bracket:
+    return setting.epsilon(delta)
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Raise unless ε is a number of at least 0."""
+    if not epsilon >= 0.0:
+        raise ValueError(f"epsilon = {epsilon}: must be at least 0")
+
+
+def check_delta(delta: float) -> None:
+    """Raise unless δ lies strictly between 0 and 1."""
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta = {delta}: must lie in (0, 1)")

@@ -1,0 +1,177 @@
+"""Other observers than the learner, each with what it sees and the conditions of its figure.
+
+Every observer has `delta(epsilon)`, a bracket, and `epsilon(delta)`, a PrivacyBound. The learner is `LabelExchange`.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from analysis.privacy.exchange.coalition import coalition_delta
+from analysis.privacy.exchange.label_exchange import LabelExchange, check_epsilon
+from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.conditions import (
+    ASKED_BY_DRAW,
+    LEARNER_CONDITIONS,
+    LOCAL_CONDITIONS,
+    NO_RELEASE,
+    PASSIVE,
+    TIMES_FREE,
+)
+from analysis.privacy.statement.inversion import invert
+from analysis.privacy.statement.local import local_delta
+
+
+@dataclass(frozen=True)
+class Eavesdropper:
+    """Reads every message on the links: each noisy label with its owner. Nothing is amplified.
+
+    Args:
+        flip_prob: α in [0, 1/2].
+    """
+
+    flip_prob: float
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε) of the noisy label itself."""
+        check_epsilon(epsilon)
+        return local_delta(self.flip_prob, epsilon)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ) = ln((1-α-δ)/α), at least 0."""
+        return invert(self.delta, delta, self.flip_prob, "eavesdropper", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """Where the figures come from."""
+        return "exact: the noisy label"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return LOCAL_CONDITIONS
+
+
+@dataclass(frozen=True)
+class TimedLearner:
+    """A learner who also sees when each submission arrives.
+
+    Where latencies depend on the link (distance, retries, load), the time tells whom a user asked, and only the local
+    noise is left. Where start times and latencies are independent of the peers asked, times add nothing.
+
+    Args:
+        exchange: the exchange in one cluster.
+        independent_latencies: start times and latencies are drawn independently of the choice of peers.
+    """
+
+    exchange: LabelExchange
+    independent_latencies: bool = False
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε)."""
+        if self.independent_latencies:
+            return self.exchange.delta(epsilon)
+        check_epsilon(epsilon)
+        return Bracket(0.0, local_delta(self.exchange.flip_prob, epsilon).upper)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ)."""
+        if self.independent_latencies:
+            return replace(self.exchange.epsilon(delta), observer="learner-times", conditions=self.conditions)
+        return invert(self.delta, delta, self.exchange.flip_prob, "learner-times", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """Where the figures come from."""
+        return self.exchange.basis if self.independent_latencies else "local noise: times may name the peer"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (TIMES_FREE, *LEARNER_CONDITIONS[1:]) if self.independent_latencies else LOCAL_CONDITIONS
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One curious user of the cluster, who sees the noisy label of the one peer she asked, and not the release.
+
+    Args:
+        cluster_size: n, at least 2; flip_prob: α in [0, 1/2].
+    """
+
+    cluster_size: int
+    flip_prob: float
+
+    def __post_init__(self) -> None:
+        LabelExchange(self.cluster_size, self.flip_prob, 1.0)  # checks the ranges
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε) = max(0, 1-α-αe^ε)/n: the target was the one she asked."""
+        check_epsilon(epsilon)
+        local = local_delta(self.flip_prob, epsilon)
+        return Bracket(local.lower / self.cluster_size * (1 - 2**-50), local.upper / self.cluster_size * (1 + 2**-50))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ)."""
+        return invert(self.delta, delta, self.flip_prob, "peer", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """Where the figures come from."""
+        return "exact: one noisy label"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (ASKED_BY_DRAW, NO_RELEASE, *LOCAL_CONDITIONS)
+
+
+@dataclass(frozen=True)
+class Coalition:
+    """`members` passive users of the target's cluster, pooled with the learner.
+
+    They know their own noisy labels, whom they asked and what they got, and who asked them.
+
+    Args:
+        exchange: the exchange in one cluster, of a single round.
+        members: c, from 1 to n-1.
+    """
+
+    exchange: LabelExchange
+    members: int
+
+    def __post_init__(self) -> None:
+        n = self.exchange.cluster_size
+        if not isinstance(self.members, int) or not 1 <= self.members <= n - 1:
+            raise ValueError(f"members = {self.members}: must lie in 1..{n - 1}, all of the cluster but the target")
+        if self.exchange.rounds != 1:
+            raise ValueError(f"rounds = {self.exchange.rounds}: a coalition's figure is known for a single round only")
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε) over all data sets."""
+        check_epsilon(epsilon)
+        e = self.exchange
+        direct = local_delta(e.flip_prob, epsilon)
+        if direct.upper == 0.0:
+            return Bracket(0.0, 0.0)
+        met = -math.expm1(self.members * math.log1p(-1.0 / e.cluster_size))  # some member asked the target
+        rest = coalition_delta(e.cluster_size, e.flip_prob, e.sampling_rate, self.members, epsilon)
+        down, up = 1.0 - 2.0**-48, 1.0 + 2.0**-48
+        lower = down * (met * direct.lower + (1.0 - met) * rest.lower)
+        return Bracket(lower, min(1.0, up * (met * direct.upper + (1.0 - met) * rest.upper)))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ)."""
+        return invert(self.delta, delta, self.exchange.flip_prob, "coalition", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """Where the figures come from."""
+        return "average over what the members can know"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (PASSIVE, *LEARNER_CONDITIONS)
+
+
+Observer = LabelExchange | TimedLearner | Peer | Coalition | Eavesdropper

@@ -1,0 +1,69 @@
+"""How many labels reach the learner: t ~ Bin(trials, rate), cut into blocks."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.privacy.exchange.windows import Floats, bernstein_window, binomial_pmf
+
+
+@dataclass(frozen=True)
+class Submissions:
+    """Values of t and their weights in a lower and an upper sum; δ given t does not decrease in t.
+
+    counts: values of t at which δ is evaluated, ascending.
+    lower, upper: weights of δ at `counts`.
+    lost: probability that is charged to the upper sum in full.
+    """
+
+    counts: tuple[int, ...]
+    lower: Floats
+    upper: Floats
+    lost: float
+
+    @staticmethod
+    def of(trials: int, rate: float, sources: int, log_tail: float, log_delta: float) -> "Submissions":
+        """Blocks so narrow that δ changes by a few percent within one, wider where t is improbable.
+
+        Args:
+            trials, rate: of the binomial law of t.
+            sources: users who can be fetched, for how fast δ changes with t.
+            log_tail: logarithm of what each end may miss; -inf asks for every t on its own.
+            log_delta: logarithm of the δ of interest.
+        """
+        if rate == 1.0:
+            return Submissions((trials,), np.ones(1), np.ones(1), 0.0)
+        mean, variance = trials * rate, trials * rate * (1.0 - rate)
+        first, last = bernstein_window(mean, variance, trials, log_tail)
+        mass = binomial_pmf(first, last, trials, rate)
+        # d ln δ / d ln t is about -ln δ / (1 + t/sources) in the Gaussian limit
+        slope = max(-log_delta, 1.0) / (1.0 + mean / sources)
+        narrow = 0.0 if math.isinf(log_tail) else 0.05 * mean / slope
+
+        def width(t: int) -> int:
+            """Of a block whose end nearer the mean is t."""
+            return max(1, int(narrow * (1.0 + (t - mean) ** 2 / (4.0 * variance)))) if narrow > 1e-3 else 1
+
+        middle = min(max(round(mean), first), last)
+        starts, t = [], middle
+        while t <= last:
+            starts.append(t)
+            t += width(t)
+        t = middle
+        while t > first:
+            t = max(first, t - width(t))
+            starts.insert(0, t)
+        held = np.add.reduceat(mass, np.array(starts) - first)
+        # a block [t, next t) is charged δ(t) below and δ(next t) above; a single value is charged as it is
+        ends = np.array([*starts[1:], last + 1])
+        single = ends - np.array(starts) == 1
+        ends = np.minimum(ends, trials)
+        lower, upper = np.append(held, 0.0), np.append(np.where(single, held, 0.0), 0.0)
+        upper[1:] += np.where(single, 0.0, held)
+        missed = math.exp(log_tail)
+        upper[0] += missed if first > 0 else 0.0
+        used = (lower > 0) | (upper > 0)
+        counts = np.array([*starts, ends[-1]])[used]
+        lower *= 1.0 - 4.0 * missed  # the masses were normalised to the window
+        return Submissions(tuple(int(t) for t in counts), lower[used], upper[used], missed if last < trials else 0.0)

@@ -1,0 +1,1 @@
+"""The exchange over any fetch distribution, and over a network as it turned out."""

@@ -1,0 +1,81 @@
+"""Three-point pairs of one target's fetchers at several levels τ, and how likely their p_i leave [τ, 1-τ-w]."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy.special import betainc
+
+from analysis.privacy.exchange.windows import Floats
+from analysis.privacy.networks.losses import SHARES, Levels, Pair, product
+
+Fetchers = tuple[Floats, float, float, int]
+"""Users with one and the same row: weights of the others who hide, sorted; w; rate; how many users."""
+
+
+def fetch_levels(
+    groups: Sequence[Fetchers], flip_prob: float, tails: Callable[[Floats, float, Floats], Floats]
+) -> Levels:
+    """The bounds of `Levels` for one target.
+
+    Args:
+        groups: her fetchers; users of one group stray together.
+        flip_prob: α in [0, 1/2].
+        tails: `tail_bounds`, or a cached one.
+    """
+    weights = np.array([w for _, w, _, _ in groups])
+    rates = np.array([rate for _, _, rate, _ in groups])
+    counts = np.array([count for _, _, _, count in groups], dtype=np.float64)
+    shown = 1.0 - (1.0 - rates * weights) ** counts  # somebody of the group submits the target's bit
+    exposure = _some(shown)
+    if flip_prob == 0.0 or not groups:
+        return Levels(exposure)
+    levels = np.array(SHARES) * flip_prob
+    chances = np.minimum(1.0, 2.0 * np.stack([tails(others, flip_prob, levels) for others, _, _, _ in groups]))
+    chances[2.0 * levels + weights[:, None] >= 1.0] = 1.0
+    leaks, always, strays, laws = [], [], [], []
+    for level, chance in zip(levels.tolist(), chances.T, strict=True):
+        kept = chance < 1.0
+        base, stray = _some(shown[~kept]), float(chance[kept].sum())
+        leak = base + float((shown * chance)[kept].sum())
+        if not kept.any() or (leak >= 0.25 * exposure and stray >= 1.0) or base >= exposure:
+            continue  # says little more than the exposure
+        lines, place = np.unique(np.stack([weights[kept], rates[kept]], axis=1), axis=0, return_inverse=True)
+        users = np.bincount(place.ravel(), weights=counts[kept])
+        pairs = [Pair.three_point(level, w, rate, int(k)) for (w, rate), k in zip(lines.tolist(), users, strict=True)]
+        always.append(base)
+        leaks.append(leak)
+        strays.append(stray)
+        laws.append(product(pairs))
+    return Levels(exposure, tuple(leaks), tuple(always), tuple(strays), tuple(laws))
+
+
+def three_point_divergence(weights: Floats, level: float, sampling_rate: float, ratio: float) -> float:
+    """HS_ratio of the product of three-point pairs, each seen with probability `sampling_rate`; an upper bound."""
+    return product([Pair.three_point(level, w, sampling_rate, 1) for w in weights.tolist()]).divergence(ratio)
+
+
+def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
+    """Bounds on Pr[Σ w_j Bernoulli(α) < level] at each level; labels of 1 only make the sum larger.
+
+    Args:
+        weights: sorted, positive. flip_prob: α in (0, 1/2]. levels: (K,), positive.
+    """
+    if weights.size == 0:
+        return np.ones(len(levels))
+    if np.ptp(weights) <= 1e-12 * weights[0]:  # equal weights: fewer than level/w ones
+        fewer = np.ceil(levels / float(weights[0]) * (1.0 + 1e-12))
+        inside = np.minimum(fewer, weights.size)
+        exact = betainc(weights.size - inside + 1.0, inside, 1.0 - flip_prob) * (1.0 + 1e-11)
+        return np.where(fewer > weights.size, 1.0, exact)
+    values, counts = np.unique(weights, return_counts=True)
+    strengths = 2.0 ** np.arange(-6.0, 8.0, 0.25) / values.max()
+    factors = np.log1p(flip_prob * np.expm1(-np.outer(strengths, values))) @ counts
+    exponents = np.outer(levels, strengths) + factors
+    return np.asarray(np.exp(np.minimum(0.0, exponents.min(axis=1))) * (1.0 + 1e-11))
+
+
+def _some(chances: Floats) -> float:
+    """Probability that one of several independent events happens, rounded up."""
+    with np.errstate(divide="ignore"):
+        return min(1.0, -math.expm1(float(np.log1p(-chances).sum())) * (1.0 + 1e-12))

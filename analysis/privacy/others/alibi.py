@@ -1,0 +1,95 @@
+"""ALIBI (Malek Esmaeili et al. 2021): Laplace noise on the one-hot label, then Bayes' rule.
+
+Changing the label moves the one-hot vector by 2 in L1 norm, so noise of scale b costs ε = 2/b; the soft label is a
+post-processing. With o the noisy vector, |o_c| - |o_c - 1| = 2 clip(o_c, 0, 1) - 1, so that the posterior of class c
+under the prior π is proportional to π_c e^{ε clip(o_c, 0, 1)}: O(K) operations a label, not the O(K²) that the vector
+approximation paper counts. All this is for real numbers: the figures say nothing about floating-point noise.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.privacy.statement.bound import Bracket
+
+Floats = NDArray[np.floating]
+
+
+def laplace_epsilon(noise_scale: float) -> float:
+    """ε = 2/b of one noisy one-hot vector, rounded up: pure label differential privacy.
+
+    Args:
+        noise_scale: b, above 0, the scale of the Laplace noise on each of the K numbers.
+    """
+    if not noise_scale > 0.0:
+        raise ValueError(f"noise_scale = {noise_scale}: must be above 0")
+    return math.nextafter(2.0 / noise_scale, math.inf)
+
+
+def noise_scale_of(epsilon: float) -> float:
+    """The smallest scale b at which the noisy vector is ε-private: 2/ε, rounded up.
+
+    Args:
+        epsilon: ε, above 0 and finite.
+    """
+    if not 0.0 < epsilon < math.inf:
+        raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
+    scale = 2.0 / epsilon
+    while laplace_epsilon(scale) > epsilon:
+        scale = math.nextafter(scale, math.inf)
+    return scale
+
+
+def laplace_variation(noise_scale: float) -> float:
+    """Total variation of one noisy vector's laws under two labels: 1 - e^{-1/b} (1 + 1/(2b)), which is its δ(0).
+
+    >>> round(laplace_variation(2.0), 6)
+    0.241837
+
+    Args:
+        noise_scale: b, above 0.
+    """
+    inverse = 1.0 / noise_scale
+    return max(0.0, -math.expm1(-inverse) - inverse / 2.0 * math.exp(-inverse))
+
+
+def log_density(noisy: Floats, noise_scale: float) -> NDArray[np.float64]:
+    """ln of the density of noisy vectors (..., K) given each label: (..., K)."""
+    off = np.abs(noisy)
+    distance = off.sum(axis=-1, keepdims=True) - off + np.abs(noisy - 1.0)
+    return np.asarray(-distance / noise_scale - noisy.shape[-1] * math.log(2.0 * noise_scale))
+
+
+def soft_labels(noisy: Floats, prior: Floats, noise_scale: float) -> Floats:
+    """Posterior probabilities (..., K) of the labels given noisy vectors (..., K) and a prior that broadcasts to them.
+
+    >>> soft_labels(np.array([2.0, -1.0]), np.array([0.5, 0.5]), 2.0 / math.log(9.0)).round(12).tolist()
+    [0.9, 0.1]
+
+    Args:
+        noisy: finite numbers, in whose precision the result is.
+        prior: probabilities along the last axis; a class without mass never gets any.
+        noise_scale: b, above 0.
+    """
+    weights = np.clip(noisy, 0.0, 1.0)
+    weights -= weights.max(axis=-1, keepdims=True)
+    weights *= 2.0 / noise_scale
+    np.exp(weights, out=weights)
+    weights *= prior
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights
+
+
+def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:
+    """δ(ε) of one noisy vector, between (1 - e^{ε-2/b})/4 and four times that; 0 from 2/b on.
+
+    The log-ratio of two labels' densities reaches its maximum 2/b where o_y >= 1 and o_y' <= 0, an event of probability
+    1/4 under y, and nowhere exceeds it.
+
+    Args:
+        noise_scale: b, above 0; epsilon: ε, at least 0.
+    """
+    most = 1.0 - math.exp(min(0.0, epsilon - laplace_epsilon(noise_scale)))
+    certain = 1.0 - math.exp(min(0.0, epsilon - 2.0 / noise_scale * (1.0 - 2.0**-50)))
+    return Bracket(max(0.0, certain / 4.0 - 2.0**-50), min(1.0, most * (1.0 + 2.0**-50)) if most > 0 else 0.0)

@@ -1,0 +1,132 @@
+"""Privacy of noisy votes and counts over the cells of a partition (Bousquet et al. 2022, *Private Bayes consistency*).
+
+Neighbours differ in one of n examples, which is *replaced* (n is public; "example"), or in one label ("label").
+
+*Votes.* The release is Σ (y_i - 1/2) of every cell, each with Laplace noise of scale 1/ε, empty cells included. A
+replaced example moves two cells by 1/2, or one by 1; a changed label moves one cell by 1. The L1 sensitivity is 1
+either way, and the density ratio is e^ε at sums beyond both, so that no smaller ε holds. Uncentred sums Σ y_i have
+sensitivity 2.
+
+*Stability-based histogram.* Non-empty cells alone get noise, of scale 2/ε, and are kept from T = (2/ε) ln(2/δ) + 1 on.
+A replaced example lowers one count and raises another by one. If both cells stay non-empty each ratio is at most
+e^(ε/2), in all e^ε. A cell that holds one example shows with probability P(1 + Lap(2/ε) >= T) = δ/4 and never without
+it. With it, all else has ratio at most e^(ε/2); without it, the excess is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε)
+= δ/4 exactly: the printed threshold is higher by (2/ε) ln 4 than (ε, δ) needs if δ < 1/2. Two counts of at least T, one
+seen at its larger value or more and one at its smaller or less, have probability 1/4 against e^-ε/4: at δ no ε below ε
++ ln(1 - 4δ) holds.
+"""
+
+import math
+from collections.abc import Sequence
+
+from analysis.privacy.statement.bound import Adjacency, PrivacyBound
+from analysis.privacy.statement.conditions import Condition
+
+PUBLIC_CELLS = Condition("public-cells", "the cells depend on n and on public data alone")
+ONE_DRAW = Condition(
+    "one-draw-a-cell", "each cell's noise is drawn once and kept for every query; no other release has the same seed"
+)
+IDEAL = Condition("real-laplace", "noise is a real Laplace variable, not its floating-point approximation")
+REPLACED = Condition("replaced-example", "n is public: an example is replaced, not added")
+PUBLIC_FEATURES = Condition("public-features", "features are public")
+FREE_HYPOTHESES = Condition("public-hypotheses", "the hypotheses do not depend on the labelled examples")
+DISJOINT = Condition("disjoint-samples", "nobody is in two of the samples (else the parameters add up)")
+
+
+def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBound:
+    """ε of centred votes with Laplace noise of scale 1/ε in every cell (PCL, Theorem 3.1): ε itself, tight.
+
+    Args:
+        epsilon: ε, above 0. adjacency: one example is replaced, or one label changes (features are then public).
+
+    >>> vote_epsilon(0.5).epsilon_upper
+    0.5
+    """
+    check_epsilon(epsilon)
+    about = (PUBLIC_CELLS, REPLACED) if adjacency == "example" else (PUBLIC_FEATURES,)
+    conditions = (ONE_DRAW, IDEAL, *about)
+    return PrivacyBound(epsilon, epsilon, 0.0, "learner", adjacency, "Laplace mechanism, L1 sensitivity 1", conditions)
+
+
+def stability_threshold(epsilon: float, delta: float) -> float:
+    """Smallest noisy count that a stability-based histogram keeps: (2/ε) ln(2/δ) + 1 (Algorithm 1).
+
+    >>> round(stability_threshold(1.0, 1e-10), 3)
+    48.438
+    """
+    check_epsilon(epsilon)
+    check_delta(delta)
+    return 2.0 / epsilon * math.log(2.0 / delta) + 1.0
+
+
+def counts_delta(delta: float) -> float:
+    """δ that a stability-based histogram with parameter δ has at its ε, exactly: δ/4."""
+    check_delta(delta)
+    return delta / 4.0
+
+
+def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: float = math.inf) -> PrivacyBound:
+    """ε at δ of stability-based histograms of the same examples (Theorem 2.4; two, as in PCL2b: Theorem A.14).
+
+    k histograms cost (kε, kδ) by composition. No smaller ε holds than kε + ln(1 - 4^k kδ), where n admits two cells of
+    T examples each with label 1; with fewer rows no lower figure is given.
+
+    Args:
+        epsilon, delta: parameters of one histogram: ε above 0, δ in (0, 1). histograms: k, at least 1.
+        num_rows: n, at least 1; infinite: the figure is for every n.
+    """
+    threshold = stability_threshold(epsilon, delta)
+    total_epsilon, total_delta = histograms * epsilon, histograms * delta
+    spared = 4.0**histograms * total_delta
+    lower = max(0.0, total_epsilon + math.log1p(-spared)) if spared < 1.0 else 0.0
+    if num_rows < 2.0 * math.ceil(threshold):
+        lower = 0.0
+    basis = "stability-based histogram" + (f", {histograms} composed" if histograms > 1 else "")
+    conditions = (ONE_DRAW, IDEAL, PUBLIC_CELLS, REPLACED)
+    return PrivacyBound(lower, total_epsilon, min(total_delta, 1.0), "learner", "example", basis, conditions)
+
+
+def choice_epsilon(epsilon: float) -> PrivacyBound:
+    """ε of choosing a hypothesis with probability proportional to exp(-ε errors / 2) (exponential mechanism).
+
+    An example that is replaced or gets another label moves every number of errors by at most 1, some up and some down:
+    ε suffices. Two hypotheses that differ on an example change their odds by e^ε when its label changes, so that the
+    rarer of the two sides becomes likelier by e^(ε/2) at least: no ε below ε/2 holds.
+
+    Args:
+        epsilon: ε, above 0.
+    """
+    check_epsilon(epsilon)
+    conditions = (FREE_HYPOTHESES, REPLACED)
+    return PrivacyBound(epsilon / 2.0, epsilon, 0.0, "learner", "example", "exponential mechanism", conditions)
+
+
+def disjoint(parts: Sequence[PrivacyBound]) -> PrivacyBound:
+    """The bound of several releases about different people: the largest ε and the largest δ.
+
+    Args:
+        parts: at least one, of the same observer and adjacency; later releases may use what earlier ones released.
+
+    Raises:
+        ValueError: there is none, or observers or adjacencies differ.
+    """
+    if len({(part.observer, part.adjacency) for part in parts}) != 1:
+        raise ValueError(f"parts: {len(parts)} bounds; needs at least one, all of one observer and adjacency")
+    conditions = tuple(dict.fromkeys(condition for part in parts for condition in part.conditions))
+    delta = max(part.delta for part in parts)
+    lower = max((part.epsilon_lower for part in parts if part.delta == delta), default=0.0)
+    basis = "parallel composition: " + " | ".join(part.basis for part in parts)
+    upper = max(part.epsilon_upper for part in parts)
+    return PrivacyBound(lower, upper, delta, parts[0].observer, parts[0].adjacency, basis, (*conditions, DISJOINT))
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Refuse what is no ε of a noise scale."""
+    if not 0.0 < epsilon < math.inf:
+        raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
+
+
+def check_delta(delta: float) -> None:
+    """Refuse what is no δ of a threshold."""
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta = {delta}: must lie strictly between 0 and 1")

@@ -1,0 +1,128 @@
+"""Privacy amplification by shuffling for any local randomiser, from its ε₀ and the total variation of its laws.
+
+Let every output o have probability P(o) or P'(o) under the target's two labels, and at least b(o) under every label;
+where all are ε₀-private, b = max(P, P') e^-ε₀ will do. Tell the learner which of the others did not draw from b, and
+what they said. Then (Balle et al. 2019, Lemma 5.3)
+
+    δ(ε) <= (1/n) E [Y_1 + ... + Y_n]_+,    Y_i = (P(o) - e^ε P'(o)) / b(o) with probability b(o) for each o, else 0,
+
+independent, with mean 1 - e^ε. The bound grows with Y in the convex order. For convex f with f(0) = 0,
+E f(Y) = Σ_o F(P(o), P'(o)), where F is homogeneous and convex on either side of P = P'. An output with P > P' is
+s (e^ε₀, 1) + r (1, 1) with s = (P - P')/(e^ε₀-1) and r >= 0, likewise where P < P', and the s of either side sum to
+σ = β/(e^ε₀-1), β the total variation of P and P'. Hence E f(Y) is at most that of
+
+    Y = e^ε₀ - e^ε  or  1 - e^(ε₀+ε)  with probability σ each,   e^ε₀ (1 - e^ε)  with e^-ε₀ (1 - σ (e^ε₀+1)),   else 0.
+
+It grows with σ, for the third value alone is smaller in the convex order than the first two alone (compare E [Y - k]_+
+for k above 0, between the two negative values, and below), so β may be that of the worst pair of labels. At most it is
+(e^ε₀-1)/(e^ε₀+1), which leaves no third value: randomised response between two labels is the worst of all, and the
+bound that of Feldman, McMillan and Talwar (Stronger privacy amplification by shuffling, 2023). That β
+matters beside ε₀ is due to Wang et al. (Privacy amplification via shuffling: unified, simplified, and tightened, 2024):
+where few outputs point either way, as among the bits of vector approximation, β and with it ε is much smaller.
+"""
+
+import math
+from dataclasses import dataclass
+
+from analysis.privacy.exchange.blanket import Blanket
+from analysis.privacy.exchange.kary import LARGEST_CLUSTER
+from analysis.privacy.exchange.label_exchange import check_delta, check_epsilon
+from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.conditions import LEARNER_CONDITIONS, Condition
+from analysis.privacy.statement.domain import ANY_MESSAGE, Situation, first_failure
+
+WEAKEST = 100.0
+"""ε₀ from which on no number of users amplifies anything worth computing."""
+_UP = 1.0 + 1e-12
+
+
+@dataclass(frozen=True)
+class ShuffledMessages:
+    """Privacy of one user's label among n users who each ran the same local randomiser once, their messages shuffled.
+
+    Holds for one changed label and all other labels, for anything computed from the messages without their senders, the
+    exchange for the learner among them; not where a user's randomiser depends on what others said.
+
+    Args:
+        users: n, at least 1; more than 1,000,000 count as these.
+        local_epsilon: ε₀ of the randomiser, at least 0, infinite allowed.
+        total_variation: β in [0, 1], the largest between the laws of one message under two labels, which is its δ(0);
+            1 if nothing is known but ε₀.
+        caveats: conditions of ε₀ itself, which the figure holds under as well.
+    """
+
+    users: int
+    local_epsilon: float
+    total_variation: float = 1.0
+    caveats: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.local_epsilon >= 0.0:
+            raise ValueError(f"local_epsilon = {self.local_epsilon}: must be at least 0")
+        if self.users < 1:
+            raise ValueError(f"users = {self.users}: must be at least 1")
+        if not 0.0 <= self.total_variation <= 1.0:
+            raise ValueError(f"total_variation = {self.total_variation}: must lie in [0, 1]")
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε): 0 and a certified bound, which is 0 from ε₀ on and 1 where nothing better is known."""
+        check_epsilon(epsilon)
+        if epsilon >= self.local_epsilon or self.total_variation == 0.0:
+            return Bracket(0.0, 0.0)
+        return Bracket(0.0, self._blanket(epsilon).delta() if self._amplified else 1.0)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ): 0 and a certified bound, never above ε₀."""
+        check_delta(delta)
+        low, high, basis = 0.0, self.local_epsilon, "local randomiser alone"
+        if self._amplified and self.delta(0.0).upper <= delta:
+            high = 0.0
+        if self._amplified:
+            while high - low > 1e-6 * high:
+                middle = 0.5 * (low + high)
+                low, high = (middle, high) if self.delta(middle).upper > delta else (low, middle)
+        if high < self.local_epsilon:
+            basis = "bound for shuffled messages of any local randomiser"
+        return PrivacyBound(0.0, high, delta, "learner", "label", basis, self.conditions)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (*LEARNER_CONDITIONS, *self.caveats)
+
+    def applies(self, situation: Situation) -> Condition | None:
+        """The first condition that fails in a situation; None where the figures are about it."""
+        return first_failure(ANY_MESSAGE, situation)
+
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
+        check_delta(delta)
+        return self.delta(epsilon).upper <= delta
+
+    @property
+    def _amplified(self) -> bool:
+        """Whether anything better than ε₀ is looked for."""
+        return self.users > 1 and 0.0 < self.local_epsilon < WEAKEST
+
+    def _blanket(self, epsilon: float) -> Blanket:
+        """The walk of the module's docstring; ε₀ and β are rounded up, which is the safe side."""
+        local = self.local_epsilon * _UP
+        grown, growth = math.expm1(local), math.expm1(epsilon)
+        variation = min(self.total_variation * _UP, grown / (grown + 2.0))
+        side = variation / grown  # σ
+        neither = max(0.0, 1.0 - side * (grown + 2.0)) * math.exp(-local)
+        share = 2.0 * side + neither
+        keep, lose, rest = grown - growth, grown + growth * (grown + 1.0), growth * (grown + 1.0)
+        return Blanket(min(self.users, LARGEST_CLUSTER), share, share / side, side * keep, side * lose, side * rest)
+
+
+def shuffled_epsilon(local_epsilon: float, users: int, delta: float) -> float:
+    """Certified ε at δ of the shuffled messages of n users with an ε₀-private local randomiser: `ShuffledMessages`.
+
+    >>> 0.03 < shuffled_epsilon(1.0, 10_000, 1e-6) < 0.06
+    True
+
+    Args:
+        local_epsilon: ε₀, at least 0, infinite allowed. users: n, at least 1. delta: δ in (0, 1).
+    """
+    return ShuffledMessages(users, local_epsilon).epsilon(delta).epsilon_upper

@@ -1,0 +1,72 @@
+"""Vector approximation: each bit of the one-hot label goes through randomised response at half of ε.
+
+Changing the label changes two bits of the one-hot vector and the bits' noise is independent, so that a vector's ε is
+twice a bit's (Theorem 1 of the vector approximation paper). At ε a bit is kept with probability e^{ε/2}/(1+e^{ε/2}).
+"""
+
+import math
+
+import numpy as np
+
+from analysis.privacy.statement.bound import Bracket
+from analysis.privacy.statement.finite_law import Floats
+from analysis.privacy.statement.local import local_epsilon, local_flip_prob
+
+
+def vector_epsilon(bit_flip_prob: float) -> float:
+    """ε of one noisy vector, 2 ln((1-p)/p), rounded up: pure label differential privacy for every K >= 2.
+
+    >>> round(vector_epsilon(1.0 / (1.0 + math.exp(0.5))), 12)
+    1.0
+
+    Args:
+        bit_flip_prob: p in [0, 1/2], the probability that a bit differs from that of the one-hot label.
+    """
+    return 2.0 * local_epsilon(bit_flip_prob)
+
+
+def bit_flip_prob_of(epsilon: float) -> float:
+    """The smallest p at which a noisy vector is ε-private: 1/(1+e^{ε/2}), rounded up.
+
+    >>> vector_epsilon(bit_flip_prob_of(1.0)) <= 1.0
+    True
+
+    Args:
+        epsilon: ε, above 0 and at most 1400.
+    """
+    if not 0.0 < epsilon <= 1400.0:
+        raise ValueError(f"epsilon = {epsilon}: must be above 0 and at most 1400")
+    return local_flip_prob(epsilon / 2.0)
+
+
+def vector_delta(bit_flip_prob: float, epsilon: float) -> Bracket:
+    """δ(ε) of one noisy vector: max(0, (1-p)² - e^ε p²), exact to rounding.
+
+    Of the two bits that depend on which of two labels is true, only the outcome (1, 0) speaks for the first label.
+
+    Args:
+        bit_flip_prob: p in [0, 1/2]; epsilon: ε, at least 0.
+    """
+    if epsilon >= vector_epsilon(bit_flip_prob):
+        return Bracket(0.0, 0.0)
+    kept, lost = (1.0 - bit_flip_prob) ** 2, math.exp(min(epsilon, 700.0)) * bit_flip_prob**2
+    doubt = 2.0**-50 * (kept + lost)
+    return Bracket(max(0.0, kept - lost - doubt), min(1.0, max(0.0, kept - lost + doubt)))
+
+
+def vector_law(bit_flip_prob: float, num_classes: int) -> Floats:
+    """Probability of each of the 2^K vectors given each label: (K, 2^K); column z has bit j of class j at (z >> j) & 1.
+
+    Args:
+        bit_flip_prob: p in [0, 1/2]; num_classes: K, from 2 to 16.
+    """
+    if not 2 <= num_classes <= 16:
+        raise ValueError(f"num_classes = {num_classes}: must lie in 2..16")
+    bits = (np.arange(2**num_classes) >> np.arange(num_classes)[:, None]) & 1  # (K, 2^K)
+    wrong = bits.sum(axis=0) + 1 - 2 * bits  # differences from the one-hot label: (K, 2^K)
+    return np.asarray(bit_flip_prob**wrong * (1.0 - bit_flip_prob) ** (num_classes - wrong))
+
+
+def expected_bits(distribution: Floats, bit_flip_prob: float) -> Floats:
+    """E[Z] = p + (1-2p) η for labels with distribution η (..., K) (equation 24 of the paper): the same order as η."""
+    return np.asarray(bit_flip_prob + (1.0 - 2.0 * bit_flip_prob) * distribution)

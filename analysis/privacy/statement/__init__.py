@@ -1,0 +1,1 @@
+"""What a privacy statement is, and what every bound shares."""

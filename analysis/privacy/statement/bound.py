@@ -1,0 +1,65 @@
+"""What a privacy statement is: a bracket of ε, for whom it holds and under which conditions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from analysis.privacy.statement.conditions import identifier_of
+
+Adjacency = Literal["label", "example"]
+OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
+"""Everybody for whom a figure is known."""
+REALISED = "the realised network"
+"""What a figure is conditional on that holds for the network as it turned out."""
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """A lower and an upper bound of one number."""
+
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class PrivacyBound:
+    """ε at a given δ, for one observer: one statement, which travels whole.
+
+    epsilon_lower: no smaller ε holds (attained by a data set and direction).
+    epsilon_upper: certified to hold under `conditions`; infinite where nothing is known.
+    delta: δ.
+    observer: who looks, one of `OBSERVERS`: "learner" (sees the set of submissions), "learner-times" (sees also when
+        each arrived), "peer", "coalition" (members pooled with the learner) or "eavesdropper".
+    adjacency: what differs between neighbouring data sets: one user's label, or a whole example.
+    basis: where the figures come from.
+    conditions: under which the upper bound holds; each a `Condition`, or plain text where a plug-in claims it.
+    conditional_on: what the figure takes as given, "the realised network"; empty: nothing but the conditions.
+    """
+
+    epsilon_lower: float
+    epsilon_upper: float
+    delta: float
+    observer: str
+    adjacency: Adjacency
+    basis: str
+    conditions: tuple[str, ...] = ()
+    conditional_on: str = ""
+
+    @property
+    def condition_ids(self) -> tuple[str, ...]:
+        """The identifiers of the conditions, in their order."""
+        return tuple(identifier_of(condition) for condition in self.conditions)
+
+
+def together(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
+    """The statement about all users, whichever of these bounds is hers: the largest figures under all conditions.
+
+    Args:
+        bounds: at least one, of one δ, observer and adjacency. The basis is that of the largest upper end.
+    """
+    worst = max(bounds, key=lambda bound: bound.epsilon_upper)
+    groups = dict.fromkeys((bound.conditions, bound.conditional_on) for bound in bounds)
+    conditions = dict.fromkeys(condition for conditions, _ in groups for condition in conditions)
+    given = dict.fromkeys(given for _, given in groups if given)
+    lower = max(bound.epsilon_lower for bound in bounds)
+    return replace(worst, epsilon_lower=lower, conditions=tuple(conditions), conditional_on=" and ".join(given))

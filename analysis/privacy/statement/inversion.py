@@ -1,0 +1,43 @@
+"""ε(δ) of a curve δ(ε), by bisection."""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+from analysis.privacy.exchange.label_exchange import check_delta
+from analysis.privacy.exchange.one_cluster import LARGEST_EPSILON
+from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.local import local_epsilon
+
+Curve = Callable[[float], Bracket]
+
+
+def invert(
+    curve: Curve, delta: float, flip_prob: float, observer: str, basis: str, conditions: tuple[str, ...]
+) -> PrivacyBound:
+    """The privacy bound at δ of a curve of brackets that falls with ε and is 0 at ε₀.
+
+    Args:
+        curve: δ(ε). delta: δ in (0, 1). flip_prob: α in [0, 1/2], for ε₀.
+        observer, basis, conditions: as in `PrivacyBound`.
+    """
+    check_delta(delta)
+    cached = lru_cache(maxsize=256)(curve)
+    lower, _ = cross(lambda epsilon: cached(epsilon).lower > delta, flip_prob)
+    _, upper = cross(lambda epsilon: cached(epsilon).upper > delta, flip_prob)
+    return PrivacyBound(lower, upper, delta, observer, "label", basis, conditions)
+
+
+def cross(above: Callable[[float], bool], flip_prob: float, precision: float = 1e-7) -> tuple[float, float]:
+    """The last ε seen above and the first not above; 0 and 0 if none is above, ∞ and ∞ if every ε is."""
+    low, high = 0.0, local_epsilon(flip_prob)
+    if not above(low):
+        return low, low
+    if math.isinf(high):
+        high = LARGEST_EPSILON
+        if above(high):
+            return math.inf, math.inf
+    while high - low > precision * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if above(middle) else (low, middle)
+    return low, high

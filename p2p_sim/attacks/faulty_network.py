@@ -1,0 +1,172 @@
+"""An attack on an exchange over a network with faults, held against the certified bound of the realised networks.
+
+As in `audit`, a population of many copies of one small cluster is as many independent trials, in two worlds that differ
+in the label of each cluster's first user. What the learner sees of a cluster is her submission (none, 0 or 1), and how
+many others submitted, with how many ones. Which views are evidence is learnt from a pilot run with a seed of its own;
+then the event is fixed, and its frequencies in fresh trials bound δ(ε) from below.
+
+The certified δ(ε) is conditional on the realised network, cluster by cluster. Who is online, what is lost and who
+submits do not depend on labels, so the δ(ε) that the attack is about is at most its mean over networks; the mean over
+the trials' networks estimates that, with an empirical Bernstein bound (Maurer and Pontil 2009) on its error.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from analysis.privacy.attack.power import ERROR, delta_lower, plan
+from analysis.privacy.attack.views import LearnerViews
+from analysis.privacy.exchange.label_exchange import LabelExchange
+from analysis.privacy.statement.local import local_delta, local_epsilon
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import BLOCK, Streams
+from p2p_sim.mechanisms.exchange_privacy import target_deltas
+from p2p_sim.mechanisms.interface import LabelRelease
+from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
+from p2p_sim.mechanisms.messages import flipped_labels
+from p2p_sim.population.population import Population
+from p2p_sim.scenario import Scenario
+
+Counts = NDArray[np.int64]
+SHARDS = 4
+PILOT = 0.5
+"""Trials of the pilot run, as a share of the others."""
+PILOT_SEED = 7_919
+
+
+@dataclass(frozen=True)
+class RealisedAudit:
+    """What an attack achieved beside what is certified.
+
+    scenario: its name; cluster_size, flip_prob, sampling_rate: n, α, θ; ones: m, holders of 1 among the others.
+    epsilon: ε of the test. delta_certified: upper bound of the mean of the certified δ(ε) over networks, at error
+    `error`; delta_mean: that mean over the trials. delta_lower_confidence: what the attack proves at error `error`.
+    delta_local: δ(ε) of the noise alone. trials: clusters simulated in each world, the pilot's left out.
+    """
+
+    scenario: str
+    cluster_size: int
+    flip_prob: float
+    sampling_rate: float
+    ones: int
+    epsilon: float
+    delta_certified: float
+    delta_mean: float
+    delta_lower_confidence: float
+    delta_local: float
+    trials: int
+    error: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the attack proves no more than is certified."""
+        return self.delta_lower_confidence <= self.delta_certified
+
+
+def audit_realised(
+    scenario: Scenario, cluster_size: int, trials: int, epsilon: float | None = None, error: float = ERROR
+) -> RealisedAudit:
+    """Attack a scenario's exchange as a learner who sees the set of submissions.
+
+    Args:
+        scenario: mechanism, network, adversaries, δ and seed; labels are binary.
+        cluster_size: n, 2 to 30.
+        trials: clusters simulated in each of the two worlds, besides the pilot.
+        epsilon: ε at which δ is tested, at least 0 and below ε₀; None: a quarter of the ideal exchange's ε(δ = 1e-3).
+        error: false-alarm probability.
+    """
+    sizes = np.array([cluster_size], dtype=np.int64)
+    built = scenario.mechanism.build(sizes, 2, scenario.privacy.delta, "events", scenario.adversaries)
+    mechanism = exchange_of(built, "an audit of a network")
+    noise, theta = flipped_labels(mechanism.randomizer, "an audit"), mechanism.sampling_rate
+    alpha = noise.flip_prob
+    if scenario.adversaries.coalition.users:
+        raise InputError("adversaries.coalition.users: an audit draws its own users; take a share")
+    ideal = LearnerViews(LabelExchange(cluster_size, alpha, theta))
+    tested = 0.25 * ideal.epsilon(1e-3).upper if epsilon is None else epsilon
+    if not 0.0 <= tested < local_epsilon(alpha):
+        raise InputError(f"--epsilon {tested:g}: must be at least 0 and below {local_epsilon(alpha):.4g}")
+    ones = plan(ideal, scenario.privacy.delta, trials, tested).ones
+    attack = _Attack(scenario, mechanism, cluster_size, ones, tested)
+    with threadpool_limits(1):
+        pilot = [attack.world(label, max(int(PILOT * trials), 1), PILOT_SEED)[0] for label in (0, 1)]
+        events = _events(pilot, tested)
+        (zero, certified), (one, more) = (attack.world(label, trials, 0) for label in (0, 1))
+    proved = max(
+        delta_lower(int(own[event].sum()), int(other[event].sum()), trials, tested, error / 2)
+        for event, own, other in ((events[0], zero, one), (events[1], one, zero))
+    )
+    deltas = np.concatenate([certified, more])
+    local = local_delta(alpha, tested).upper
+    mean = float(deltas.mean())
+    return RealisedAudit(
+        scenario.name, cluster_size, alpha, theta, ones, tested, min(local, mean + _doubt(deltas, local, error)), mean,
+        proved, local, trials, error,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Attack:
+    """One small cluster, many times."""
+
+    scenario: Scenario
+    mechanism: LabelExchangeMechanism
+    cluster_size: int
+    ones: int
+    epsilon: float
+
+    def world(self, label: int, trials: int, pilot: int) -> tuple[Counts, NDArray[np.float64]]:
+        """How often each view occurred if the targets hold `label`, and the certified δ(ε) of each trial's network.
+
+        `pilot` moves the seed; a pilot's networks are not looked at.
+        """
+        noise = flipped_labels(self.mechanism.randomizer, "an audit")
+        n, found, deltas = self.cluster_size, np.zeros(3 * self.cluster_size**2, dtype=np.int64), []
+        pattern = np.zeros(n, dtype=np.uint8)
+        pattern[0], pattern[1 : 1 + self.ones] = label, 1
+        together = SHARDS * (BLOCK // n)
+        for batch, done in enumerate(range(0, trials, together)):
+            clusters = min(together, trials - done)
+            offsets = np.arange(clusters + 1, dtype=np.int64) * n
+            people = Population(np.zeros((clusters * n, 0)), np.tile(pattern, clusters), offsets, 2)
+            streams = Streams(self.scenario.seed + pilot, 2 * batch + label)
+            places = self.scenario.places(None)
+            outcome = self.mechanism.release(people, self.scenario.network, streams, study=not pilot, places=places)
+            found += np.bincount(views(outcome.labels, n, clusters), minlength=found.size)
+            if outcome.realised is not None:
+                deltas.append(target_deltas(outcome.realised, noise, self.epsilon))
+        return found, np.concatenate(deltas) if deltas else np.zeros(0)
+
+
+def views(release: LabelRelease, cluster_size: int, clusters: int) -> Counts:
+    """What the learner sees of each cluster (clusters,): (target's submission, others', ones of these), as one number.
+
+    Args:
+        release: all submissions; user 0 of each cluster is the target.
+        cluster_size: n. clusters: how many there are.
+    """
+    cluster, user = np.divmod(release.user, cluster_size)
+    target = user == 0
+    state = np.zeros(clusters, dtype=np.int64)
+    state[cluster[target]] = 1 + release.payload[target]
+    kept = np.bincount(cluster[~target], minlength=clusters)
+    ones = np.bincount(cluster[~target], weights=release.payload[~target], minlength=clusters).astype(np.int64)
+    return (state * cluster_size + kept) * cluster_size + ones
+
+
+def _events(pilot: list[Counts], epsilon: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Views that seem evidence beyond e^ε for label 0, and for 1: half a trial is added to every count."""
+    zero, one = (counts + 0.5 for counts in pilot)
+    grow = math.exp(epsilon)
+    return zero > grow * one, one > grow * zero
+
+
+def _doubt(values: NDArray[np.float64], largest: float, error: float) -> float:
+    """How far the mean of independent values in [0, largest] may lie above their average, but for `error`."""
+    log = math.log(2.0 / error)
+    return math.sqrt(2.0 * float(values.var(ddof=1)) * log / values.size) + 7.0 * largest * log / (
+        3.0 * (values.size - 1)
+    )

@@ -1,0 +1,153 @@
+"""The base of every configuration class: strict, frozen, closed to unknown keys."""
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from p2p_sim.base.errors import shortened
+
+
+class Config(BaseModel):
+    """A frozen value that a scenario file spells out.
+
+    Types are strict (no string becomes a number), unknown keys are errors, and infinities and NaN are refused.
+    Each field states its meaning, unit, range and, where there is one, the paper's symbol in its description.
+    """
+
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """'; did you mean ...?', naming the valid choice nearest to a wrong one, or nothing.
+
+    Nearest by the whole name or, failing that, by the last part of a dotted one.
+
+    >>> nearest("los", ["seed", "network.loss"]), nearest("x", ["seed"])
+    ('; did you mean network.loss?', '')
+    """
+    known = list(known)
+    ends = {choice.rsplit(".", 1)[-1]: choice for choice in reversed(known)}
+    close = difflib.get_close_matches(name, known, 1, 0.5) or [
+        ends[end] for end in difflib.get_close_matches(name.rsplit(".", 1)[-1], ends, 1, 0.5)
+    ]
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def explain(error: ValidationError, model: type[Config]) -> str:
+    """The first fault of a validation error in one line: key, value and what is allowed."""
+    faults = error.errors(include_url=False)
+    first = faults[0]
+    # locations in tagged unions hold the tag after the field's name: population.digits.task
+    parts = [str(part) for part in first["loc"]]
+    if len(parts) > 1 and parts[0] in ("population", "clusters", "mechanism", "learner"):
+        parts = [parts[0], *parts[2:]]
+    if len(parts) > 2 and parts[0] == "network" and parts[1] in ("latency", "overlay", "peers", "availability"):
+        parts = [*parts[:2], *parts[3:]]
+    if len(parts) > 2 and parts[:2] == ["mechanism", "randomizer"]:
+        parts = [*parts[:2], *parts[3:]]
+    key, value = shortened(".".join(parts)), first.get("input")
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        known = sorted(_keys(model))
+        if key in known:
+            return f"{key}: unknown key for this kind{more}"
+        return f"{key}: unknown key{nearest(key, known)}{more}"
+    if first["type"] == "missing":
+        return f"{key}: is missing{more}"
+    if first["type"].startswith("union_tag"):
+        context = first["ctx"]
+        given = f' = "{shortened(context["tag"])}"' if "tag" in context else " is missing"
+        if "fault" in context:
+            return f"{key}.kind{given}: {context['fault']}{more}"
+        allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
+        hint = nearest(context.get("tag", ""), allowed.replace("'", "").split(", "))
+        return f"{key}.kind{given}: must be one of {allowed}{hint}{more}"
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    message = message[0].lower() + message[1:]
+    shown = "" if isinstance(value, dict) else f" = {shortened(json.dumps(value, default=str))}"
+    return f"{key}{shown}: {message}{more}" if key else f"{message}{more}"
+
+
+def _kinds(model: type[Config], path: list[str]) -> list[str]:
+    """The kinds that the table at a path may have."""
+    schema = _schema(model)
+    nodes = [schema]
+    for part in path:
+        nodes = [
+            n["properties"][part] for node in nodes for n in _branches(node, schema) if part in n.get("properties", ())
+        ]
+    return [
+        kind
+        for node in nodes
+        for n in _branches(node, schema)
+        for kind in n.get("discriminator", {}).get("mapping", ())
+    ]
+
+
+@cache
+def _schema(model: type[Config]) -> dict[str, Any]:
+    """The JSON Schema of a model, which takes longer to make than a file to check."""
+    return model.model_json_schema()
+
+
+def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A node of a JSON Schema and those it refers to or chooses from."""
+    yield node
+    chosen = [*node.get("oneOf", ()), *node.get("anyOf", ())]
+    if "$ref" in node:
+        chosen.append(schema["$defs"][node["$ref"].rsplit("/", 1)[-1]])
+    for other in chosen:
+        yield from _branches(other, schema)
+
+
+@cache
+def _keys(model: type[Config]) -> frozenset[str]:
+    """All dotted keys of a scenario, from its JSON Schema."""
+    schema = _schema(model)
+    found: set[str] = set()
+
+    def walk(node: Mapping[str, Any], prefix: str) -> None:
+        if "$ref" in node:
+            walk(schema["$defs"][node["$ref"].rsplit("/", 1)[-1]], prefix)
+        for branch in (*node.get("oneOf", ()), *node.get("anyOf", ()), *node.get("allOf", ())):
+            walk(branch, prefix)
+        for name, child in node.get("properties", {}).items():
+            found.add(prefix + name)
+            walk(child, f"{prefix}{name}.")
+
+    walk(schema, "")
+    return frozenset(found)
+
+
+def differing(name: str, config: Config, default: Config) -> tuple[str, ...]:
+    """The dotted keys, below `name`, by which a configuration differs from a default: keys of either, at any depth."""
+    return tuple(_differing(name, config.model_dump(), default.model_dump()))
+
+
+def _differing(name: str, here: Any, there: Any) -> Iterator[str]:
+    if not (isinstance(here, dict) and isinstance(there, dict)):
+        if here != there:
+            yield from _leaves(name, here)
+        return
+    for key in dict.fromkeys((*here, *there)):
+        if key not in here:
+            continue  # of another kind, which differs in its own keys
+        yield from _differing(f"{name}.{key}", here[key], there.get(key, _ABSENT))
+
+
+def _leaves(name: str, value: Any) -> Iterator[str]:
+    """All keys of a value, or its name where it has none."""
+    if isinstance(value, dict) and value:
+        for key, entry in value.items():
+            yield from _leaves(f"{name}.{key}", entry)
+        return
+    yield name
+
+
+_ABSENT = object()

@@ -1,0 +1,79 @@
+"""Files that are there whole or not at all, and files of lines that a full disk or a killed run cannot spoil."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from p2p_sim.base.errors import RunFailed
+
+
+@contextmanager
+def writing(where: Path) -> Iterator[None]:
+    """What cannot be written, such as to a full disk, ends the run in one line.
+
+    Raises:
+        RunFailed: instead of an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or error
+        raise RunFailed(f"{where}: cannot be written ({why}); what is finished is kept: run the same again") from None
+
+
+def partial_of(path: Path) -> Path:
+    """Where a file is written before it takes its place; a killed run may leave it."""
+    return path.with_name(f".{path.stem}.partial{path.suffix}")
+
+
+@contextmanager
+def in_place_of(path: Path) -> Iterator[Path]:
+    """A file with the same ending that takes the place of another when it is finished, and is gone if it is not."""
+    partial = partial_of(path)
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all, and on disk when this returns."""
+    with in_place_of(path) as partial, partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def append_jsonl(path: Path, records: Sequence[Mapping[str, Any]], sync: bool = True) -> None:
+    """Append lines, all or none, and, with `sync`, wait until they are on disk."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write("".join(json.dumps(record) + "\n" for record in records))
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+    except OSError:
+        repair_jsonl(path)
+        raise
+
+
+def repair_jsonl(path: Path) -> None:
+    """Cut a half-written last line, which a killed run may leave."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        whole = end
+        while whole > 0:  # back to the last end of a line
+            begin = max(0, whole - 65_536)
+            file.seek(begin)
+            found = file.read(whole - begin).rfind(b"\n")
+            whole = begin + found + 1 if found >= 0 else begin
+            if found >= 0:
+                break
+        if whole < end:
+            file.truncate(whole)

@@ -1,0 +1,182 @@
+"""Kinds that other packages add to a scenario's mechanisms, overlays, learners and populations, by entry points."""
+
+import importlib.metadata
+import inspect
+import json
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, get_args
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from p2p_sim.base.config import Config
+
+MECHANISMS, OVERLAYS = "p2p_sim.mechanisms", "p2p_sim.overlays"
+LEARNERS, POPULATIONS = "p2p_sim.learners", "p2p_sim.populations"
+_OTHER = "plug-in"
+"""The tag under which a union holds all kinds that are not its own."""
+
+
+class PlugInError(Exception):
+    """A plug-in that cannot be used: one clear line that names its package."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a package declares: a class for a kind of a group."""
+
+    package: str
+    version: str
+    entry: importlib.metadata.EntryPoint
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}"
+
+    def load(self, base: type[Config]) -> type[Config]:
+        """Import the class, which must derive from `base`.
+
+        Raises:
+            PlugInError: it cannot be imported, or is no such class.
+        """
+        try:
+            found = self.entry.load()
+        except Exception as fault:
+            why = " ".join(f"{type(fault).__name__}: {fault}".split())[:300]
+            raise PlugInError(f"plug-in {self} cannot be imported ({why})") from None
+        if not (isinstance(found, type) and issubclass(found, base)):
+            raise PlugInError(
+                f"plug-in {self}: {self.entry.value} must be a class derived from {base.__module__}.{base.__qualname__}"
+            )
+        if inspect.isabstract(found):
+            lacking = ", ".join(sorted(found.__abstractmethods__))
+            raise PlugInError(f"plug-in {self}: {self.entry.value} lacks {lacking}")
+        if (kinds := kinds_of(found)) != (self.entry.name,):
+            raise PlugInError(
+                f"plug-in {self}: {self.entry.value} needs kind: Literal[{self.entry.name!r}], the name of its entry "
+                f"point, not {' or '.join(map(repr, kinds)) or 'any text'}"
+            )
+        return found
+
+
+@cache
+def offers(group: str) -> dict[str, tuple[Offer, ...]]:
+    """What the installed packages offer to a group, by kind; nothing is imported."""
+    found: dict[str, tuple[Offer, ...]] = {}
+    for entry in importlib.metadata.entry_points(group=group):
+        package, version = ("unknown", "") if entry.dist is None else (entry.dist.name, entry.dist.version)
+        found[entry.name] = (*found.get(entry.name, ()), Offer(package, version, entry))
+    return {kind: tuple(sorted(found[kind], key=str)) for kind in sorted(found)}
+
+
+def packages() -> dict[str, str]:
+    """Name and version of every installed package that offers something."""
+    groups = (MECHANISMS, OVERLAYS, LEARNERS, POPULATIONS)
+    return {one.package: one.version for group in groups for every in offers(group).values() for one in every}
+
+
+def offer_of(group: str, kind: str) -> Offer | None:
+    """Who offers a kind; None for a kind of the simulator's own."""
+    found = offers(group).get(kind, ())
+    return found[0] if found else None
+
+
+def kinds_of(config: type[Config]) -> tuple[Any, ...]:
+    """What `kind` may be in a class of configurations."""
+    return get_args(config.model_fields["kind"].annotation)
+
+
+@dataclass(frozen=True)
+class PlugIns:
+    """In an annotated union of configurations, told apart by `kind`: what packages offer to a group belongs to it too.
+
+    A package is imported when a kind of its own is first asked for, or when the JSON Schema is; a plug-in that cannot
+    be used is then a fault of that kind alone.
+
+    group: of entry points, whose names are kinds. base: what their classes must derive from.
+    """
+
+    group: str
+    base: type[Config]
+
+    def find(self, kind: str, own: Iterable[str]) -> type[Config] | None:
+        """The class of a kind; None if nobody offers it.
+
+        Args:
+            kind: asked for. own: kinds of the union itself, which nobody else may offer.
+
+        Raises:
+            PlugInError: it is offered twice, or cannot be used.
+        """
+        found = offers(self.group).get(kind, ())
+        if found and kind in own:
+            raise PlugInError(f"is a kind of p2p-sim itself, and plug-in {found[0]} offers it too: uninstall that one")
+        if len(found) > 1:
+            raise PlugInError(f"is offered by {' and by '.join(map(str, found))}: uninstall all but one")
+        return found[0].load(self.base) if found else None
+
+    def usable(self, own: Iterable[str]) -> Iterator[type[Config]]:
+        """All classes that can be used; of others a warning says why not."""
+        own = tuple(own)
+        for kind in offers(self.group):
+            try:
+                found = self.find(kind, own)
+            except PlugInError as error:
+                warnings.warn(f"{self.group}: {kind}: {error}", stacklevel=2)
+            else:
+                assert found is not None
+                yield found
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """The union of the classes of `source`, and of what is known when a value is looked at."""
+        choices: dict[Any, CoreSchema] = {kinds_of(own)[0]: handler.generate_schema(own) for own in get_args(source)}
+        own = tuple(choices)
+
+        def tag(value: Any) -> str | None:
+            kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", "")
+            if kind is None:
+                return None
+            return kind if kind in own and not offers(self.group).get(kind) else _OTHER
+
+        def validate(value: Any, info: ValidationInfo) -> Config:
+            return self._validate(value, info, own)
+
+        choices[_OTHER] = core_schema.with_info_plain_validator_function(validate)
+        return core_schema.tagged_union_schema(choices, tag, serialization=core_schema.simple_ser_schema("any"))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """One of all that can be used."""
+        own = {kind: choice for kind, choice in schema["choices"].items() if kind != _OTHER}
+        others = {kinds_of(found)[0]: found.__pydantic_core_schema__ for found in self.usable(own)}
+        return handler(core_schema.tagged_union_schema({**own, **others}, "kind"))
+
+    def _validate(self, value: Any, info: ValidationInfo, own: tuple[str, ...]) -> Config:
+        """A value of a kind that is not the union's own."""
+        if not isinstance(value, dict | self.base):
+            raise PydanticCustomError("dict_type", "Input should be an object")
+        kind = (value if isinstance(value, dict) else vars(value))["kind"]
+        try:
+            found = self.find(kind, own) if isinstance(kind, str) else None
+        except PlugInError as error:
+            raise PydanticCustomError("union_tag_plug_in", "{fault}", {"tag": kind, "fault": str(error)}) from None
+        if found is None:
+            known = ", ".join(repr(name) for name in (*own, *offers(self.group)))
+            text = "kind '{tag}' does not match any of the expected ones: {expected_tags}"
+            raise PydanticCustomError("union_tag_invalid", text, {"tag": str(kind), "expected_tags": known})
+        if info.mode == "json":
+            return found.model_validate_json(json.dumps(value))
+        return found.model_validate(value)
+
+
+def member(union: Any, kind: str) -> type[Config] | None:
+    """The class of a kind in a union annotated with `PlugIns`; None if there is none that can be used."""
+    classes, plug_ins = get_args(union)
+    own = {kinds_of(one)[0]: one for one in get_args(classes)}
+    try:
+        found: type[Config] | None = plug_ins.find(kind, own) or own.get(kind)
+    except PlugInError:
+        return None
+    return found

@@ -1,0 +1,333 @@
+"""The commands: they parse and print; everything else happens in the rooms below."""
+
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.cli.options import DataDir, Overrides, check_data_dir, interrupted, one_of
+from p2p_sim.cli.results import compare, plot, report
+from p2p_sim.cli.sweep import sweep
+
+if TYPE_CHECKING:
+    from p2p_sim.scenario import Scenario
+
+app = typer.Typer(
+    name="p2p-sim",
+    help="Simulate peer-to-peer label exchange and say exactly how private and how useful it is.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Scenario file.", show_default=False)]
+
+
+@app.callback()
+def _root() -> None:
+    """Keeps `run` a command of its own."""
+
+
+@app.command()
+def run(
+    scenario: ScenarioFile,
+    overrides: Overrides = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="events or vectorised; overrides the scenario.",
+            autocompletion=one_of("events", "vectorised"),
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Results directory [default: results/NAME-HASH].")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the releases (.csv, .parquet, .npz).")
+    ] = None,
+    transcript: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every delivered message (.csv, .parquet, .npz)."),
+    ] = None,
+) -> None:
+    """Run every replicate of a scenario that is not on disk yet, then show a summary and a figure.
+
+    Example: p2p-sim run scenarios/quickstart.toml --set mechanism.flip_prob=0.2
+    """
+    from p2p_sim.base.progress import shown
+    from p2p_sim.cli.printing.run import print_json, print_summary
+    from p2p_sim.outputs.export import check_destination, check_transcript, export_release, export_transcript
+    from p2p_sim.sweeps.point import run_point
+
+    check_data_dir(data_dir)
+    chosen = _load(scenario, overrides, engine)
+    exports: list[tuple[Path, Callable[[Scenario, Path, Path | None], int]]] = []
+    for option, path, write in (("--export", export, export_release), ("--transcript", transcript, export_transcript)):
+        if path is not None:
+            check_destination(option, path)
+            exports.append((path, write))
+    if export is not None and export == transcript:
+        raise InputError(f"--transcript {transcript}: is the file of --export too; choose another name")
+    if transcript is not None and chosen.engine != "events":
+        raise InputError(f"--transcript {transcript}: needs engine = 'events', not {chosen.engine!r}")
+    if transcript is not None:
+        check_transcript(chosen)
+    try:
+        with shown(chosen.name, "replicates") as report:
+            finished = run_point(chosen, out, data_dir, report)
+    except KeyboardInterrupt:
+        raise interrupted() from None
+    written = [(path, write(chosen, path, data_dir)) for path, write in exports]
+    if json_:
+        print_json(chosen, finished)
+    else:
+        print_summary(chosen, finished, written)
+
+
+for command in (sweep, plot, compare, report):
+    app.command()(command)
+
+
+@app.command()
+def validate(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Scenario or sweep files.", show_default=False)
+    ],
+    overrides: Overrides = None,
+) -> None:
+    """Check scenario and sweep files without running them.
+
+    Example: p2p-sim validate scenarios/*.toml
+    """
+    failed = False
+    for file in files:
+        try:
+            print(f"{file}: ok, {_checked(file, overrides)}")
+        except InputError as error:
+            failed = True
+            print(error, file=sys.stderr)
+    if failed:
+        raise typer.Exit(2)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of scenario files, for completion and checks in an editor.
+
+    Example: p2p-sim schema > scenario.schema.json
+    """
+    import json
+
+    from p2p_sim.scenario import Scenario
+
+    print(json.dumps(Scenario.model_json_schema(), indent=2))
+
+
+Delta = Annotated[float | None, typer.Option(metavar="D", help="δ, above 0 and below 1: gives ε.")]
+ClusterSize = Annotated[int, typer.Option(metavar="N", help="Users in the cluster, at least 2.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+@app.command()
+def privacy(
+    cluster_size: ClusterSize,
+    flip_prob: Annotated[float, typer.Option(metavar="A", help="α, the probability of a flip.", show_default=False)],
+    sampling_rate: Annotated[float, typer.Option(metavar="T", help="θ, above 0 and at most 1.")] = 1.0,
+    delta: Delta = None,
+    epsilon: Annotated[float | None, typer.Option(metavar="E", help="ε, at least 0: gives δ.")] = None,
+    observer: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="learner, learner-times, peer, coalition or eavesdropper.",
+            autocompletion=one_of("learner", "learner-times", "peer", "coalition", "eavesdropper"),
+        ),
+    ] = "learner",
+    members: Annotated[int | None, typer.Option(metavar="C", help="Users in the coalition [default: 1].")] = None,
+    rounds: Annotated[int, typer.Option(metavar="R", help="Exchanges with the same noisy labels.")] = 1,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Fresh noise in every round: composes.")] = False,
+    num_classes: Annotated[int, typer.Option(metavar="K", help="Classes of the label.")] = 2,
+    json_: AsJson = False,
+) -> None:
+    """How private the exchange is: ε at a given δ, or δ at a given ε, for a named observer.
+
+    Example: p2p-sim privacy --cluster-size 1000 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6
+    """
+    from p2p_sim.cli.printing.privacy import print_privacy
+    from p2p_sim.cli.questions import Question, answer
+
+    question = Question(cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes)
+    print_privacy(question, answer(question, delta, epsilon), json_)
+
+
+@app.command()
+def calibrate(
+    cluster_size: Annotated[
+        list[int], typer.Option(metavar="N", help="Users in a cluster; may be repeated.", show_default=False)
+    ],
+    epsilon: Annotated[float, typer.Option(metavar="E", help="Target ε, above 0.", show_default=False)],
+    delta: Annotated[float, typer.Option(metavar="D", help="Target δ, above 0 and below 1.", show_default=False)],
+    sampling_rate: Annotated[float, typer.Option(metavar="T", help="θ, above 0 and at most 1.")] = 1.0,
+    num_classes: Annotated[int, typer.Option(metavar="K", help="Classes of the label.")] = 2,
+    json_: AsJson = False,
+) -> None:
+    """The smallest flip probability that keeps the learner's (ε, δ) in clusters of the given sizes.
+
+    Example: p2p-sim calibrate --cluster-size 100 --cluster-size 250 --epsilon 0.5 --delta 1e-6 --sampling-rate 0.5
+    """
+    from p2p_sim.cli.printing.privacy import print_calibration
+    from p2p_sim.cli.questions import calibrated
+
+    print_calibration(calibrated(cluster_size, num_classes, sampling_rate, epsilon, delta), json_)
+
+
+@app.command()
+def audit(
+    scenario: ScenarioFile,
+    overrides: Overrides = None,
+    observer: Annotated[
+        str, typer.Option(metavar="NAME", help="learner or coalition.", autocompletion=one_of("learner", "coalition"))
+    ] = "learner",
+    members: Annotated[
+        int | None, typer.Option(metavar="C", help="Passive users in the coalition, 1 to 5 [default: 1].")
+    ] = None,
+    trials: Annotated[int, typer.Option(metavar="N", help="Clusters simulated in each of the two worlds.")] = 100_000,
+    cluster_size: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Users a cluster, 2 to 30 (curator: 200) [default: the scenario's smallest]."),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(metavar="E", help="ε at which δ is tested [default: the one with most power].")
+    ] = None,
+    data_dir: DataDir = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Attack the simulated exchange, or a curator; exit status 1 if the attack proves more than the bound allows.
+
+    Example: p2p-sim audit scenarios/quickstart.toml --cluster-size 12
+    """
+    from p2p_sim.attacks.exchange import audit as attack
+    from p2p_sim.cli.printing.audit import failure, print_audit, print_audit_json
+
+    check_data_dir(data_dir)
+    done = attack(_load(scenario, overrides, None), observer, members, trials, cluster_size, epsilon, data_dir)
+    if json_:
+        print_audit_json(done)
+    else:
+        print_audit(done)
+    if not done.passed:
+        print(f"p2p-sim: {failure(done)}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+@app.command()
+def network(
+    scenario: ScenarioFile,
+    overrides: Overrides = None,
+    replicate: Annotated[int, typer.Option(metavar="R", help="Index of the replicate, from 0.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Directory of the figures [default: results/NAME-HASH/network]."),
+    ] = None,
+    data_dir: DataDir = None,
+    json_: AsJson = False,
+) -> None:
+    """What happened on the network in one replicate: a table, and figures (earlier ones are replaced).
+
+    Example: p2p-sim network scenarios/quickstart.toml --set network.loss=0.05
+    """
+    from p2p_sim.cli.printing.network import print_network, print_network_json
+    from p2p_sim.outputs.network_record import check, draw, happened, record
+    from p2p_sim.replicate.run import identity
+    from p2p_sim.storage.rows import NETWORK
+    from p2p_sim.sweeps.point import default_directory
+
+    check_data_dir(data_dir)
+    chosen = _load(scenario, overrides, None)
+    directory = out or default_directory(chosen.name, identity(chosen, data_dir)) / NETWORK
+    check(chosen, replicate, directory)
+    found = happened(chosen, replicate, data_dir)
+    figures = draw(found, directory)
+    if json_:
+        print_network_json(record(found), figures)
+    else:
+        print_network(record(found), figures, found.statement)
+
+
+@app.command("check-bounds")
+def check_bounds(
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw ε against the cluster size (.png, .pdf, .svg).")
+    ] = None,
+) -> None:
+    """Check the papers' numbered claims numerically: which hold, how loosely, and which fail.
+
+    Example: p2p-sim check-bounds --figure bounds.png
+    """
+    from analysis.privacy.claims import all_claims
+    from p2p_sim.cli.printing.claims import print_verdicts, print_verdicts_json
+
+    if figure is not None:
+        _check_figure(figure)
+    verdicts = [claim.check() for claim in all_claims()]
+    if figure is not None:
+        from analysis.figures.bounds import plot_bounds
+        from analysis.privacy.claims.comparison import bounds_table
+
+        plot_bounds(bounds_table(), figure)
+    if json_:
+        print_verdicts_json(verdicts)
+        return
+    print_verdicts(verdicts)
+    if figure is not None:
+        print(figure)
+
+
+def _check_figure(path: Path) -> None:
+    if path.suffix not in (".png", ".pdf", ".svg"):
+        raise InputError(f"--figure {path}: must end in .png, .pdf or .svg")
+    if not path.parent.is_dir():
+        raise InputError(f"--figure {path}: there is no directory {path.parent}")
+
+
+def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":
+    from p2p_sim.scenario import load_scenario
+
+    chosen = [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())]
+    return load_scenario(path, chosen)
+
+
+def _checked(file: Path, overrides: list[str] | None) -> str:
+    """What a valid scenario or sweep file is."""
+    from p2p_sim.scenario import read_toml
+    from p2p_sim.sweeps.plan import load_sweep
+
+    if "axes" not in read_toml(file):
+        return f"hash {_load(file, overrides, None).content_hash()[:8]}"
+    return f"a sweep of {load_sweep(file, overrides or ()).size:,} points"
+
+
+def main() -> None:
+    """Entry point: bad input ends in one clear line and exit status 2, a run that failed in one and exit status 1."""
+    usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer names it only by its children
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"p2p-sim: warning: {message}", file=sys.stderr)
+            status = app(prog_name="p2p-sim", standalone_mode=False)
+    except (InputError, usage_error) as error:
+        text = error.format_message() if hasattr(error, "format_message") else str(error)
+        if text:  # empty where the help has just been shown
+            print(f"p2p-sim: {text}", file=sys.stderr)
+        sys.exit(2)
+    except (RunFailed, MemoryError, OSError) as error:  # the last two: what this machine has not, or does not allow
+        print(f"p2p-sim: {'not enough memory: ' * isinstance(error, MemoryError)}{error}", file=sys.stderr)
+        sys.exit(1)
+    sys.exit(status)

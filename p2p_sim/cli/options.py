@@ -1,0 +1,36 @@
+"""What several commands share: options, and what is said when one is stopped."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from p2p_sim.base.errors import InputError
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key, in TOML syntax: mechanism.flip_prob=0.2"),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", metavar="DIR", help="Where data files are [default: $P2P_SIM_DATA]."),
+]
+
+
+def one_of(*names: str) -> Callable[[], list[str]]:
+    """Completes a shell's command line with one of some values."""
+    return lambda: list(names)
+
+
+def check_data_dir(data_dir: Path | None) -> None:
+    """Refuse a data directory that is not there."""
+    if data_dir is not None and not data_dir.is_dir():
+        raise InputError(f"--data-dir {data_dir}: there is no such directory")
+
+
+def interrupted() -> typer.Exit:
+    """The end of a run that was stopped by Ctrl-C."""
+    print("interrupted; finished replicates are kept: run the same command again to go on", file=sys.stderr)
+    return typer.Exit(130)

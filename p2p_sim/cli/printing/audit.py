@@ -1,0 +1,168 @@
+"""What `p2p-sim audit` shows."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from analysis.privacy.others.centralised import PURE
+from analysis.privacy.statement.local import local_epsilon
+from p2p_sim.attacks.curator import CuratorAudit
+from p2p_sim.attacks.exchange import Audit
+from p2p_sim.attacks.faulty_network import RealisedAudit
+from p2p_sim.cli.printing.values import finite
+
+AnyAudit = Audit | RealisedAudit | CuratorAudit
+REALISED_BASIS = "mean over the realised networks"
+
+
+def audit_record(audit: AnyAudit) -> dict[str, Any]:
+    """The audit as one flat record."""
+    if isinstance(audit, RealisedAudit):
+        found = asdict(audit) | {"passed": audit.passed, "observer": "learner", "basis": REALISED_BASIS}
+        return {"name": found.pop("scenario"), "test_epsilon": found.pop("epsilon"), **found}
+    if isinstance(audit, CuratorAudit):
+        found = asdict(audit) | {"passed": audit.passed, "paper_refuted": audit.paper_refuted}
+        named = {
+            "name": found.pop("scenario"),
+            "observer": "learner",
+            "basis": PURE,
+            "delta": 0.0,
+            "epsilon_lower": found.pop("epsilon_attained"),
+            "epsilon_upper": found.pop("epsilon_true"),
+            "epsilon_expected": found.pop("expected"),
+        }
+        return named | found
+    r = audit.result
+    return {
+        "name": audit.scenario,
+        "observer": r.observer,
+        "members": audit.members,
+        "cluster_size": audit.cluster_size,
+        "flip_prob": audit.flip_prob,
+        "sampling_rate": audit.sampling_rate,
+        "ones": r.ones,
+        "trials": r.trials,
+        "error": r.error,
+        "basis": r.basis,
+        "delta": r.delta,
+        "epsilon_lower": r.epsilon_exact.lower,
+        "epsilon_upper": r.epsilon_exact.upper,
+        "epsilon_lower_confidence": r.epsilon_lower_confidence,
+        "epsilon_expected": r.expected_epsilon,
+        "epsilon_local": local_epsilon(audit.flip_prob),
+        "epsilon_paper_lemma9": audit.lemma9,
+        "test_epsilon": r.epsilon,
+        "delta_lower": r.delta_exact.lower,
+        "delta_upper": r.delta_exact.upper,
+        "delta_lower_confidence": r.delta_lower_confidence,
+        "delta_expected": r.expected,
+        "delta_detectable": r.detectable,
+        "passed": r.passed,
+    }
+
+
+def print_audit_json(audit: AnyAudit) -> None:
+    """One JSON object."""
+    print(json.dumps(finite(audit_record(audit)), allow_nan=False))
+
+
+def print_audit(audit: AnyAudit) -> None:
+    """A table: attack, exact or certified value and the paper's bound side by side."""
+    if isinstance(audit, RealisedAudit):
+        _print_realised(audit)
+        return
+    if isinstance(audit, CuratorAudit):
+        _print_curator(audit)
+        return
+    r, paper = audit.result, _paper(audit)
+    who = r.observer if not audit.members else f"{r.observer} of {audit.members} with the learner"
+    table = Table(title=f"{audit.scenario}: audit, {who}", title_justify="left", show_header=False)
+    for text, value in (
+        ("cluster", f"{audit.cluster_size} users, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
+        ("data set attacked", f"{r.ones} ones among the others: the worst at ε = {r.epsilon:.4g}"),
+        ("trials", f"{r.trials:,d} in each of two worlds; error {r.error:g} a test"),
+        (f"δ at ε = {r.epsilon:.4g}", ""),
+        ("  the attack proves at least", f"{r.delta_lower_confidence:.4g}"),
+        ("  exact upper bound", f"{r.delta_exact.upper:.4g}  ({r.basis})"),
+        (
+            "  power: proves, if all is right",
+            f"about {r.expected:.4g}; fails for a true δ from about {r.detectable:.4g}",
+        ),
+        (f"ε at δ = {r.delta:g}", ""),
+        ("  the attack proves at least", f"{r.epsilon_lower_confidence:.4g}"),
+        ("  exact upper bound", f"{r.epsilon_exact.upper:.4g}"),
+        ("  power: proves, if all is right", f"about {r.expected_epsilon:.4g}"),
+        ("  the paper's Lemma 9", paper),
+    ):
+        table.add_row(text, value)
+    Console(soft_wrap=True).print(table)
+    if r.passed:
+        print("passed: the attack stays within the exact bound")
+
+
+def _print_realised(audit: RealisedAudit) -> None:
+    table = Table(title=f"{audit.scenario}: audit, learner, realised networks", title_justify="left", show_header=False)
+    for text, value in (
+        ("cluster", f"{audit.cluster_size} users, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
+        ("data set attacked", f"{audit.ones} ones among the others: the worst without faults"),
+        ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
+        (f"δ at ε = {audit.epsilon:.4g}", ""),
+        ("  the attack proves at least", f"{audit.delta_lower_confidence:.4g}"),
+        ("  certified", f"{audit.delta_certified:.4g}  ({REALISED_BASIS}; {audit.delta_mean:.4g} in the trials)"),
+        ("  noise alone", f"{audit.delta_local:.4g}"),
+    ):
+        table.add_row(text, value)
+    Console(soft_wrap=True).print(table)
+    if audit.passed:
+        print("passed: the attack stays within the certified bound")
+
+
+def _print_curator(audit: CuratorAudit) -> None:
+    paper = f"{audit.epsilon_paper:.4g}" + ("  (refuted: below what is proved)" if audit.paper_refuted else "")
+    table = Table(title=f"{audit.scenario}: audit, learner, curator", title_justify="left", show_header=False)
+    for text, value in (
+        ("cluster", f"{audit.cluster_size} users, {audit.num_classes} classes"),
+        ("mechanism", f"λ = {audit.resampling_prob:.4g}, σ = {audit.noise_scale:.4g}, τ = {audit.threshold:.4g}"),
+        ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
+        ("event seen", f"{audit.hits:,d} times in one world, {audit.misses:,d} in the other"),
+        ("pure ε", ""),
+        ("  the attack proves at least", f"{audit.epsilon_lower_confidence:.4g}"),
+        ("  upper bound", f"{audit.epsilon_true:.4g}  ({PURE})"),
+        ("  power: proves, if all is right", f"about {audit.expected:.4g}"),
+        ("  the paper's Theorem 1", paper),
+    ):
+        table.add_row(text, value)
+    Console(soft_wrap=True).print(table)
+    if audit.passed:
+        print("passed: the attack stays within the upper bound")
+
+
+def _paper(audit: Audit) -> str:
+    """The paper's bound, and whether the exact value refutes it."""
+    if audit.lemma9 is None:
+        return "not applicable"
+    refuted = audit.lemma9 < max(audit.result.epsilon_exact.lower, audit.result.epsilon_lower_confidence)
+    return f"{audit.lemma9:.4g}" + ("  (refuted: below what is possible)" if refuted else "")
+
+
+def failure(audit: AnyAudit) -> str:
+    """Why an audit failed, in one line."""
+    if isinstance(audit, RealisedAudit):
+        return (
+            f"audit failed: the learner's attack proves δ >= {audit.delta_lower_confidence:.4g} at ε = "
+            f"{audit.epsilon:.4g}, above the certified {audit.delta_certified:.4g} (error {audit.error:g})"
+        )
+    if isinstance(audit, CuratorAudit):
+        return (
+            f"audit failed: the learner's attack proves ε >= {audit.epsilon_lower_confidence:.4g}, above the upper "
+            f"bound {audit.epsilon_true:.4g} (error {audit.error:g})"
+        )
+    r = audit.result
+    if r.delta_lower_confidence > r.delta_exact.upper:
+        found = f"δ >= {r.delta_lower_confidence:.4g} at ε = {r.epsilon:.4g}, above the exact {r.delta_exact.upper:.4g}"
+    else:
+        found = f"ε >= {r.epsilon_lower_confidence:.4g} at δ = {r.delta:g}, above the exact {r.epsilon_exact.upper:.4g}"
+    return f"audit failed: the {r.observer}'s attack proves {found} (error {r.error:g})"

@@ -1,0 +1,96 @@
+"""What `p2p-sim network` shows."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.cli.printing.values import ODDITIES, finite, number, print_conditions, warn_of_oddities
+
+Line = tuple[str, str]
+
+
+def print_network_json(record: dict[str, Any], figures: Sequence[Path]) -> None:
+    """One JSON object: every number of the table, and the figures' paths."""
+    print(json.dumps(finite({**record, "figures": [str(path) for path in figures]}), allow_nan=False))
+
+
+def print_network(record: dict[str, Any], figures: Sequence[Path], statement: PrivacyBound) -> None:
+    """A table of what happened, the privacy statement with its conditions, warnings, then the figures' paths."""
+    title = f"{record['name']}: the network of replicate {record['replicate']}"
+    table = Table(title=title, title_justify="left", show_header=False)
+    parts = (_messages(record), _arrivals(record), _load(record), _observers(record), _privacy(record))
+    for part in parts:
+        for text, value in part:
+            table.add_row(text, value)
+        table.add_section()
+    Console(soft_wrap=True).print(table)
+    print_conditions(statement)
+    warn_of_oddities({column: f"{record[column]:,}" for column in ODDITIES if record[column]})
+    for path in figures:
+        print(path)
+
+
+def _messages(r: dict[str, Any]) -> list[Line]:
+    return [
+        ("users, clusters", f"{r['num_users']:,} users in {r['num_clusters']:,} clusters"),
+        ("messages sent by users", f"{r['messages_sent']:,} ({r['bytes_sent']:,} bytes)"),
+        ("  and duplicated by the network", f"{r['messages_duplicated']:,}"),
+        ("  of these lost on the way", f"{r['messages_lost']:,}"),
+        ("  undelivered: receiver offline", f"{r['messages_undelivered']:,}"),
+        ("  delivered", f"{r['messages_delivered']:,}"),
+        ("fetches", f"{r['fetches']:,}"),
+        ("  answered, expired, failed", f"{r['answered']:,}, {r['expired']:,}, {r['failed']:,}"),
+        ("late replies, dropped", f"{r['late_replies']:,}"),
+        ("own label for want of a reply", f"{r['fallbacks']:,} users"),
+    ]
+
+
+def _arrivals(r: dict[str, Any]) -> list[Line]:
+    effective = f"{number(r['effective_sampling_rate'])} (θ = {r['sampling_rate']:g})"
+    lines = [("effective sampling rate", effective)]
+    for text, key in (("50%", "arrival_p50_s"), ("90%", "arrival_p90_s"), ("99%", "arrival_p99_s")):
+        lines.append((f"  {text} of submissions taken by", _seconds(r[key])))
+    lines.append(("  all", _seconds(r["arrival_last_s"])))
+    if r["deadline_s"] is not None:
+        lines.append(("  deadline", _seconds(r["deadline_s"])))
+    return lines
+
+
+def _load(r: dict[str, Any]) -> list[Line]:
+    neighbours = "" if r["busiest_neighbours"] is None else f", {r['busiest_neighbours']:,} neighbours"
+    return [
+        ("messages a user handled: median", f"{r['load_median']:,} ({r['load_median_bytes']:,} bytes)"),
+        ("  99% of users at most", f"{r['load_p99']:,} ({r['load_p99_bytes']:,} bytes)"),
+        ("  most", f"{r['load_max']:,} ({r['load_max_bytes']:,} bytes)"),
+        ("  by", f"user {r['busiest_user']} of cluster {r['busiest_cluster']}{neighbours}"),
+    ]
+
+
+def _observers(r: dict[str, Any]) -> list[Line]:
+    seen = r["observers"]
+    lines = [
+        (f"the {who} saw", f"{seen[who]['messages']:,} messages ({seen[who]['bytes']:,} bytes)")
+        for who in ("learner", "coalition", "eavesdropper")
+        if who in seen
+    ]
+    if r["held_labels"] is not None:
+        share = "" if r["held_share"] is None else f", {r['held_share']:.1%} of all others"
+        lines.append(("noisy labels sent to a member", f"those of {r['held_labels']:,} non-members{share}"))
+    return lines
+
+
+def _privacy(r: dict[str, Any]) -> list[Line]:
+    return [
+        (f"ε, learner, at δ = {r['delta']:g}: worst user", f"{number(r['epsilon_upper'])}  ({r['basis']})"),
+        ("  median user", number(r["epsilon_median_user"])),
+        ("  noisy label alone, ε₀", number(r["epsilon_local"])),
+    ]
+
+
+def _seconds(value: float | None) -> str:
+    return "nothing arrived" if value is None else f"{value:.4g} s"

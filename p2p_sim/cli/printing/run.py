@@ -1,0 +1,185 @@
+"""What `p2p-sim run` shows: the summary table, JSON."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from analysis.privacy.statement.record import Terms, statement_of
+from analysis.utility.summary import excess_error, means, summarise, worst_epsilons
+from p2p_sim.base.plugins import MECHANISMS, offer_of
+from p2p_sim.cli.printing.values import ODDITIES, finite, number, print_conditions, warn_of_oddities
+from p2p_sim.scenario import Scenario
+from p2p_sim.storage.rows import MANIFEST, ROWS, TABLE
+from p2p_sim.sweeps.point import FIGURE, Finished
+
+PARAMETER_TEXTS = {
+    "flip_prob": "flip probability α",
+    "sampling_rate": "sampling rate θ",
+    "resampling_prob": "resampling probability λ",
+    "noise_scale": "noise scale σ",
+    "threshold": "threshold τ",
+    "bias_correction": "bias correction β",
+    "noise_multiplier": "noise multiplier",
+    "bit_flip_prob": "flip probability of a bit",
+    "stages": "stages",
+}
+PRINTED = (
+    ("epsilon_paper", "  as the paper prints it"),
+    ("epsilon_paper_lemma9", "  the paper's Lemma 9"),
+    ("epsilon_paper_theorem3", "  the paper's Theorem 3"),
+    ("epsilon_local", "  noisy label alone, ε₀"),
+)
+TRUSTED = {
+    "nobody": "",
+    "shuffler": "The shuffler, who sees each noisy label with its owner, must be trusted. ",
+    "curator": "The curator, who holds all true labels, must be trusted. ",
+}
+"""What the learner's figure takes for granted, by whom a mechanism trusts."""
+
+
+def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Path, int]]) -> None:
+    """A table of what was found, then the paths of everything that was written."""
+    rows, console = finished.rows, Console(soft_wrap=True)
+    table = Table(title=f"{scenario.name}: {len(rows)} replicates", title_justify="left", show_header=False)
+    for text, value in _setting(rows) + _privacy(rows, finished.terms) + _utility(rows) + _network(rows):
+        table.add_row(text, value)
+    console.print(table)
+    warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
+    print(_statement(rows))
+    place = int(rows["epsilon_upper"].astype(float).argmax())
+    worst = {str(column): rows[column].iloc[place] for column in rows}
+    if (bound := statement_of(worst, finished.terms, "epsilon_upper")) is not None:
+        print_conditions(bound)
+    if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
+        print(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
+    for name in (ROWS, TABLE, MANIFEST, FIGURE):
+        print(finished.directory / name)
+    for path, lines in written:
+        print(f"{path} ({lines} lines)")
+
+
+def _statement(rows: Any) -> str:
+    """What the learner's figure means, and whom else one must think of."""
+    first = rows.iloc[0]
+    says = (
+        f"Whoever learns from the {{}} cannot tell any one user's label better than (ε, δ) = "
+        f"({worst_epsilons(rows)['epsilon_upper']:.3g}, {first['delta']:g}) allows"
+    )
+    simulated = "The noise is simulated; it protects nobody's real data."
+    if rows["oracle"].any():
+        simulated = f"The mechanism was told φ by an oracle, which ε does not account for. {simulated}"
+    if first["mechanism_kind"] != "label_exchange":
+        return f"{says.format('release')}.\n{TRUSTED[first['trust']]}{simulated}"
+    return (
+        f"{says.format('submissions')}.\nPeers and eavesdroppers see single noisy labels: "
+        f"ε = {number(float(rows['epsilon_local'].max()))}. {simulated}"
+    )
+
+
+def _setting(rows: Any) -> list[tuple[str, str]]:
+    first, phi = rows.iloc[0], means(rows)["heterogeneity"]
+    return [
+        ("users, clusters", f"{_range(rows['num_users'])} users in {_range(rows['num_clusters'])} clusters"),
+        ("smallest cluster s", _range(rows["min_cluster_size"])),
+        ("heterogeneity φ", f"{phi.value:.4g} ({first['heterogeneity_basis']})"),
+        *[(text, _range(rows[name])) for name, text in PARAMETER_TEXTS.items() if rows[name].notna().all()],
+    ]
+
+
+def _privacy(rows: Any, terms: Terms) -> list[tuple[str, str]]:
+    first, worst = rows.iloc[0], worst_epsilons(rows)
+    lower, upper = worst["epsilon_lower"], worst["epsilon_upper"]
+    assert lower is not None
+    basis = rows.loc[rows["epsilon_upper"].astype(float).idxmax(), "basis"]
+    return [
+        (f"ε, learner, at δ = {first['delta']:g}", f"{number(upper)}  (worst cluster; {basis})"),
+        *_observers(rows, worst),
+        ("  no smaller ε holds than", number(lower)),
+        *_printed(worst, terms),
+    ]
+
+
+def _printed(worst: dict[str, float | None], terms: Terms) -> list[tuple[str, str]]:
+    """What the papers print for a mechanism, or why it does not apply, and what the noise on a label is worth."""
+    lines = []
+    for name, text in PRINTED:
+        fails = terms.get(name, {}).get("not_applicable")
+        if fails is not None:
+            lines.append((text, f"not applicable: {fails['text']}"))
+        elif worst[name] is not None:
+            lines.append((text, number(worst[name])))
+    return lines
+
+
+def _observers(rows: Any, worst: dict[str, float | None]) -> list[tuple[str, str]]:
+    """What others than a learner who sees a set of submissions can tell, where a network was simulated."""
+    if worst["epsilon_others_upper"] is None:
+        return []
+    lines = []
+    if rows["own_labels"].sum() > 0:
+        others, fell_back = number(worst["epsilon_others_upper"]), _range(rows["own_labels"])
+        lines.append(("  but for those who fell back", f"{others}  ({fell_back} fell back)"))
+    lines.append(("  if she sees arrival times", number(worst["epsilon_times_upper"])))
+    if worst["epsilon_coalition_upper"] is not None:
+        members = _range(rows["coalition_members"])
+        lines.append(("  with a coalition", f"{number(worst['epsilon_coalition_upper'])}  ({members} members)"))
+    if worst["epsilon_unmet_upper"] is not None:
+        chance = f"(all but a share {number(worst['coalition_meets'])})"
+        lines.append(("    who fetched no such label", f"{number(worst['epsilon_unmet_upper'])}  {chance}"))
+    return lines
+
+
+def _network(rows: Any) -> list[tuple[str, str]]:
+    """What happened to messages."""
+    values = means(rows)
+    if "completion_time_s" not in values:
+        return []
+    asked, answered = rows["fetches"].sum(), rows["answered"].sum()
+    lines = [
+        ("effective sampling rate", f"{values['effective_sampling_rate']}  (θ = {rows['sampling_rate'].iloc[0]:g})"),
+        ("requests answered", f"{answered / max(asked, 1):.2%} of {asked:,d}, all replicates"),
+    ]
+    if "arrival_p99_s" in values:
+        half, most = values["arrival_p50_s"], values["arrival_p99_s"]
+        lines.append(("half, 99% of submissions in after", f"{half.value:.3g} s, {most.value:.3g} s"))
+    if "damage_error_rate" in values:
+        lines.append(("damage by adversaries, error rate", str(values["damage_error_rate"])))
+    if "damage_excess_risk" in values:
+        lines.append(("  excess risk, nats", str(values["damage_excess_risk"])))
+    return lines
+
+
+def _utility(rows: Any) -> list[tuple[str, str]]:
+    values, paired = means(rows), excess_error(rows)
+    exact, zero_one = "excess_risk" in values, (rows["excess_risk_loss"] == "zero_one").all()
+    lines = [("accuracy (exact)" if exact else "accuracy on holdout", _accuracy(rows["error_rate"]))]
+    if paired is not None:
+        lines.append(("  without privacy", _accuracy(rows["nonprivate_error_rate"])))
+        lines.append(("  paired loss of accuracy", str(paired)))
+    if exact:
+        lines.append(("excess risk, 0-1 loss" if zero_one else "excess risk, nats", str(values["excess_risk"])))
+    if "nonprivate_excess_risk" in values:
+        lines.append(("  without privacy", str(values["nonprivate_excess_risk"])))
+    return lines
+
+
+def _accuracy(errors: Any) -> str:
+    from analysis.utility.intervals import mean_interval
+
+    return str(mean_interval(1.0 - errors.astype(float)))
+
+
+def _range(values: Any) -> str:
+    low, high = values.min(), values.max()
+    form = ",d" if values.dtype.kind == "i" else ".4g"
+    return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"
+
+
+def print_json(scenario: Scenario, finished: Finished) -> None:
+    """One JSON object; an infinite ε is the string "inf"."""
+    record = {"name": scenario.name, "directory": str(finished.directory), **summarise(finished.rows)}
+    record["statements"] = finished.terms
+    print(json.dumps(finite(record), allow_nan=False))

@@ -1,0 +1,96 @@
+"""What `p2p-sim sweep` shows: the plan, progress, and what came of it."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.table import Table
+
+from p2p_sim.base.progress import shown
+from p2p_sim.cli.printing.values import finite
+from p2p_sim.storage.rows import FAILURES, MANIFEST, ROWS, TABLE
+from p2p_sim.sweeps.drive import Progress, Report, SweepResult
+from p2p_sim.sweeps.plan import Plan
+
+
+def print_plan(plan: Plan, held: int, directory: str) -> None:
+    """The sweep before it runs, on standard error."""
+    total = plan.size * plan.replicates
+    table = Table(title=f"{plan.name}: a sweep of {plan.size:,} points", title_justify="left", show_header=False)
+    for axis, values in zip(plan.axes, plan.steps, strict=True):
+        steps = [str(v[0] if len(v) == 1 else v) for v in values] if axis.labels is None else list(axis.labels)
+        shown = (
+            ", ".join(steps) if len(steps) <= 8 else f"{', '.join(steps[:4])}, ... {steps[-1]} ({len(steps)} values)"
+        )
+        table.add_row(" with ".join(axis.names), shown)
+    table.add_row("replicates", f"{plan.replicates:,} of each point: {total:,}, of which {held:,} are on disk")
+    if plan.until is not None:
+        table.add_row("until", f"{plan.until.column} ± {plan.until.half_width:g}, at most {plan.until.most:,}")
+    table.add_row("results", directory)
+    Console(stderr=True, soft_wrap=True).print(table)
+
+
+@contextmanager
+def progress(name: str) -> Iterator[Report]:
+    """A bar on a terminal; elsewhere a plain line now and then, and as soon as the time to go is known."""
+    with shown(name, "replicates", estimate=False) as show:
+        begun = False
+
+        def report(state: Progress) -> None:
+            nonlocal begun
+            first = state.task_s is not None and not begun
+            begun = begun or first
+            show(state.done + state.failed, state.replicates, _rest(state), news=first)
+
+        yield report
+
+
+def _rest(state: Progress) -> str:
+    """Time to go and failures."""
+    text = f" of {state.points:,} points"
+    if state.remaining_s is not None:
+        text += (
+            f"; about {duration(state.remaining_s)} to go ({state.task_s or 0.0:.2g} s each, {state.workers} at a time)"
+        )
+    return text + (f"; {state.failed:,} failed" if state.failed else "")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: 8 s, 12 min, 3.5 h."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def print_sweep(plan: Plan, result: SweepResult, figures: list[str]) -> None:
+    """What was found, in a line, then every path."""
+    rows, directory = result.rows, result.directory
+    print(f"{plan.name}: {len(rows):,} rows of {rows['scenario'].nunique():,} points")
+    if result.failed:
+        print(f"p2p-sim: {result.failed:,} replicates failed; see {directory / FAILURES}", file=sys.stderr)
+    for name in (ROWS, TABLE, MANIFEST):
+        print(directory / name)
+    for figure in figures:
+        print(figure)
+    print(f"next: p2p-sim plot {directory}   p2p-sim report {directory}")
+
+
+def print_sweep_json(plan: Plan, result: SweepResult, figures: list[str]) -> None:
+    """One JSON object."""
+    points = int(result.rows["scenario"].nunique())
+    record = {
+        "name": plan.name,
+        "directory": str(result.directory),
+        "points": points,
+        "rows": len(result.rows),
+        "failed": result.failed,
+        "figures": figures,
+        "delta": float(result.rows["delta"].iloc[0]),
+        "observer": str(result.rows["observer"].iloc[0]),
+        "basis": str(result.rows["basis"].iloc[0]),
+        "epsilon_lower": float(result.rows["epsilon_lower"].max()),
+        "epsilon_upper": float(result.rows["epsilon_upper"].max()),
+    }
+    print(json.dumps(finite(record), allow_nan=False))

@@ -1,0 +1,54 @@
+"""Numbers as the commands show them."""
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from analysis.privacy.statement.bound import PrivacyBound
+
+PROTECTED = {
+    "label": "It protects one user's label",
+    "example": "It protects one user's whole example, features and label",
+}
+"""What a statement protects, by adjacency."""
+ODDITIES = {
+    "isolated_users": "users have no neighbour: they fetch nothing, and nobody fetches their label",
+    "disconnected_clusters": "clusters fall into several parts that never hear of each other",
+    "dropped_edges": "edges of the file join two clusters or touch no users of this replicate, and were left out",
+}
+"""What may surprise about an overlay, by the column of a row that counts it."""
+
+
+def warn_of_oddities(counts: Mapping[str, str]) -> None:
+    """Print a warning for each count, as it is shown, of something odd about the overlay."""
+    for column, shown in counts.items():
+        print(f"p2p-sim: warning: network.overlay: {shown} {ODDITIES[column]}", file=sys.stderr)
+
+
+def print_conditions(bound: PrivacyBound) -> None:
+    """Whom a statement protects, from whom, and its conditions, a line each."""
+    given = f", given {bound.conditional_on}" if bound.conditional_on else ""
+    print(f"{PROTECTED[bound.adjacency]}, for every data set{given}, from the {bound.observer}, if")
+    for condition in bound.conditions:
+        print(f"- {condition}")
+    if given:
+        print("Each realised network has a figure of its own: the worst is shown, and they must not be averaged.")
+
+
+def number(value: float | None) -> str:
+    """Four digits; what does not apply, and infinity, in words and signs."""
+    if value is None:
+        return "not applicable"
+    return "∞" if math.isinf(value) else f"{value:.4g}"
+
+
+def finite(value: Any) -> Any:
+    """The value for JSON: infinities spelled out and NaN as null, at any depth."""
+    if isinstance(value, dict):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value

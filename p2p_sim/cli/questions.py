@@ -1,0 +1,150 @@
+"""Privacy questions as the command line asks them, answered by the accountant."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from threadpoolctl import threadpool_limits
+
+from analysis.privacy import (
+    Coalition,
+    Eavesdropper,
+    KaryExchange,
+    LabelExchange,
+    Peer,
+    PrivacyBound,
+    TimedLearner,
+    calibrate_each,
+    compose,
+    local_epsilon,
+)
+from analysis.privacy.exchange.observers import Observer
+from analysis.privacy.exchange.paper import Lemma9
+from analysis.privacy.statement.domain import Situation, Stated
+from p2p_sim.base.config import nearest
+from p2p_sim.base.errors import InputError
+
+OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
+
+
+@dataclass(frozen=True)
+class Question:
+    """About whom, in which exchange."""
+
+    cluster_size: int
+    flip_prob: float
+    sampling_rate: float
+    observer: str = "learner"
+    members: int | None = None
+    rounds: int = 1
+    fresh: bool = False
+    num_classes: int = 2
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A bracket of ε at δ (δ given) or of δ at ε (ε given), and figures beside it."""
+
+    bound: PrivacyBound
+    delta_lower: float | None
+    delta_upper: float | None
+    local: float
+    lemma9: Stated
+
+
+def answer(question: Question, delta: float | None, epsilon: float | None) -> Answer:
+    """Exactly one of δ and ε is given.
+
+    Raises:
+        InputError: a value outside its range, an unknown observer, or a combination with no known figure.
+    """
+    if (delta is None) == (epsilon is None):
+        raise InputError("give either --delta or --epsilon")
+    try:
+        with threadpool_limits(1):
+            return _answer(question, delta, epsilon)
+    except ValueError as error:
+        raise InputError(_option(str(error))) from None
+
+
+def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
+    local = local_epsilon(q.flip_prob, q.num_classes)
+    situation = Situation(q.num_classes, rounds=q.rounds, fresh=q.fresh, observer=q.observer)
+    lemma9 = Stated(None)
+    if delta is not None:
+        lemma9 = Lemma9(q.cluster_size, q.flip_prob, q.sampling_rate, delta).stated(situation)
+    if q.fresh and q.rounds > 1:
+        if q.observer != "learner" or delta is None or q.num_classes > 2:
+            raise InputError("--fresh: is known for --observer learner with --delta and two classes")
+        one = LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate)
+        return Answer(compose([one] * q.rounds, delta), None, None, local, lemma9)
+    observer = _observer(q)
+    if delta is not None:
+        return Answer(observer.epsilon(delta), None, None, local, lemma9)
+    assert epsilon is not None
+    bracket = observer.delta(epsilon)
+    bound = PrivacyBound(epsilon, epsilon, bracket.upper, q.observer, "label", observer.basis, observer.conditions)
+    return Answer(bound, bracket.lower, bracket.upper, local, lemma9)
+
+
+def _observer(q: Question) -> Observer | KaryExchange:
+    if q.observer not in OBSERVERS:
+        hint = nearest(q.observer, OBSERVERS)
+        raise InputError(f"--observer {q.observer}: must be one of {', '.join(OBSERVERS)}{hint}")
+    if q.members is not None and q.observer != "coalition":
+        raise InputError(f"--members {q.members}: goes with --observer coalition")
+    if q.num_classes > 2:
+        if q.observer != "learner" or q.rounds > 1:
+            raise InputError(f"--num-classes {q.num_classes}: is known for --observer learner and a single round")
+        return KaryExchange(q.cluster_size, q.flip_prob, q.sampling_rate, q.num_classes)
+    exchange = LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate, q.rounds)
+    if q.observer == "peer":
+        if q.rounds > 1:
+            raise InputError(f"--rounds {q.rounds}: a peer's figure is known for a single round")
+        return Peer(q.cluster_size, q.flip_prob)
+    if q.observer == "coalition":
+        return Coalition(exchange, 1 if q.members is None else q.members)
+    if q.observer == "learner-times":
+        return TimedLearner(exchange)
+    return Eavesdropper(q.flip_prob) if q.observer == "eavesdropper" else exchange
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The flip probability for all clusters, and one for each size, with the ε it is certified for."""
+
+    sampling_rate: float
+    epsilon: float
+    flip_prob: float
+    each: dict[int, float]
+    bound: PrivacyBound
+
+
+def calibrated(
+    sizes: Sequence[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
+) -> Calibration:
+    """Calibrate and verify.
+
+    Raises:
+        InputError: a value outside its range.
+    """
+    try:
+        with threadpool_limits(1):
+            each = calibrate_each(sizes, num_classes, sampling_rate, epsilon, delta)
+            alpha = max(each.values())
+            bounds = [_learner(size, alpha, sampling_rate, num_classes).epsilon(delta) for size in each]
+    except ValueError as error:
+        raise InputError(_option(str(error))) from None
+    worst = max(bounds, key=lambda bound: bound.epsilon_upper)
+    return Calibration(sampling_rate, epsilon, alpha, each, worst)
+
+
+def _learner(size: int, alpha: float, theta: float, num_classes: int) -> LabelExchange | KaryExchange:
+    if num_classes > 2:
+        return KaryExchange(size, alpha, theta, num_classes)
+    return LabelExchange(size, alpha, theta)
+
+
+def _option(message: str) -> str:
+    """The accountant's message, its parameter spelled as an option: flip_prob = 2: ... -> --flip-prob 2: ..."""
+    name, equals, rest = message.partition(" = ")
+    return f"--{name.replace('_', '-')} {rest}" if equals else message

@@ -1,0 +1,67 @@
+"""The commands that read results directories: they parse and print; everything else happens in the rooms below."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from p2p_sim.cli.options import one_of
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Results directory.", show_default=False)]
+
+
+def plot(
+    directory: Directory,
+    x: Annotated[str | None, typer.Option(metavar="COL", help="Along the x axis [default: epsilon_upper].")] = None,
+    y: Annotated[str | None, typer.Option(metavar="COL", help="Along the y axis: excess_risk, accuracy, ...")] = None,
+    group: Annotated[str | None, typer.Option(metavar="COL", help="One line for each value.")] = None,
+    facet: Annotated[str | None, typer.Option(metavar="COL", help="One panel for each value.")] = None,
+    heat: Annotated[str | None, typer.Option(metavar="COL", help="Colours over two axes of the sweep.")] = None,
+    fit: Annotated[bool, typer.Option("--fit", help="Excess risk beside theory, fitted, with slopes.")] = False,
+    log_x: Annotated[bool | None, typer.Option("--log-x/--no-log-x", help="[default: by the values]")] = None,
+    log_y: Annotated[bool | None, typer.Option("--log-y/--no-log-y", help="[default: by the values]")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The figure [default: in DIR].")] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="png|svg|pdf", help="[default: png]", autocompletion=one_of("png", "svg", "pdf")
+        ),
+    ] = None,
+) -> None:
+    """Draw results: columns of a sweep with 95% intervals, ε at its worst; by default, the figures its file asks for.
+
+    Example: p2p-sim plot results/my-sweep --x mechanism.flip_prob --y excess_risk --group population.users
+    """
+    from p2p_sim.outputs.plots import Request, plot
+
+    for path in plot(directory, Request(x, y, group, facet, heat, fit, log_x, log_y), out, format_):
+        print(path)
+
+
+def compare(
+    first: Directory,
+    second: Directory,
+    y: Annotated[list[str] | None, typer.Option(metavar="COL", help="Column to compare; may be repeated.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Differences between two results directories, second minus first, paired by point and replicate.
+
+    Example: p2p-sim compare results/one results/two --y error_rate
+    """
+    from p2p_sim.cli.printing.compare import print_comparison, print_comparison_json
+    from p2p_sim.outputs.comparison import compare
+
+    (print_comparison_json if json_ else print_comparison)(compare(first, second, y or ()))
+
+
+def report(
+    directory: Directory,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file [default: DIR/report.html].")] = None,
+) -> None:
+    """Write the report on a results directory: one HTML file that opens anywhere, without a network.
+
+    Example: p2p-sim report results/quickstart-540585b2
+    """
+    from p2p_sim.outputs.report import write_report
+
+    print(write_report(directory, out))

@@ -1,0 +1,305 @@
+"""How private a run was, given the network as it turned out: cluster by cluster, never averaged over replicates."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sparse
+from numpy.typing import NDArray
+
+from analysis.privacy.exchange.kary import KaryExchange, ShuffledLabels
+from analysis.privacy.networks.fetch import FetchDistribution
+from analysis.privacy.networks.realised_network import CappedFetch, UniformSources
+from analysis.privacy.others.shuffled_messages import ShuffledMessages
+from analysis.privacy.statement.bound import REALISED, Bracket, PrivacyBound, together
+from analysis.privacy.statement.conditions import LOCAL_CONDITIONS, REALISED_CONDITIONS, REALISED_NETWORK, SAME_SOURCES
+from analysis.privacy.statement.domain import REALISED as REQUIRED
+from analysis.privacy.statement.domain import Situation, first_failure
+from analysis.privacy.statement.local import local_delta
+from p2p_sim.mechanisms.interface import Randomizer
+from p2p_sim.mechanisms.messages import binary_flip_prob, caveats, shuffled
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.protocol.facts import RealisedShard
+from p2p_sim.protocol.fetches import Capped, Table, Uniform, Unknown
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ClusterPrivacy:
+    """One cluster's figures, each for its worst user.
+
+    learner: who sees the set of submissions; others: the same, but for users who passed on their own label.
+    timed: a learner who also sees when each submission came. coalition: the learner and the cluster's members of the
+    coalition, about the others; watched: there is one here.
+    meets: probability that some member fetched a given user's label, at most; unmet: the
+    coalition about users whose label no member fetched; both None where they are not known.
+    """
+
+    learner: PrivacyBound
+    others: PrivacyBound
+    timed: PrivacyBound
+    coalition: PrivacyBound
+    watched: bool = False
+    meets: float | None = None
+    unmet: PrivacyBound | None = None
+
+
+def cluster_privacy(shards: Sequence[RealisedShard], noise: Randomizer, delta: float) -> Iterator[ClusterPrivacy]:
+    """The figures of every cluster of a run, in the population's order.
+
+    Args:
+        shards: what is known of the run besides labels.
+        noise: what each label went through; where messages carry something else than flipped labels, they are
+            accounted for where everybody may ask anybody and no coalition looks on, else as seen with their senders.
+        delta: δ of every figure.
+    """
+    for cluster in _clusters(shards):
+        yield _cluster(cluster, noise, delta)
+
+
+def user_epsilons(shards: Sequence[RealisedShard], noise: Randomizer, delta: float) -> tuple[Floats, PrivacyBound]:
+    """Certified ε of every user (n,) against a learner who sees the set of submissions, and the statement about all."""
+    found = [_users(cluster, noise, delta) for cluster in _clusters(shards)]
+    return np.concatenate([epsilons for epsilons, _ in found]), together([bound for _, bound in found])
+
+
+class Model(Protocol):
+    """What protects a user's label from an observer."""
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε)."""
+        ...
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ)."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoiseAlone:
+    """Nothing but the noise on each label is certain, for a reason."""
+
+    noise: Randomizer
+    reason: str
+
+    def delta(self, epsilon: float) -> Bracket:
+        """At most that of the message itself."""
+        if isinstance(self.noise, RandomizedResponse):
+            return Bracket(0.0, local_delta(self.noise.flip_prob, epsilon, self.noise.num_classes).upper)
+        return shuffled(self.noise, 1).delta(epsilon)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε₀, whatever δ."""
+        basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
+        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (*LOCAL_CONDITIONS, *caveats(self.noise))
+
+
+@dataclass(frozen=True)
+class NothingSeen:
+    """Nobody's label was passed on."""
+
+    def delta(self, epsilon: float) -> Bracket:
+        """0."""
+        return Bracket(0.0, 0.0)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """0."""
+        basis = "nobody's label was passed on"
+        return PrivacyBound(0.0, 0.0, delta, "learner", "label", basis, self.conditions, REALISED)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return REALISED_CONDITIONS
+
+
+class _Cluster:
+    """One cluster's part of a shard's arrays."""
+
+    def __init__(self, shard: RealisedShard, part: slice) -> None:
+        self.law, self.draws, self.times_tell = shard.law, shard.draws, shard.times_tell
+        self.fetched, self.own = shard.fetched[part], shard.own[part]
+        self.answers, self.constant = shard.answers[part], shard.constant[part]
+        self.member, self.probed = shard.member[part], shard.probed[part]
+        self.known = (self.own | self.constant) & self.answers
+        self.hidden = self.answers & ~self.known
+        if isinstance(self.law, Table):
+            self.weights = self.law.weights[part, part]
+            self.asked = None if self.law.asked is None else self.law.asked[part, part]
+        if isinstance(self.law, Capped):
+            self.caps = self.law.caps[part]
+
+
+def _clusters(shards: Sequence[RealisedShard]) -> Iterator[_Cluster]:
+    """Every cluster of a run, in the population's order."""
+    for shard in shards:
+        bounds = shard.shard.offsets.tolist()
+        for first, last in itertools.pairwise(bounds):
+            yield _Cluster(shard, slice(first, last))
+
+
+def target_deltas(shards: Sequence[RealisedShard], noise: RandomizedResponse, epsilon: float) -> Floats:
+    """Certified δ(ε), cluster by cluster (C,), of each cluster's first user; what an audit is held against."""
+    return np.array([_target_delta(cluster, noise, epsilon) for cluster in _clusters(shards)])
+
+
+def _cluster(cluster: _Cluster, noise: Randomizer, delta: float) -> ClusterPrivacy:
+    others = _epsilon(_model(cluster, noise), delta, cluster.hidden)
+    fell_back = bool((cluster.own & ~cluster.constant).any())
+    learner = NoiseAlone(noise, "a user passed on her own label").epsilon(delta) if fell_back else others
+    timed = learner
+    if cluster.times_tell:
+        timed = NoiseAlone(noise, "arrival times may name the peer").epsilon(delta)
+    timed = replace(timed, observer="learner-times")
+    coalition, meets, unmet = learner, None, None
+    watched = bool(cluster.member.any())
+    if watched:
+        coalition = _epsilon(_model(cluster, noise, members=True), delta, cluster.hidden & ~cluster.member)
+        if fell_back or (cluster.probed & ~cluster.member).any():
+            coalition = NoiseAlone(noise, "a member chose whom to ask, or a user fell back").epsilon(delta)
+        else:
+            meets, unmet = _unmet(cluster, noise, delta)
+    return ClusterPrivacy(learner, others, timed, replace(coalition, observer="coalition"), watched, meets, unmet)
+
+
+def _unmet(cluster: _Cluster, noise: Randomizer, delta: float) -> tuple[float | None, PrivacyBound | None]:
+    """Probability that a member fetched a given label, and what holds if none did: their bits and fetches are known."""
+    nobody, alpha = not (cluster.hidden & ~cluster.member).any(), binary_flip_prob(noise)
+    if nobody or not isinstance(cluster.law, Uniform) or alpha is None:
+        return None, None
+    sources, count = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.member))
+    known = int(np.count_nonzero(cluster.known)) + (1 + cluster.draws) * count
+    meets = 1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * count)
+    if known >= sources:
+        return meets, NoiseAlone(noise, "the members may know everybody else's").epsilon(delta)
+    model = UniformSources(sources, known, int(np.count_nonzero(cluster.fetched)), alpha)
+    return meets, replace(_cached_epsilon(model, delta), observer="coalition")
+
+
+def _model(cluster: _Cluster, noise: Randomizer, members: bool = False) -> Model:
+    """What protects users whose label others may have passed on; `members`: from the coalition, else the learner."""
+    hidden = cluster.hidden & ~(cluster.member & members)
+    if not hidden.any() or not (cluster.fetched.any() or members):
+        return NothingSeen()
+    if isinstance(cluster.law, Unknown):
+        return NoiseAlone(noise, cluster.law.reason)
+    sources, known = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.known))
+    if not isinstance(noise, RandomizedResponse) or first_failure(REQUIRED, Situation(noise.num_classes)) is not None:
+        if isinstance(cluster.law, Uniform) and not members and sources - known > 1:
+            return _messages(cluster, noise, sources - known)
+        return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
+    if isinstance(cluster.law, Uniform):
+        submissions = int(np.count_nonzero(cluster.fetched))
+        if not members:
+            return UniformSources(sources, known, submissions, noise.flip_prob)
+        count = int(np.count_nonzero(cluster.member))
+        return UniformSources(sources, known, submissions, noise.flip_prob, count, cluster.draws)
+    if isinstance(cluster.law, Table):
+        return _coalition_table(cluster, noise) if members else _learner_table(cluster, noise)
+    if members:
+        return NoiseAlone(noise, "no figure for coalitions where users come and go")
+    caps = cluster.caps[cluster.fetched]
+    return CappedFetch(caps, noise.flip_prob, np.minimum(1.0, known * caps))
+
+
+def _messages(cluster: _Cluster, noise: Randomizer, sources: int) -> KaryExchange | ShuffledMessages:
+    """From the learner, of messages of any kind, fetched from so many users whose messages are not known."""
+    if not isinstance(noise, RandomizedResponse):
+        return shuffled(noise, sources)
+    few = np.count_nonzero(cluster.fetched) <= sources  # these say less than one from each source would
+    return (KaryExchange if few else ShuffledLabels)(sources, noise.flip_prob, 1.0, noise.num_classes)
+
+
+def _learner_table(cluster: _Cluster, noise: RandomizedResponse) -> Model:
+    """From the learner."""
+    rates = cluster.fetched.astype(np.float64)
+    return FetchDistribution(cluster.weights, noise.flip_prob, rates, known=cluster.known)
+
+
+def _coalition_table(cluster: _Cluster, noise: RandomizedResponse) -> Model:
+    """From the coalition, whose members see what they fetch whether they submit it or not."""
+    if cluster.asked is None:
+        return NoiseAlone(noise, "members may have seen requests on their way to others, or failed ones")
+    others = ~cluster.member
+    rates = (cluster.fetched & others).astype(np.float64)
+    weights = sparse.csr_array(cluster.weights.multiply(others[:, None])) + cluster.asked
+    return FetchDistribution(
+        weights, noise.flip_prob, rates, known=cluster.known, members=cluster.member, draws=cluster.draws
+    )
+
+
+def _users(cluster: _Cluster, noise: Randomizer, delta: float) -> tuple[Floats, PrivacyBound]:
+    """ε of each user of a cluster, and the statement about the worst placed."""
+    model = _model(cluster, noise)
+    if isinstance(model, FetchDistribution):
+        epsilons = model.user_epsilons(delta)
+        bounds = [_given_network(PrivacyBound(0.0, 0.0, delta, "learner", "label", model.basis, model.conditions))]
+    else:
+        bounds = [_epsilon(model, delta, cluster.hidden)]
+        epsilons = np.full(len(cluster.own), bounds[0].epsilon_upper)
+    epsilons = np.where(cluster.answers, epsilons, 0.0)
+    epsilons[cluster.own] = noise.local_epsilon
+    epsilons[cluster.constant] = 0.0
+    if (cluster.own & ~cluster.constant).any():
+        bounds.append(NoiseAlone(noise, "a user passed on her own label").epsilon(delta))
+    return epsilons, replace(together(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
+
+
+def _target_delta(cluster: _Cluster, noise: RandomizedResponse, epsilon: float) -> float:
+    """δ(ε) of a cluster's first user."""
+    if cluster.constant[0]:
+        return 0.0
+    if cluster.own[0]:
+        return NoiseAlone(noise, "").delta(epsilon).upper
+    if not cluster.answers[0]:
+        return 0.0
+    if isinstance(cluster.law, Capped) and cluster.fetched.any():  # few distinct cases, at some loss
+        caps = cluster.caps[cluster.fetched]
+        return _capped_delta(len(caps), float(caps.max()), int(cluster.known.sum()), noise.flip_prob, epsilon)
+    model = _model(cluster, noise)
+    if isinstance(model, FetchDistribution):
+        return model.user_delta(0, epsilon)
+    return _delta(model, epsilon) if isinstance(model, UniformSources) else model.delta(epsilon).upper
+
+
+@lru_cache(maxsize=65_536)
+def _delta(model: UniformSources, epsilon: float) -> float:
+    return model.delta(epsilon).upper
+
+
+@lru_cache(maxsize=65_536)
+def _capped_delta(submissions: int, cap: float, known: int, flip_prob: float, epsilon: float) -> float:
+    return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, known * cap)).delta(epsilon).upper
+
+
+def _epsilon(model: Model, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:
+    """ε for the worst of the users whose bit is not known."""
+    if isinstance(model, FetchDistribution):
+        return _given_network(model.epsilon(delta, hidden))
+    if isinstance(model, UniformSources | KaryExchange | ShuffledMessages):
+        return _cached_epsilon(model, delta)
+    return model.epsilon(delta)
+
+
+def _given_network(bound: PrivacyBound) -> PrivacyBound:
+    """The same as a statement that takes the realised network as given."""
+    return replace(bound, conditions=(REALISED_NETWORK, *bound.conditions), conditional_on=REALISED)
+
+
+@lru_cache(maxsize=65_536)
+def _cached_epsilon(model: UniformSources | KaryExchange | ShuffledMessages, delta: float) -> PrivacyBound:
+    bound = model.epsilon(delta)
+    if not isinstance(model, UniformSources):  # its lower end would be that of an exchange in which nothing fails
+        more = model.caveats if isinstance(model, ShuffledMessages) else ()
+        conditions = (*REALISED_CONDITIONS, SAME_SOURCES, *more)
+        return replace(bound, epsilon_lower=0.0, conditions=conditions, conditional_on=REALISED)
+    return bound

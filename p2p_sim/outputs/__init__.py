@@ -1,0 +1,1 @@
+"""What people look at or take along: figures, reports, comparisons, exports."""

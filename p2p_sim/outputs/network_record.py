@@ -1,0 +1,292 @@
+"""What happened on the network in one replicate: arrays by user, numbers for a table, and figures."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.record import whole
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.files import in_place_of, writing
+from p2p_sim.mechanisms.exchange_privacy import user_epsilons
+from p2p_sim.mechanisms.label_exchange import exchange_of
+from p2p_sim.network.overlay import Overlay
+from p2p_sim.protocol.transcript import KIND_NAMES, LEARNER, REPLY, REQUEST, Messages
+from p2p_sim.replicate import row as rows
+from p2p_sim.replicate.row import Row
+from p2p_sim.replicate.run import Exchanged, exchange
+from p2p_sim.scenario import Scenario
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+MOST_DRAWN = 400
+"""Users of a cluster whose overlay is drawn whole; of a larger one, as many of those nearest to the worst placed."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What reached one observer's eyes: delivered messages, and their bytes, headers included."""
+
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Happened:
+    """One replicate's network; arrays have one entry a user, (n,), unless they say otherwise.
+
+    name, replicate, sampling_rate (θ), deadline_s, delta: the scenario's. counts: as in the result row.
+    cluster_offsets: (C+1,). messages: every delivered message. overlay: None where everybody may ask anybody.
+    answered_s: when a user first got somebody's noisy label in time, seconds, or infinity.
+    submitted_s: when the learner took her submission, seconds, or infinity.
+    handled, handled_bytes: delivered messages that she sent or received. answers: replies of hers that were delivered.
+    member: tells the learner what she sees. own: passed on her own noisy label for want of a reply, in time.
+    held: a member was sent her noisy label.
+    epsilon: certified ε of her label against a learner who sees the set of submissions; epsilon_local: ε₀.
+    statement: the same for whoever is placed worst.
+    observers: what the learner, the eavesdropper and, if there is one, the coalition saw.
+    """
+
+    name: str
+    replicate: int
+    sampling_rate: float
+    deadline_s: float | None
+    delta: float
+    counts: Row
+    cluster_offsets: Counts
+    messages: Messages
+    overlay: Overlay | None
+    answered_s: Floats
+    submitted_s: Floats
+    handled: Counts
+    handled_bytes: Counts
+    answers: Counts
+    member: Bools
+    own: Bools
+    held: Bools
+    epsilon: Floats
+    epsilon_local: float
+    statement: PrivacyBound
+    observers: dict[str, Seen]
+
+    @property
+    def num_users(self) -> int:
+        """n."""
+        return len(self.handled)
+
+    @property
+    def cluster_sizes(self) -> Counts:
+        """Users in each cluster (C,)."""
+        return np.diff(self.cluster_offsets)
+
+    @property
+    def submissions(self) -> Counts:
+        """Submissions that the learner took from each cluster (C,)."""
+        return np.add.reduceat(np.isfinite(self.submitted_s).astype(np.int64), self.cluster_offsets[:-1])
+
+    def cluster(self, user: int) -> int:
+        """A user's cluster."""
+        return int(np.searchsorted(self.cluster_offsets, user, side="right")) - 1
+
+
+def check(scenario: Scenario, replicate: int, directory: Path) -> None:
+    """Refuse what cannot work before anything runs, and make the directory."""
+    if scenario.engine != "events":
+        raise InputError(f"engine = {scenario.engine!r}: sends no messages; what happened needs engine = 'events'")
+    if replicate < 0:
+        raise InputError(f"--replicate {replicate}: must be at least 0")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {directory}: cannot be written ({error.strerror})") from None
+
+
+def happened(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None) -> Happened:
+    """Run one replicate with its transcript and say what happened.
+
+    Args:
+        scenario: with engine = "events".
+        replicate: its index, from 0.
+        data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
+    """
+    return look(scenario, replicate, exchange(scenario, replicate, data_dir, record=True, study=True))
+
+
+def look(scenario: Scenario, replicate: int, done: Exchanged) -> Happened:
+    """What happened in an exchange that was recorded and studied."""
+    mechanism = exchange_of(done.mechanism, "what happened on the network")
+    outcome, users = done.outcome, done.population.num_users
+    assert outcome.transcript is not None
+    assert outcome.realised is not None
+    assert outcome.arrival_s is not None
+    m, facts, noise = outcome.transcript.messages, outcome.realised, mechanism.randomizer
+    size = _bytes(m, scenario.network.header_bytes, -(-noise.payload_bits // 8))
+    member = np.concatenate([shard.member for shard in facts])
+    reply = m.kind == REPLY
+    fetched = m.select(reply & ~m.late)
+    answered, submitted = np.full(users, np.inf), np.full(users, np.inf)
+    np.minimum.at(answered, fetched.receiver, fetched.time_s)
+    submitted[outcome.labels.user] = outcome.arrival_s
+    held = np.zeros(users, dtype=np.bool_)
+    held[m.sender[reply & member[m.receiver]]] = True
+    held &= ~member & ~np.concatenate([shard.constant for shard in facts])
+    epsilon, statement = user_epsilons(facts, noise, scenario.privacy.delta)
+    return Happened(
+        name=scenario.name,
+        replicate=replicate,
+        sampling_rate=mechanism.sampling_rate,
+        deadline_s=scenario.network.deadline_s,
+        delta=scenario.privacy.delta,
+        counts=rows.network(done.population, outcome),
+        cluster_offsets=done.population.cluster_offsets,
+        messages=m,
+        overlay=outcome.overlay,
+        answered_s=answered,
+        submitted_s=submitted,
+        handled=_per_user(m, users),
+        handled_bytes=_per_user(m, users, size),
+        answers=np.bincount(m.sender[reply], minlength=users),
+        member=member,
+        own=np.concatenate([shard.own for shard in facts]),
+        held=held,
+        epsilon=epsilon,
+        epsilon_local=noise.local_epsilon,
+        statement=statement,
+        observers=_observers(m, size, member),
+    )
+
+
+def _bytes(m: Messages, header: int, payload: int) -> Counts:
+    """Bytes of each message; a request carries no label."""
+    return np.where(m.kind == REQUEST, header, header + payload).astype(np.int64)
+
+
+def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
+    """Messages, or their weights, that each user sent or received."""
+    inner = m.receiver != LEARNER
+    sent = np.bincount(m.sender, weights, users)
+    received = np.bincount(m.receiver[inner], None if weights is None else weights[inner], users)
+    return (sent + received).astype(np.int64)
+
+
+def _observers(m: Messages, size: Counts, member: Bools) -> dict[str, Seen]:
+    """Who saw how much; a coalition sees what its members and the learner see."""
+    learner = m.receiver == LEARNER
+    seen = {"learner": learner, "eavesdropper": np.ones(len(m), dtype=np.bool_)}
+    if member.any():
+        seen["coalition"] = learner | member[m.sender] | member[m.receiver]
+    return {who: Seen(int(np.count_nonzero(rows)), int(size[rows].sum())) for who, rows in seen.items()}
+
+
+def record(found: Happened) -> dict[str, Any]:
+    """All numbers of the table as one record; times in seconds, None where there is none."""
+    arrived = np.isfinite(found.submitted_s)
+    busiest, others = int(np.argmax(found.handled)), int(np.count_nonzero(~found.member))
+    median, high = (int(np.quantile(found.handled, q, method="inverted_cdf")) for q in (0.5, 0.99))
+    members = int(np.count_nonzero(found.member))
+    return {
+        "name": found.name,
+        "replicate": found.replicate,
+        "num_users": found.num_users,
+        "num_clusters": len(found.cluster_sizes),
+        "sampling_rate": found.sampling_rate,
+        "effective_sampling_rate": float(arrived.mean()),
+        **found.counts,
+        "arrival_last_s": float(found.submitted_s[arrived].max()) if arrived.any() else None,
+        "deadline_s": found.deadline_s,
+        "load_median": median,
+        "load_p99": high,
+        "load_max": int(found.handled.max()),
+        "load_median_bytes": int(np.quantile(found.handled_bytes, 0.5, method="inverted_cdf")),
+        "load_p99_bytes": int(np.quantile(found.handled_bytes, 0.99, method="inverted_cdf")),
+        "load_max_bytes": int(found.handled_bytes.max()),
+        "busiest_user": busiest,
+        "busiest_cluster": found.cluster(busiest),
+        "busiest_neighbours": int(found.overlay.degrees[busiest]) if found.overlay else None,
+        "busiest_answers": int(found.answers[busiest]),
+        "observers": {who: asdict(seen) for who, seen in found.observers.items()},
+        "coalition_members": members,
+        "held_labels": int(np.count_nonzero(found.held)) if members else None,
+        "held_share": float(np.count_nonzero(found.held) / others) if members and others else None,
+        **{key: value for key, value in whole(found.statement).items() if key != "epsilon_lower"},
+        "epsilon_median_user": float(np.quantile(found.epsilon, 0.5, method="inverted_cdf")),
+        "epsilon_local": found.epsilon_local,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of an overlay to look at: `users` (p,) of one cluster, edges (e, 2) as positions among them."""
+
+    cluster: int
+    users: Counts
+    edges: Counts
+
+
+def worst_part(found: Happened, most: int = MOST_DRAWN) -> Part:
+    """The cluster with the largest certified ε; of more than `most` users, those nearest to the worst placed."""
+    assert found.overlay is not None
+    worst = int(np.argmax(found.epsilon))
+    cluster = found.cluster(worst)
+    first, last = found.cluster_offsets[cluster : cluster + 2].tolist()
+    whole = found.overlay.shard(first, last)
+    users = _nearest(whole, worst - first, most) if last - first > most else np.arange(last - first)
+    place = np.full(last - first, -1)
+    place[users] = np.arange(users.size)
+    ends = np.stack([np.repeat(np.arange(whole.num_users), whole.degrees), whole.indices], axis=1)
+    ends = place[ends]
+    return Part(cluster, users + first, ends[(ends[:, 0] >= 0) & (ends[:, 0] < ends[:, 1])])
+
+
+def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
+    """The `most` users who are the fewest steps away from a user, ascending; fewer if no more can be reached."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    shape = (overlay.num_users, overlay.num_users)
+    graph = csr_array((np.ones(len(overlay.indices), dtype=np.int8), overlay.indices, overlay.indptr), shape=shape)
+    order = breadth_first_order(graph, start, directed=False, return_predecessors=False)
+    return np.sort(order[:most]).astype(np.int64)
+
+
+def draw(found: Happened, directory: Path) -> list[Path]:
+    """Draw the figures into a directory, each whole or not at all, over those of an earlier run; returns the files."""
+    from analysis.figures import network as figures
+    from analysis.figures.overlay import plot_epsilon, plot_overlay
+
+    m, caption = found.messages, f"{found.name}, replicate {found.replicate}"
+    times = {name: m.time_s[m.kind == kind] for kind, name in KIND_NAMES.items()}
+    clusters = (found.cluster_sizes, found.submissions, found.sampling_rate)
+    arrivals = (found.answered_s, found.submitted_s, found.cluster_offsets)
+    statement = f"learner who sees the set of submissions, δ = {found.delta:g}; conditional on the realised network"
+    drawings: dict[str, Callable[[Path], None]] = {
+        "timeline": lambda path: figures.plot_timeline(times, m.time_s[m.late], found.deadline_s, path, caption),
+        "coverage": lambda path: figures.plot_coverage(*arrivals, found.sampling_rate, found.deadline_s, path, caption),
+        "load": lambda path: figures.plot_load(found.handled, found.answers, path, caption),
+        "sampling": lambda path: figures.plot_sampling(*clusters, path, caption),
+        "epsilon": lambda path: plot_epsilon(
+            found.epsilon, found.epsilon_local, found.own, found.cluster_offsets, path, statement, caption
+        ),
+    }
+    if found.overlay is not None:
+        part, position = worst_part(found), found.overlay.position
+        who = part.users
+        size = int(found.cluster_sizes[part.cluster])
+        shown = (
+            f"all {size:,} users" if size == who.size else f"{who.size:,} of its {size:,} users, nearest to the worst"
+        )
+        drawings["overlay"] = lambda path: plot_overlay(
+            part.edges, found.overlay.degrees[who], found.epsilon[who], found.epsilon_local,  # type: ignore[union-attr]
+            found.member[who], found.own[who], None if position is None else position[who], path, statement,
+            f"{caption}; cluster {part.cluster}, where the worst placed user is: {shown}",
+        )  # fmt: skip
+    paths = {directory / f"{name}.png": plot for name, plot in drawings.items()}
+    for path, plot in paths.items():
+        with writing(directory), in_place_of(path) as partial:
+            plot(partial)
+    return list(paths)

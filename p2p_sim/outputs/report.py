@@ -1,0 +1,172 @@
+"""A results directory as one HTML file."""
+
+import json
+import math
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import ParseError
+
+import pandas as pd
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.files import write_whole
+from p2p_sim.base.plugins import member
+from p2p_sim.mechanisms.interface import MechanismBase
+from p2p_sim.outputs.plots import Request, plot
+from p2p_sim.scenario import MechanismConfig
+from p2p_sim.storage.results import Results, read_results
+from p2p_sim.storage.rows import FAILURES, ROWS, read_manifest, read_terms
+
+if TYPE_CHECKING:
+    from analysis.figures.report.page import Picture
+    from analysis.figures.report.statement import Described
+
+REPORT = "report.html"
+MOST_FIGURES, MOST_LINES, MOST_PANELS = 8, 7, 9
+"""Figures of a report; lines without panels, and panels, that are drawn unasked."""
+
+
+def write_report(directory: Path, out: Path | None = None) -> Path:
+    """Write the report on a run or a sweep and return where it is; the same results give the same bytes.
+
+    Args:
+        directory: results of `p2p-sim run` or `p2p-sim sweep`.
+        out: the file; default report.html in the directory.
+
+    Raises:
+        InputError: there are no results, they cannot be read, or the file cannot be written. Nothing is changed then.
+    """
+    from analysis.figures.report.page import report_page
+
+    path = directory / REPORT if out is None else out
+    _check_destination(path)
+    results, manifest = read_results(directory), read_manifest(directory)
+    rows, failures = _checked(directory, results.rows), read_failures(directory)
+    page = report_page(rows, manifest, failures, _pictures(results), _mechanisms(rows), read_terms(directory))
+    try:
+        write_whole(path, page.encode("utf-8", "replace"))
+    except OSError as error:
+        raise InputError(f"--out {path}: cannot be written ({error.strerror})") from None
+    return path
+
+
+def read_failures(directory: Path) -> list[dict[str, Any]]:
+    """What failed, in the order of the file; a half-written last line is left out."""
+    path = directory / FAILURES
+    if not path.exists():
+        return []
+    try:
+        found = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({error})") from None
+    if not all(isinstance(failure, dict) for failure in found):
+        raise InputError(f"{path}: damaged (a line is no record)")
+    return found
+
+
+def _mechanisms(rows: pd.DataFrame) -> "dict[str, Described]":
+    """What the mechanisms of some rows say of themselves; those that are not installed say nothing."""
+    from analysis.figures.report.statement import Described
+
+    found: dict[str, Described] = {}
+    for kind in sorted(set(map(str, rows["mechanism_kind"]))):
+        config = member(MechanismConfig, kind)
+        if config is not None and issubclass(config, MechanismBase):
+            found[kind] = Described(config.described or kind)
+    return found
+
+
+def _pictures(results: Results) -> "list[Picture]":
+    """The figure of a run; those that a sweep's author asked for, or what is learned and ε along the first axis."""
+    from analysis.figures.privacy_utility import plot_privacy_utility
+
+    quality = "excess_risk" if results.rows["excess_risk"].notna().all() else "accuracy"
+    if not results.axes:
+        title = f"{_named(quality)} beside every ε that one could state for it"
+        draw = partial(plot_privacy_utility, results.rows, results.name)
+        note = "Each ε is the largest over clusters and replicates. Dashed: the same learner without privacy."
+        return [_picture(draw, f"{title}. {_behind(results, True)} {note}")]
+    requests = [_asked(entry) for entry in results.plots] or _usual(results, quality)
+    return [_of_sweep(results, request) for request in requests[:MOST_FIGURES]]
+
+
+def _usual(results: Results, quality: str) -> list[Request]:
+    """What is learned and ε, against each other and along the first axis; panels where there would be many lines."""
+    first = results.keys[0]
+    others = [axis[0] for axis in results.axes[1:]]
+    sizes = {key: int(results.rows[key].nunique()) for key in others}
+    panels = [key for key in others if 1 < sizes[key] <= MOST_PANELS]
+    facet = max(panels, key=lambda key: sizes[key]) if panels and math.prod(sizes.values()) > MOST_LINES else None
+    pairs = (("epsilon_upper", quality), (first, quality), (first, "epsilon_upper"))
+    return [Request(x, y, None, facet) for x, y in pairs]
+
+
+def _asked(entry: dict[str, Any]) -> Request:
+    x, y, group, facet, heat = (entry.get(key) for key in ("x", "y", "group", "facet", "heat"))
+    return Request(x, y, group, facet, heat, bool(entry.get("fit")))
+
+
+def _of_sweep(results: Results, request: Request) -> "Picture":
+    title = f"{_named(request.y)} against {_named(request.x)}"
+    if request.heat:
+        title = f"{_named(request.heat)} over {_named(request.x)} and {_named(request.y)}"
+    by = "".join(f", by {_named(column)}" for column in (request.group, request.facet) if column)
+    shown = str(request.heat or request.y)
+    told = _behind(results, not shown.startswith("epsilon"))
+    if "epsilon" in f"{request.x} {shown}":
+        told += " ε is the largest over clusters and replicates."
+    return _picture(partial(plot, results.directory, request), f"{title}{by}. {told}")
+
+
+def _picture(draw: Any, caption: str) -> "Picture":
+    """A figure, or why there is none: what a sweep asks for need not fit its rows, and a label may hold anything."""
+    from analysis.figures.report.page import Picture
+    from analysis.figures.report.svg import drawn, embedded
+
+    caption = caption if caption.startswith("ε") else caption[0].upper() + caption[1:]
+    try:
+        text = drawn(draw)
+        embedded(text, "", "")
+    except (InputError, ValueError, ParseError) as error:
+        return Picture(f"{caption} Not drawn: {error}")
+    return Picture(caption, text)
+
+
+def _named(column: str | None) -> str:
+    from analysis.figures.labels import short
+
+    return "a chosen column" if column is None else short(column)
+
+
+def _behind(results: Results, means: bool) -> str:
+    """What stands behind each point of a figure."""
+    counts = results.rows.groupby("scenario").size()
+    low, high = int(counts.min()), int(counts.max())
+    replicates = f"{low:,d} to {high:,d} replicates" if low < high else f"{low:,d} replicate{'s' * (low > 1)}"
+    each = "Each point" if results.axes else "The result"
+    kind = "the mean and its 95% confidence interval (Student's t)" if high > 1 else "no interval"
+    return f"{each} stands for {replicates}" + (f": {kind}." if means else ".")
+
+
+def _check_destination(path: Path) -> None:
+    if path.suffix not in (".html", ".htm"):
+        raise InputError(f"--out {path}: must end in .html or .htm")
+    if path.is_dir():
+        raise InputError(f"--out {path}: is a directory")
+
+
+def _checked(directory: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows, if they have what a report needs, with numbers as numbers."""
+    from analysis.figures.report.points import NEEDED, NUMBERS
+
+    missing = [name for name in NEEDED if name not in rows]
+    if missing:
+        raise InputError(f"{directory / ROWS}: has no column {missing[0]}; another version of p2p-sim wrote it")
+    numbers = {}
+    for name in NUMBERS:
+        try:
+            numbers[name] = rows[name].astype(float)
+        except (TypeError, ValueError):
+            raise InputError(f"{directory / ROWS}: column {name} must hold numbers alone") from None
+    return rows.assign(**numbers)

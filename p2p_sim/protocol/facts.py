@@ -1,0 +1,63 @@
+"""What is known of a run besides the labels: the ground on which its privacy stands."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from p2p_sim.population.shards import Shard
+from p2p_sim.protocol.fetches import FetchLaw, fetch_law
+from p2p_sim.protocol.journey import Bools
+from p2p_sim.protocol.shard_exchange import ShardExchange
+
+
+@dataclass(frozen=True)
+class RealisedShard:
+    """One shard of a run, every array (m,).
+
+    fetched: passed on somebody's label; own: passed on her own for want of a reply. What reached the learner after her
+    deadline counts too: she does not take it, but she has seen it.
+    answers: answers requests; constant: with a label that is fixed beforehand; member: tells the learner what she sees.
+    probed: was asked by somebody who chose to ask her.
+    law: whose label each of the first may have got. draws: labels that a user may have got in all, at most: late ones
+    are dropped, but seen. times_tell: the moment of a submission may say whose label it is.
+    """
+
+    shard: Shard
+    fetched: Bools
+    own: Bools
+    answers: Bools
+    constant: Bools
+    member: Bools
+    probed: Bools
+    law: FetchLaw
+    draws: int
+    times_tell: bool
+
+
+def realised(exchange: ShardExchange) -> RealisedShard:
+    """Note what a finished run leaves behind."""
+    journey = exchange.journey
+    arrived = np.isfinite(exchange.arrival)
+    fetched = arrived & ~exchange.fallback
+    law = fetch_law(journey, fetched, arrived & ~exchange.in_time)
+    roles, rule = journey.roles, journey.config.on_timeout
+    return RealisedShard(
+        journey.shard,
+        fetched,
+        arrived & exchange.fallback,
+        ~roles.silent,
+        roles.constant,
+        roles.member,
+        exchange.probed,
+        law,
+        rule.attempts if rule.retry == "redraw" else 1,
+        _times_tell(exchange),
+    )
+
+
+def _times_tell(exchange: ShardExchange) -> bool:
+    """Whether the moment of a submission may say whose label it is."""
+    journey, config = exchange.journey, exchange.journey.config
+    if config.batch_submission:
+        return False
+    return journey.availability is not None or config.distance_s > 0

@@ -1,0 +1,1 @@
+"""One replicate: from a scenario to a row."""

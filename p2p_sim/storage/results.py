@@ -1,0 +1,105 @@
+"""A results directory as figures and comparisons read it: rows, axes, and what was run."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from p2p_sim.base.config import nearest
+from p2p_sim.base.errors import InputError
+from p2p_sim.storage.rows import MANIFEST, ROWS, load_results, read_manifest
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a results directory holds.
+
+    rows: one line a point and replicate, with a column for every swept key.
+    axes: the swept keys, those that vary together in one tuple; none for a run of a single scenario.
+    scenario: the base scenario in full; plots: figures that the sweep's author asked for.
+    adaptive: replicates were added until a mean seemed known well enough, which makes intervals too narrow.
+    """
+
+    directory: Path
+    name: str
+    seed: int
+    rows: pd.DataFrame
+    axes: tuple[tuple[str, ...], ...]
+    scenario: dict[str, Any]
+    plots: tuple[dict[str, Any], ...]
+    adaptive: bool
+
+    @property
+    def keys(self) -> list[str]:
+        """All swept keys."""
+        return [key for axis in self.axes for key in axis]
+
+
+def read_results(directory: Path) -> Results:
+    """Read a results directory of `run` or `sweep`.
+
+    Raises:
+        InputError: there is none, it is damaged, or no replicate is finished yet.
+    """
+    rows, manifest = load_results(directory), read_manifest(directory)
+    if rows.empty:
+        raise InputError(f"{directory / ROWS}: holds no finished replicate yet")
+    try:
+        results = Results(directory, rows=rows, adaptive=bool(manifest.get("until")), **_described(manifest))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{directory / MANIFEST}: is not a manifest ({type(error).__name__}: {error})") from None
+    for key in results.keys:
+        if key not in rows:
+            raise InputError(f"{directory / ROWS}: has no column {key!r}, which {MANIFEST} names as an axis")
+    for name in rows:
+        if name not in results.keys and not _of_one_kind(rows[name]):
+            raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")
+    return results
+
+
+def _described(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What a manifest says of its rows; TypeError, ValueError or KeyError where it says it in another way."""
+    axes, plots = manifest.get("axes") or [], manifest.get("plots") or []
+    if not all(isinstance(part, list) and all(isinstance(entry, dict) for entry in part) for part in (axes, plots)):
+        raise TypeError("axes and plots must be lists of tables")
+    for axis in axes:
+        if not all(isinstance(axis[name], list) and axis[name] for name in ("keys", "values")):
+            raise ValueError("an axis has no keys or no values")
+        if not all(isinstance(key, str) for key in axis["keys"]):
+            raise TypeError("the keys of an axis must be text")
+    for plot in plots:
+        wrong = [key for key, value in plot.items() if key != "fit" and not isinstance(value, str | None)]
+        if wrong:
+            raise TypeError(f"plots.{wrong[0]} must be text")
+    if type(manifest["seed"]) is not int or not 0 <= manifest["seed"] < 2**63:
+        raise ValueError("seed must be a whole number from 0 to 2**63 - 1")
+    if not isinstance(manifest["scenario"], dict):
+        raise TypeError("scenario must be a table")
+    return {
+        "name": str(manifest["name"]),
+        "seed": manifest["seed"],
+        "axes": tuple(tuple(axis["keys"]) for axis in axes),
+        "scenario": manifest["scenario"],
+        "plots": tuple(plots),
+    }
+
+
+def _of_one_kind(column: pd.Series) -> bool:
+    """Whether the cells of a column, gaps apart, are all numbers, all truth values or all text."""
+    kinds = ("string", "boolean", "empty")
+    return column.dtype.kind != "O" or pd.api.types.infer_dtype(column, skipna=True) in kinds
+
+
+def check_column(option: str, name: str, known: Iterable[str]) -> str:
+    """The name, if it is among the known ones.
+
+    Raises:
+        InputError: it is not; names the nearest that is, by its whole name or by the last part of a dotted key.
+    """
+    known = list(known)
+    if name in known:
+        return name
+    hint = nearest(name, known) or f"; choose one of {', '.join(sorted(known)[:8])}, ..."
+    raise InputError(f"{option} {name}: no such column{hint}")

@@ -1,0 +1,350 @@
+"""Rows on disk: appended and synced while running, one tidy table at the end, never lost, never mixed."""
+
+import fcntl
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+
+from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.record import Terms, identifier, statement_of
+from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.files import append_jsonl, in_place_of, partial_of, repair_jsonl, write_whole, writing
+from p2p_sim.scenario import MODEL_VERSION, Scenario
+
+ROWS, TABLE, TIMINGS, MANIFEST, LOCK = "rows.jsonl", "rows.parquet", "timings.jsonl", "manifest.json", ".lock"
+FAILURES, STATEMENTS = "failures.jsonl", "statements.jsonl"
+NETWORK = "network"
+"""Folder of `p2p-sim network`, which keeps no rows."""
+CHUNK = 5_000
+"""Rows that are turned into a part of the table at a time."""
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")
+Row = dict[str, Any]
+Key = tuple[str, int]
+"""A point, by the first 16 digits of its identity, and a replicate."""
+
+
+class Store:
+    """The results in one directory; use `open_store` to get one. Rows stay on disk, their keys in memory."""
+
+    def __init__(self, directory: Path, check: Callable[[Row], None]) -> None:
+        self.directory, self._check = directory, check
+        self.done: dict[str, set[int]] = {}
+        self._terms = set(read_terms(directory))
+        for row in read_rows(directory):
+            check(row)
+            self._note(row)
+
+    def _note(self, row: Row) -> None:
+        self.done.setdefault(row["scenario"], set()).add(row["replicate"])
+
+    def has(self, point: str, replicate: int) -> bool:
+        """Whether a replicate of a point is on disk."""
+        return replicate in self.done.get(point, ())
+
+    @property
+    def replicates(self) -> int:
+        """One more than the largest replicate's index."""
+        return max((index + 1 for indices in self.done.values() for index in indices), default=0)
+
+    def append(self, rows: Sequence[Row], wall_s: Sequence[float], terms: Sequence[Terms | None] = ()) -> None:
+        """Add finished replicates; they are on disk when this returns. Clock times go to a file of their own.
+
+        Args:
+            rows, wall_s: of each replicate. terms: what is said of the rows' figures; written once for equal ones.
+        """
+        for row in rows:
+            self._check(row)
+        times = [
+            {"scenario": row["scenario"], "replicate": row["replicate"], "wall_s": round(wall, 6)}
+            for row, wall in zip(rows, wall_s, strict=True)
+        ]
+        fresh = {identifier(said): said for said in terms if said is not None and identifier(said) not in self._terms}
+        with writing(self.directory):
+            if fresh:  # before the rows that refer to them
+                lines = [{"statement": name, "columns": said} for name, said in fresh.items()]
+                append_jsonl(self.directory / STATEMENTS, lines)
+                self._terms |= fresh.keys()
+            append_jsonl(self.directory / TIMINGS, times, sync=False)
+            append_jsonl(self.directory / ROWS, rows)
+        for row in rows:
+            self._note(row)
+
+    def fail(self, record: Row) -> None:
+        """Note a replicate that could not be run, and why."""
+        with writing(self.directory):
+            append_jsonl(self.directory / FAILURES, [record])
+
+    def finish(self, order: Callable[[Row], Any]) -> pd.DataFrame:
+        """Sort the rows, write them as lines and as a Parquet table, and return them.
+
+        Args:
+            order: a row's place among the others, besides its replicate.
+        """
+        path, places = self.directory / ROWS, []
+        with writing(self.directory):
+            with path.open("ab+") as file:
+                for offset, length, row in _lines(file, path):
+                    places.append((order(row), row["replicate"], offset, length))
+                places.sort(key=lambda place: place[:2])
+                with in_place_of(path) as partial, partial.open("wb") as out:
+                    for *_, offset, length in places:
+                        file.seek(offset)
+                        out.write(file.read(length))
+                    out.flush()
+                    os.fsync(out.fileno())
+            frame = _frame(self.directory)
+            _write_terms(self.directory, frame)
+            with in_place_of(self.directory / TABLE) as partial, partial.open("wb") as out:
+                frame.to_parquet(out, index=False)
+        return frame
+
+
+@contextmanager
+def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> Iterator[Store]:
+    """Open a results directory for writing, alone.
+
+    Args:
+        directory: where.
+        identity: hash of what its rows are of.
+        check: raises InputError for a row that does not belong there.
+
+    Raises:
+        InputError: it holds something else, or another process is writing to it. Nothing is changed then.
+    """
+    _check_directory(directory, identity)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = (directory / LOCK).open("w")
+    except OSError as error:
+        raise InputError(f"--out {directory}: cannot be written ({error.strerror})") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"--out {directory}: another run is writing there; wait for it to end") from None
+        _check_directory(directory, identity)  # it may have changed hands while we waited for the lock
+        for name in (ROWS, TIMINGS, STATEMENTS):
+            repair_jsonl(directory / name)
+        (directory / FAILURES).unlink(missing_ok=True)  # what failed is tried again
+        yield Store(directory, check)
+
+
+def discard(directory: Path, identity: str) -> None:
+    """Delete what a directory holds of these results, and nothing else; a directory of other results is refused."""
+    if not directory.exists():
+        return
+    with open_store(directory, identity, lambda row: None):
+        for name in (ROWS, TABLE, TIMINGS, FAILURES, STATEMENTS):
+            (directory / name).unlink(missing_ok=True)
+
+
+def held_replicates(directory: Path, identity: str) -> int:
+    """How many rows of these results a directory holds."""
+    if not directory.exists():
+        return 0
+    _check_directory(directory, identity)
+    return len({(row["scenario"], row["replicate"]) for row in read_rows(directory)})
+
+
+def _check_directory(directory: Path, identity: str) -> None:
+    """Refuse a directory that holds anything but these results."""
+    if (directory / MANIFEST).exists():
+        held = str(read_manifest(directory).get("identity", ""))
+        if held != identity:
+            raise InputError(
+                f"--out {directory}: already holds another scenario's results (hash {held[:8]}, this one is "
+                f"{identity[:8]}); choose another directory"
+            )
+    elif directory.exists() and not (directory.is_dir() and all(_ours(path.name) for path in directory.iterdir())):
+        raise InputError(f"--out {directory}: exists and holds no results of p2p-sim; choose another directory")
+    for name in (ROWS, TABLE, TIMINGS, FAILURES, STATEMENTS):
+        if (directory / name).exists() and not (directory / name).is_file():
+            raise InputError(f"{directory / name}: is not a file")
+
+
+def _ours(name: str) -> bool:
+    """Whether a file may be there before the manifest: left by a killed run, or the figures of one replicate."""
+    return name in (LOCK, partial_of(Path(MANIFEST)).name, NETWORK)
+
+
+def load_results(directory: str | Path) -> pd.DataFrame:
+    """The rows in a results directory as a tidy data frame, one line a point and replicate.
+
+    Points are in the order of the sweep once it has finished, else as they came; replicates ascend.
+
+    Raises:
+        InputError: the directory holds no results.
+    """
+    directory = Path(directory)
+    if not (directory / MANIFEST).is_file():
+        raise InputError(f"{directory}: holds no results of p2p-sim")
+    frame = _frame(directory) if (directory / ROWS).exists() else _table(directory)
+    if frame.empty:
+        return frame
+    first = pd.factorize(frame["scenario"])[0]
+    frame = frame.assign(_first=first).drop_duplicates(["scenario", "replicate"], keep="last")
+    return frame.sort_values(["_first", "replicate"], kind="stable").drop(columns="_first").reset_index(drop=True)
+
+
+def _table(directory: Path) -> pd.DataFrame:
+    """The rows of a published study, of which the table alone is kept; none before the first replicate."""
+    path = directory / TABLE
+    try:
+        return pd.read_parquet(path) if path.exists() else pd.DataFrame()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+
+
+def _frame(directory: Path) -> pd.DataFrame:
+    """All rows as a data frame, built piece by piece, in the order of the lines."""
+    pieces, rows = [], []
+    for row in read_rows(directory):
+        rows.append(row)
+        if len(rows) == CHUNK:
+            pieces.append(pd.DataFrame(rows))
+            rows = []
+    if rows or not pieces:
+        pieces.append(pd.DataFrame(rows))
+    if len(pieces) == 1:
+        return pieces[0]
+    kept = [piece.dropna(axis="columns", how="all") for piece in pieces]
+    return pd.concat(kept, ignore_index=True).reindex(columns=pieces[0].columns)
+
+
+def write_manifest(
+    directory: Path,
+    name: str,
+    base: Scenario,
+    identity: str,
+    replicates: int,
+    packages: Mapping[str, str],
+    sweep: dict[str, Any] | None = None,
+) -> None:
+    """Say what the rows are of: the scenario in full, the axes of a sweep, its hash, the seed and the versions.
+
+    Args:
+        packages: versions of those besides the simulator that offer kinds which are used.
+    """
+    content = {
+        "identity": identity,
+        "model_version": MODEL_VERSION,
+        "name": name,
+        "kind": "run" if sweep is None else "sweep",
+        "seed": base.seed,
+        "replicates": replicates,
+        "scenario": base.model_dump(mode="json"),
+        "axes": [],
+        "plots": [],
+        **(sweep or {}),
+        "versions": {
+            "p2p-sim": importlib.metadata.version("p2p-sim"),
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in _LIBRARIES},
+            **packages,
+        },
+    }
+    with writing(directory):
+        write_whole(directory / MANIFEST, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """The manifest of a results directory."""
+    try:
+        content = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{directory / MANIFEST}: cannot be read ({error})") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{directory / MANIFEST}: is not a manifest")
+    return content
+
+
+def read_terms(directory: Path) -> dict[str, Terms]:
+    """What is said of the rows' figures, by the rows' column `statement`; nothing where an earlier version wrote them.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = directory / STATEMENTS
+    if not path.exists():
+        return {}
+    try:
+        lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({error})") from None
+    try:
+        found = {line["statement"]: line["columns"] for line in lines}
+        wrong = next((name for name, said in found.items() if identifier(said) != name), None)
+    except (KeyError, TypeError):
+        raise InputError(f"{path}: damaged (a line is no statement)") from None
+    if wrong is not None:
+        raise InputError(f"{path}: damaged (statement {shortened(wrong)} is not what its name says)")
+    return found
+
+
+def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
+    """The privacy statements of each row of `load_results`, whole, by the column that holds their ε.
+
+    A row that an earlier version wrote without its statements has none.
+
+    Raises:
+        InputError: the directory holds no results, or they are damaged.
+    """
+    rows, kept = load_results(directory), read_terms(Path(directory))
+    found = []
+    for row in rows.to_dict("records"):
+        said = kept.get(str(row.get("statement")), {})
+        whole = {column: statement_of({str(name): cell for name, cell in row.items()}, said, column) for column in said}
+        found.append({column: bound for column, bound in whole.items() if bound is not None})
+    return found
+
+
+def _write_terms(directory: Path, frame: pd.DataFrame) -> None:
+    """Keep the statements that rows refer to, in the order of the rows."""
+    kept = read_terms(directory)
+    names = dict.fromkeys(frame["statement"]) if "statement" in frame else {}
+    lines = [{"statement": name, "columns": kept[name]} for name in names if name in kept]
+    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+    if lines:
+        write_whole(directory / STATEMENTS, text.encode())
+
+
+def read_rows(directory: Path) -> Iterator[Row]:
+    """All whole lines of a directory's rows, one after another; none where there are no rows yet."""
+    path = directory / ROWS
+    if path.exists():
+        try:
+            with path.open("rb") as file:
+                yield from (row for *_, row in _lines(file, path))
+        except OSError as error:
+            raise InputError(f"{path}: damaged ({error})") from None
+
+
+def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, int, Row]]:
+    """Offset, length and content of every whole line; a half-written last one is left out."""
+    offset = 0
+    file.seek(0)
+    for number, line in enumerate(file, 1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            row = json.loads(line)
+            if not _is_row(row):
+                raise ValueError(f"line {number} is no row")
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: damaged ({error})") from None
+        yield offset, len(line), row
+        offset += len(line)
+
+
+def _is_row(row: object) -> bool:
+    """Whether a line holds cells, of a point and a replicate."""
+    if not isinstance(row, dict) or type(row.get("scenario")) is not str or type(row.get("replicate")) is not int:
+        return False
+    return 0 <= row["replicate"] < 2**31 and not any(isinstance(cell, dict | list) for cell in row.values())
