@@ -228,6 +228,11 @@ class Scenario(Config):
         return tree
 
     @property
+    def mechanism_claimed_by(self) -> str:
+        """The package whose claims the mechanism's figures are; empty for the simulator's own."""
+        return str(offer_of(MECHANISMS, self.mechanism.kind) or "")
+
+    @property
     def packages(self) -> dict[str, str]:
         """Names and versions of the packages that offer the kinds it uses, besides the simulator's own."""
         found = [offer_of(group, part["kind"]) for part, group in _plugged(self.model_dump(mode="json"))]

@@ -12,6 +12,7 @@ from benchmarks.timing import peak_bytes
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.alibi import Alibi
 from p2p_sim.mechanisms.interface import Outcome
+from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare, run
 from p2p_sim.scenario import Scenario
 
@@ -148,7 +149,7 @@ def test_a_part_without_shards_joins_the_others(mechanism):
         "mechanism": mechanism,
         "learner": {"kind": "knn"},
     }
-    ready = prepare(Scenario.from_tree(tree))
+    ready = prepare(Case(Scenario.from_tree(tree)))
     whole = ready.mechanism.release_on(ready.network, ready.population).labels
     parts = [ready.mechanism.release_on(ready.network, ready.population, part=p) for p in ((0, 0), (0, 1), (1, 1))]
     joined = Outcome.join(parts).labels

@@ -23,6 +23,7 @@ from p2p_sim.learning.training import CHECKPOINTS, Settings, Training
 from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.population import Population
+from p2p_sim.replicate import learn
 from p2p_sim.replicate import run as experiment
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.results import load_results
@@ -89,7 +90,7 @@ def test_without_a_reference_its_columns_are_empty_and_everything_stands_it(tmp_
     def alone(population, private, nonprivate, loss):
         return assess(population, private, None, loss)
 
-    monkeypatch.setattr(experiment, "assess", alone)
+    monkeypatch.setattr(learn, "assess", alone)
     tree = {
         "name": "alone", "engine": "vectorised", "replicates": 2, "population": {"kind": "circle", "users": 300},
         "mechanism": {"kind": "alibi", "target_epsilon": 2.0}, "learner": {"kind": "knn"},

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from docs import make_clustering_figures, make_figures, make_network_figures
-from p2p_sim.replicate.run import identity
+from p2p_sim.replicate.case import identity
 from p2p_sim.scenario import load_scenario
 from tests.conftest import ROOT
 

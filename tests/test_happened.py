@@ -14,6 +14,7 @@ from p2p_sim.network.overlay_graph import from_pairs
 from p2p_sim.outputs import network_record as module
 from p2p_sim.outputs.network_record import happened, look, record, worst_part
 from p2p_sim.protocol.transcript import LEARNER, REPLY
+from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario, load_scenario
 
@@ -145,7 +146,7 @@ def test_a_coalition_holds_the_labels_that_were_sent_to_it(found):
 
 def test_a_fixed_answer_is_nobodys_noisy_label():
     liars = {**COALITION, "liars": {"share": 0.5, "answer": "one"}}
-    done = exchange(scenario(adversaries=liars), record=True, study=True)
+    done = exchange(Case(scenario(adversaries=liars)), record=True, study=True)
     fixed = np.concatenate([shard.constant for shard in done.outcome.realised])
     seen = look(scenario(adversaries=liars), 0, done)
     assert seen.held.any()

@@ -6,9 +6,9 @@ import threading
 
 import numpy as np
 import pytest
+from cachetools import LRUCache, cached
 
-from p2p_sim.replicate import run as experiment
-from p2p_sim.replicate.cache import Recent
+from p2p_sim.replicate import case, learn
 from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario
 
@@ -30,14 +30,15 @@ class _NoLock:
         return None
 
 
-def survives(recent):
+def survives(lock):
     """Whether eight threads get what they ask for, of more keys than there is room for."""
     faults = []
+    recent = cached(LRUCache(40), lock=lock)(lambda key: key)
 
     def ask(seed):
         try:
             for key in np.random.default_rng(seed).integers(60, size=4_000).tolist():
-                assert recent.get(key, lambda key=key: key, lambda _: 1) == key
+                assert recent(key) == key
         except Exception as fault:
             faults.append(fault)
 
@@ -49,16 +50,14 @@ def survives(recent):
     return not faults
 
 
-def test_threads_of_one_worker_may_share_it(eager_threads):
-    assert survives(Recent(budget=40))
-    unlocked = Recent(budget=40)
-    unlocked._lock = _NoLock()
-    assert not survives(unlocked)
+def test_threads_of_one_worker_may_share_what_is_kept(eager_threads):
+    assert survives(threading.Lock())
+    assert not survives(_NoLock())
+    assert case._people.cache_lock is not None
+    assert learn._nonprivate.cache_lock is not None
 
 
-def test_models_that_hold_what_they_learned_from_count_in_full(monkeypatch):
-    kept = Recent(budget=2**27)
-    monkeypatch.setattr(experiment, "_NONPRIVATE", kept)
+def test_models_that_hold_what_they_learned_from_count_in_full():
     tree = {
         "name": "t",
         "engine": "vectorised",
@@ -66,9 +65,9 @@ def test_models_that_hold_what_they_learned_from_count_in_full(monkeypatch):
         "mechanism": {"flip_prob": 0.2},
         "learner": {"kind": "estimator", "estimator": "sklearn.neighbors.KNeighborsClassifier"},
     }
+    forget()
     features = run(Scenario.from_tree(tree)).population.features
-    [(_, size)] = kept.kept.values()
-    assert size >= features.nbytes
+    assert learn._nonprivate.cache.currsize >= features.nbytes
 
 
 def small(**changes):
@@ -82,13 +81,13 @@ def small(**changes):
     return Scenario.from_tree({**tree, **changes})
 
 
-def forget(monkeypatch):
+def forget():
     """Start with no users and no models kept."""
-    for name in ("_POPULATIONS", "_NONPRIVATE"):
-        monkeypatch.setattr(experiment, name, Recent(budget=2**27))
+    case._people.cache_clear()
+    learn._nonprivate.cache_clear()
 
 
-def mixed_up(monkeypatch, directory):
+def mixed_up(directory):
     """In which of several runs, each a little different, what was kept of the others shows."""
     path = directory / "own.csv"
     own = {"kind": "table", "path": str(path), "label": "y"}
@@ -105,14 +104,14 @@ def mixed_up(monkeypatch, directory):
 
     def rows(afresh):
         found = []
-        forget(monkeypatch)
+        forget()
         for place, (scenario, replicate) in enumerate(runs):
             x = np.arange(60)
             lines = [f"{a},{int(a % (2 + place // 7) == 0)}" for a in x]  # the last run finds other labels in its file
             path.write_text("\n".join(["x,y", *lines]), encoding="utf-8")
             os.utime(path, ns=(place, place))
             if afresh:
-                forget(monkeypatch)
+                forget()
             found.append(run(scenario, replicate).row)
         return found
 
@@ -120,13 +119,13 @@ def mixed_up(monkeypatch, directory):
     return [place for place, (shared, alone) in enumerate(pairs) if repr(shared) != repr(alone)]
 
 
-def test_runs_that_share_users_and_models_leave_the_rows_of_runs_that_do_not(monkeypatch, tmp_path):
-    assert mixed_up(monkeypatch, tmp_path) == []
+def test_runs_that_share_users_and_models_leave_the_rows_of_runs_that_do_not(tmp_path):
+    assert mixed_up(tmp_path) == []
 
 
 @pytest.mark.parametrize(("forgotten", "wrong"), [(0, [3]), (1, [4]), (2, [7]), (3, [2]), (4, [1])])
 def test_a_key_that_lacks_something_mixes_up_runs(monkeypatch, tmp_path, forgotten, wrong):
     """Planted: users are told apart by all but population, clusters, files, seed or replicate."""
-    whole = experiment._key
-    monkeypatch.setattr(experiment, "_key", lambda *a: (k := whole(*a))[:forgotten] + k[forgotten + 1 :])
-    assert set(wrong) <= set(mixed_up(monkeypatch, tmp_path))
+    whole = case.Case.people_key.fget
+    monkeypatch.setattr(case.Case, "people_key", property(lambda c: (k := whole(c))[:forgotten] + k[forgotten + 1 :]))
+    assert set(wrong) <= set(mixed_up(tmp_path))

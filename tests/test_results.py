@@ -16,7 +16,7 @@ import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import repair_jsonl
 from p2p_sim.protocol.traffic import Traffic
-from p2p_sim.replicate.run import identity
+from p2p_sim.replicate.case import identity
 from p2p_sim.storage.rows import open_store
 
 

@@ -16,6 +16,7 @@ from p2p_sim.mechanisms.rr_with_prior import LocalRRWithPrior, RRWithPrior
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
+from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import exchange, run
 from p2p_sim.scenario import Scenario
 
@@ -202,7 +203,7 @@ def test_a_scenario_releases_hard_labels(stages):
 
 
 def test_one_stage_without_a_prior_is_randomised_response_in_law():
-    done = exchange(scenario(stages=1))
+    done = exchange(Case(scenario(stages=1)))
     labels, noisy = done.population.labels.astype(int), done.outcome.labels.payload.astype(int)
     own = np.bincount((noisy - labels) % 6, minlength=6)
     expected = top_k_law(np.full(6, 1 / 6), 6, 1.5)[0] * 1500

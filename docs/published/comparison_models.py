@@ -13,7 +13,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import LabelPrivateHistogram
 from p2p_sim.mechanisms.dp_sgd import Scaling
 from p2p_sim.population.population import Population
-from p2p_sim.replicate.run import prepare
+from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario
 from p2p_sim.stacking import PrivateLogisticRegression, SampleStacking
 
@@ -44,7 +44,7 @@ def model_rows(
 def _replicate(
     scenario: Scenario, epsilons: Sequence[float], replicate: int, data_dir: Path | None, histogram: bool
 ) -> Iterator[dict[str, float | str]]:
-    people = prepare(scenario, replicate, data_dir).population
+    people = Case(scenario, replicate, data_dir).people()
     scaling, streams = Scaling.of(people.features, 1.0), Streams(scenario.seed, replicate)
     cube = _unit_cube(people.features)
     for epsilon in epsilons:

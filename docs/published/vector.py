@@ -22,6 +22,7 @@ from p2p_sim.learning.label_vectors import label_vectors
 from p2p_sim.learning.training import CHECKPOINTS
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
 from p2p_sim.population.circle import CircleConfig
+from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario, load_scenario
 
@@ -135,7 +136,7 @@ def _bounds(name: str, table: pd.DataFrame, small: bool) -> pd.DataFrame:
 
 def _measured(scenario: Scenario, replicate: int) -> tuple[float, float, float]:
     """Means of Δ(x), of the excess risk and of the bound in one replicate."""
-    done = exchange(scenario, replicate)
+    done = exchange(Case(scenario, replicate))
     population, release, circle = done.population, done.outcome.labels, scenario.population
     assert population.holdout is not None
     assert isinstance(circle, CircleConfig)

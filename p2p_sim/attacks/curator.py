@@ -23,6 +23,7 @@ from analysis.privacy.others.noisy_distribution import released_distribution
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.mechanisms.cluster_rr import ClusterRR
+from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
 
@@ -112,7 +113,7 @@ def audit_scenario(
     """
     if cluster_size is not None and not 2 <= cluster_size <= LARGEST_CLUSTER:
         raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_CLUSTER}")
-    mechanism = prepare(scenario, 0, data_dir).mechanism
+    mechanism = prepare(Case(scenario, 0, data_dir)).mechanism
     if not isinstance(mechanism, ClusterRR):
         raise InputError(f"mechanism.kind = {scenario.mechanism.kind!r}: an audit of a curator needs 'cluster_rr'")
     response = mechanism.response

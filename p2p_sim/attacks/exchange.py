@@ -25,11 +25,10 @@ from p2p_sim.mechanisms.interface import LabelRelease, Mechanism
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels
 from p2p_sim.network.config import NetworkConfig
-from p2p_sim.population.build import build_population
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.roles import NOBODY
 from p2p_sim.protocol.transcript import REPLY, REQUEST, SUBMISSION, Messages
-from p2p_sim.replicate.run import data_directory
+from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario
 
 LARGEST_CLUSTER = 30
@@ -229,9 +228,8 @@ def _size(scenario: Scenario, cluster_size: int | None, data_dir: Path | None) -
         if not 2 <= cluster_size <= LARGEST_CLUSTER:
             raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_CLUSTER}")
         return cluster_size
-    places, streams = scenario.places(data_directory(data_dir)), Streams(scenario.seed, 0)
     with threadpool_limits(1):
-        population = build_population(scenario.population, scenario.clusters, places, streams)
+        population = Case(scenario, 0, data_dir).people()
     if population.num_classes > 2:
         raise InputError(
             f"population: has {population.num_classes} classes; an audit needs two, or --cluster-size to audit the "

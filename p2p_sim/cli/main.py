@@ -245,7 +245,7 @@ def network(
     """
     from p2p_sim.cli.printing.network import print_network, print_network_json
     from p2p_sim.outputs.network_record import check, draw, happened, record
-    from p2p_sim.replicate.run import identity
+    from p2p_sim.replicate.case import identity
     from p2p_sim.storage.rows import NETWORK
     from p2p_sim.sweeps.point import default_directory
 

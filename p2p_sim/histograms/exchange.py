@@ -11,6 +11,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import HistogramClassifier
 from p2p_sim.histograms.estimator import default_delta
 from p2p_sim.histograms.partitions import Cubes, even_side
+from p2p_sim.mechanisms.interface import Setup
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig, LabelExchangeMechanism
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.population import Population
@@ -81,7 +82,7 @@ class ExchangeHistogram(HistogramClassifier):
         config = LabelExchangeConfig(
             flip_prob=self.flip_prob, target_epsilon=self.target_epsilon, sampling_rate=self.sampling_rate
         )
-        return config.build(self.sizes_, 2, self.delta_, "vectorised")
+        return config.built(Setup(self.sizes_, 2, self.delta_, "vectorised"))
 
     def _check(self) -> None:
         if (self.target_epsilon is None) == (self.flip_prob is None):

@@ -14,12 +14,11 @@ from analysis.privacy.others.alibi import laplace_epsilon, laplace_variation, no
 from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.conditions import REAL_NOISE, Condition
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
-from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind
+from p2p_sim.mechanisms.interface import LabelRelease, MechanismBase, ReleaseKind, Setup
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.debias import check_labels
-from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 Floats = NDArray[np.floating]
 PriorName = Literal["uniform", "cluster"]
@@ -109,16 +108,9 @@ class AlibiConfig(MechanismBase):
         """What a learner gets."""
         return "soft"
 
-    def build(
-        self,
-        sizes: NDArray[np.int64],
-        num_classes: int,
-        delta: float,
-        engine: EngineName = "vectorised",
-        adversaries: AdversariesConfig = NOBODY,
-    ) -> "LocalAlibi":
+    def built(self, setup: Setup) -> "LocalAlibi":
         """The mechanism for K classes."""
-        return LocalAlibi(Alibi(noise_scale_of(self.target_epsilon), num_classes), self.prior)
+        return LocalAlibi(Alibi(noise_scale_of(self.target_epsilon), setup.num_classes), self.prior)
 
 
 @dataclass(frozen=True)

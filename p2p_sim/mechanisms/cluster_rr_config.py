@@ -12,8 +12,7 @@ from analysis.privacy.others.centralised import CURATOR_CONDITIONS, ClusterResam
 from analysis.utility.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR
-from p2p_sim.mechanisms.interface import EngineName, MechanismBase, ReleaseKind
-from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
+from p2p_sim.mechanisms.interface import MechanismBase, ReleaseKind, Setup
 
 Split = Literal["optimised", "half", "uniform", "as-printed"]
 _GIVEN = ("resampling_prob", "noise_scale", "threshold")
@@ -99,31 +98,26 @@ class ClusterRRConfig(MechanismBase):
                 f"{num_classes} classes"
             )
 
-    def build(
-        self,
-        sizes: NDArray[np.int64],
-        num_classes: int,
-        delta: float,
-        engine: EngineName = "vectorised",
-        adversaries: AdversariesConfig = NOBODY,
-    ) -> ClusterRR:
+    def built(self, setup: Setup) -> ClusterRR:
         """The mechanism for clusters of these sizes.
 
         Raises:
             InputError: τ is above 1/K.
         """
-        self.check(num_classes)
+        self.check(setup.num_classes)
         if self.target_epsilon is None:
             assert self.resampling_prob is not None
             assert self.threshold is not None
             scale = np.inf if self.noise_scale is None else self.noise_scale
             choice, beta = Choice(self.resampling_prob, scale, self.threshold), self.bias_correction
         else:
-            choice = self._choice(self.target_epsilon, sizes, num_classes)
+            choice = self._choice(self.target_epsilon, setup.sizes, setup.num_classes)
             if self.approximate:
-                choice = self._stretched(self.target_epsilon, delta, sizes, num_classes)
+                choice = self._stretched(self.target_epsilon, setup.delta, setup.sizes, setup.num_classes)
             beta = choice.resampling_prob if self.split == "uniform" else self.bias_correction
-        response = ClusterResponse(choice.resampling_prob, choice.noise_scale, choice.threshold, beta, num_classes)
+        response = ClusterResponse(
+            choice.resampling_prob, choice.noise_scale, choice.threshold, beta, setup.num_classes
+        )
         return ClusterRR(response, self.approximate)
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:

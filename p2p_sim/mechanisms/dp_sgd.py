@@ -15,10 +15,9 @@ from analysis.privacy.others.dp_sgd import DP_SGD_CONDITIONS, LARGEST_NOISE, SMA
 from analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import bernoulli
-from p2p_sim.mechanisms.interface import EngineName, Mechanism, MechanismBase, ModelRelease, Outcome, ReleaseKind, Trust
+from p2p_sim.mechanisms.interface import Mechanism, MechanismBase, ModelRelease, Outcome, ReleaseKind, Setup, Trust
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
-from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 Singles = NDArray[np.float32]
 
@@ -68,22 +67,15 @@ class DpSgdConfig(MechanismBase):
             raise ValueError("give either noise_multiplier or target_epsilon")
         return self
 
-    def build(
-        self,
-        sizes: NDArray[np.int64],
-        num_classes: int,
-        delta: float,
-        engine: EngineName = "vectorised",
-        adversaries: AdversariesConfig = NOBODY,
-    ) -> "DpSgdMechanism":
+    def built(self, setup: Setup) -> "DpSgdMechanism":
         """The mechanism, its noise calibrated to δ; sizes and classes do not matter."""
         sigma = self.noise_multiplier
         try:
             if sigma is None:
                 assert self.target_epsilon is not None
-                sigma = calibrate_noise(self.target_epsilon, delta, self.sampling_rate, self.steps)
+                sigma = calibrate_noise(self.target_epsilon, setup.delta, self.sampling_rate, self.steps)
             accountant = DpSgd(sigma, self.sampling_rate, self.steps)
-            accountant.epsilon(delta)  # refuses a δ that rounding would hide
+            accountant.epsilon(setup.delta)  # refuses a δ that rounding would hide
         except ValueError as error:
             raise InputError(f"mechanism.kind = 'dp_sgd': {error}") from None
         return DpSgdMechanism(accountant, self)

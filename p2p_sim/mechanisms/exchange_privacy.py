@@ -61,6 +61,29 @@ def cluster_privacy(shards: Sequence[RealisedShard], noise: Randomizer, delta: f
         yield _cluster(cluster, noise, delta)
 
 
+def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
+    """What other observers than the learner can tell of all users, by the column of a row that holds ε."""
+    found = {
+        "epsilon_others_upper": together([cluster.others for cluster in clusters]),
+        "epsilon_times_upper": together([cluster.timed for cluster in clusters]),
+    }
+    if any(cluster.watched for cluster in clusters):
+        found["epsilon_coalition_upper"] = together([cluster.coalition for cluster in clusters])
+    unmet = [cluster.unmet for cluster in clusters if cluster.unmet is not None]
+    return {**found, "epsilon_unmet_upper": together(unmet)} if unmet else found
+
+
+def facts_of(shards: Sequence[RealisedShard], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
+    """How many users fell back, colluded or were asked on purpose, by the column of a row."""
+    meets = [cluster.meets for cluster in clusters if cluster.meets is not None]
+    return {
+        "coalition_meets": max(meets) if meets else None,
+        "own_labels": sum(int(np.count_nonzero(shard.own)) for shard in shards),
+        "coalition_members": sum(int(np.count_nonzero(shard.member)) for shard in shards),
+        "probed_users": sum(int(np.count_nonzero(shard.probed)) for shard in shards),
+    }
+
+
 def user_epsilons(shards: Sequence[RealisedShard], noise: Randomizer, delta: float) -> tuple[Floats, PrivacyBound]:
     """Certified ε of every user (n,) against a learner who sees the set of submissions, and the statement about all."""
     found = [_users(cluster, noise, delta) for cluster in _clusters(shards)]

@@ -2,14 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.bound import PrivacyBound, together
 from analysis.privacy.statement.conditions import LOCAL_CONDITIONS, Condition
 from analysis.privacy.statement.domain import Situation, Stated
 from analysis.utility import summary
@@ -142,6 +142,35 @@ class Outcome:
         )
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What a mechanism is built for.
+
+    sizes: of the clusters. num_classes: K. delta: δ of the scenario.
+    engine, adversaries: of the scenario, for mechanisms that send messages.
+    """
+
+    sizes: NDArray[np.int64]
+    num_classes: int
+    delta: float
+    engine: EngineName = "events"
+    adversaries: AdversariesConfig = NOBODY
+
+
+@dataclass(frozen=True)
+class Accounted:
+    """What is known of the privacy of one run.
+
+    learner: a bound for each cluster, in the population's order.
+    statements: by the column of a row that holds ε; of all users, whichever her cluster. The learner's is there too.
+    facts: other columns, about the network as it turned out.
+    """
+
+    learner: tuple[PrivacyBound, ...]
+    statements: dict[str, PrivacyBound | Stated]
+    facts: dict[str, float | int | None] = field(default_factory=dict)
+
+
 class MechanismBase(Config):
     """The base of what a scenario says of a mechanism.
 
@@ -170,21 +199,22 @@ class MechanismBase(Config):
     def check(self, num_classes: int) -> None:
         """Refuse parameters that do not fit K classes."""
 
-    @abstractmethod
+    def built(self, setup: Setup) -> "Mechanism":
+        """The mechanism, calibrated where a target ε is given; a plug-in may define `build` in its place."""
+        if type(self).build is MechanismBase.build:
+            raise TypeError(f"{type(self).__name__}: must define built(setup) or build(sizes, num_classes, delta, ...)")
+        return self.build(setup.sizes, setup.num_classes, setup.delta, setup.engine, setup.adversaries)
+
     def build(
         self,
         sizes: NDArray[np.int64],
         num_classes: int,
         delta: float,
-        engine: EngineName,
+        engine: EngineName = "events",
         adversaries: AdversariesConfig = NOBODY,
     ) -> "Mechanism":
-        """The mechanism, calibrated where a target ε is given.
-
-        Args:
-            sizes: of the clusters. num_classes: K. delta: δ of the scenario.
-            engine, adversaries: of the scenario, for mechanisms that send messages.
-        """
+        """The mechanism from the parts of a `Setup`."""
+        return self.built(Setup(sizes, num_classes, delta, engine, adversaries))
 
 
 class Mechanism(ABC):
@@ -249,6 +279,45 @@ class Mechanism(ABC):
         printed = (name for name in STATEMENTS if name.startswith("epsilon_paper"))
         figures = self.statements(sizes, delta)
         return {name: Stated(figures[name]) for name in printed if name in figures}
+
+    def account(
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
+    ) -> Accounted:
+        """What is known of the privacy of a run.
+
+        Args:
+            outcome: of the run. cluster_sizes: (C,), in the population's order. situation: how labels reached the
+            learner, and who looked on. delta: δ.
+
+        Raises:
+            InputError: nothing is known in this situation.
+        """
+        fails = self.applies(situation)
+        if fails is not None:
+            raise InputError(f"mechanism: states no figure here: {fails}")
+        sizes, where = np.unique(cluster_sizes, return_inverse=True)
+        bounds = self.privacy(sizes, delta)
+        return Accounted(tuple(bounds[i] for i in where), self.stated(together(bounds), sizes, situation))
+
+    def stated(
+        self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation
+    ) -> dict[str, PrivacyBound | Stated]:
+        """The learner's statement, what the noise on a user's own message is worth, and what the papers state."""
+        delta, found = learner.delta, dict[str, PrivacyBound | Stated](epsilon_upper=learner)
+        local = self.statements(sizes, delta).get("epsilon_local")
+        if local is not None:
+            basis, conditions = "pure: a user's own message", self.local_conditions
+            found["epsilon_local"] = PrivacyBound(0.0, local, delta, "eavesdropper", "label", basis, conditions)
+        return found | self.papers(situation, sizes, delta)
+
+    def honest(self) -> "Mechanism | None":
+        """The same with everybody following the protocol; None where everybody does."""
+        return None
+
+    @property
+    def remaining_flip_prob(self) -> float | None:
+        """α that is left in infinitely many released labels of two classes; None where that is not known."""
+        return None
 
     @property
     def local_conditions(self) -> tuple[str, ...]:

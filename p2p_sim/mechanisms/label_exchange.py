@@ -11,12 +11,14 @@ from pydantic import Field, model_validator
 
 from analysis.privacy.exchange.calibration import calibrate_flip_prob
 from analysis.privacy.exchange.paper import Lemma9, theorem3_stated, worst_stated
-from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.bound import PrivacyBound, together
 from analysis.privacy.statement.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
 from analysis.privacy.statement.domain import Situation, Stated
 from analysis.privacy.statement.worst import epsilons
 from p2p_sim.base.errors import InputError
+from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, facts_of, observed
 from p2p_sim.mechanisms.interface import (
+    Accounted,
     EngineName,
     LabelRelease,
     Mechanism,
@@ -25,6 +27,7 @@ from p2p_sim.mechanisms.interface import (
     PayloadKind,
     Randomizer,
     ReleaseKind,
+    Setup,
     Trust,
 )
 from p2p_sim.mechanisms.messages import (
@@ -99,28 +102,23 @@ class LabelExchangeConfig(MechanismBase):
         if self.randomizer is not None:
             self.randomizer.check(num_classes)
 
-    def build(
-        self,
-        sizes: NDArray[np.int64],
-        num_classes: int,
-        delta: float,
-        engine: EngineName = "events",
-        adversaries: AdversariesConfig = NOBODY,
-    ) -> "LabelExchangeMechanism":
+    def built(self, setup: Setup) -> "LabelExchangeMechanism":
         """The mechanism for clusters of these sizes, its noise calibrated where a target is given."""
         if self.randomizer is not None:
-            other = randomizer_of(self.randomizer, self.target_epsilon, sizes, num_classes, delta)
+            other = randomizer_of(self.randomizer, self.target_epsilon, setup.sizes, setup.num_classes, setup.delta)
             return LabelExchangeMechanism(
-                other, self.sampling_rate, engine, adversaries, payload_kind=self.randomizer.releases
+                other, self.sampling_rate, setup.engine, setup.adversaries, payload_kind=self.randomizer.releases
             )
         flip_prob = self.flip_prob
         if flip_prob is None:
             assert self.target_epsilon is not None
-            flip_prob = calibrate_flip_prob(sizes, num_classes, self.sampling_rate, self.target_epsilon, delta)
-        noise = RandomizedResponse(check_flip_prob(flip_prob, num_classes), num_classes)
+            flip_prob = calibrate_flip_prob(
+                setup.sizes, setup.num_classes, self.sampling_rate, self.target_epsilon, setup.delta
+            )
+        noise = RandomizedResponse(check_flip_prob(flip_prob, setup.num_classes), setup.num_classes)
         if self.debias:
             noise.debiased(np.zeros(0, dtype=np.uint8))  # refuses an α at which nothing is left
-        return LabelExchangeMechanism(noise, self.sampling_rate, engine, adversaries, self.debias)
+        return LabelExchangeMechanism(noise, self.sampling_rate, setup.engine, setup.adversaries, self.debias)
 
 
 @dataclass(frozen=True)
@@ -282,6 +280,27 @@ class LabelExchangeMechanism(Mechanism):
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         """ε₀ of a message alone; what the papers state depends on the situation: `papers`."""
         return {"epsilon_local": self.randomizer.local_epsilon}
+
+    def account(
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
+    ) -> Accounted:
+        """What is known of the privacy of a run; of the network as it turned out where something could go wrong."""
+        if self.applies(situation) is None:
+            return super().account(outcome, cluster_sizes, situation, delta)
+        assert outcome.realised is not None
+        clusters = list(cluster_privacy(outcome.realised, self.randomizer, delta))
+        learner = tuple(cluster.learner for cluster in clusters)
+        stated = self.stated(together(learner), np.unique(cluster_sizes), situation)
+        return Accounted(learner, {**stated, **observed(clusters)}, facts_of(outcome.realised, clusters))
+
+    def honest(self) -> "LabelExchangeMechanism | None":
+        """The same with everybody following the protocol; None where everybody does."""
+        return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
+
+    @property
+    def remaining_flip_prob(self) -> float | None:
+        """α of the released labels, 0 if they are debiased."""
+        return 0.0 if self.debias else binary_flip_prob(self.randomizer)
 
     @property
     def local_conditions(self) -> tuple[str, ...]:

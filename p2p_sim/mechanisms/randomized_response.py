@@ -13,12 +13,11 @@ from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind
+from p2p_sim.mechanisms.interface import LabelRelease, MechanismBase, ReleaseKind, Setup
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.debias import check_labels, signed_weights
-from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 
 @dataclass(frozen=True)
@@ -121,20 +120,13 @@ class RandomizedResponseConfig(FlippedLabelsConfig):
         """What a learner gets."""
         return "signed" if self.debias else "hard"
 
-    def build(
-        self,
-        sizes: NDArray[np.int64],
-        num_classes: int,
-        delta: float,
-        engine: EngineName = "vectorised",
-        adversaries: AdversariesConfig = NOBODY,
-    ) -> "LocalRandomizedResponse":
+    def built(self, setup: Setup) -> "LocalRandomizedResponse":
         """The mechanism for K classes."""
         alpha = self.flip_prob
         if alpha is None:
             assert self.target_epsilon is not None
-            alpha = local_flip_prob(self.target_epsilon, num_classes)
-        noise = RandomizedResponse(check_flip_prob(alpha, num_classes), num_classes)
+            alpha = local_flip_prob(self.target_epsilon, setup.num_classes)
+        noise = RandomizedResponse(check_flip_prob(alpha, setup.num_classes), setup.num_classes)
         if self.debias:
             noise.debiased(np.zeros(0, dtype=np.uint8))  # refuses an α at which nothing is left
         return LocalRandomizedResponse(noise, self.debias)

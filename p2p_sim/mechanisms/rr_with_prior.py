@@ -16,14 +16,13 @@ from analysis.privacy.statement.conditions import ONE_LABEL, Condition
 from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
-from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, Outcome, ReleaseKind
+from p2p_sim.mechanisms.interface import LabelRelease, MechanismBase, Outcome, ReleaseKind, Setup
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard, shards
 from p2p_sim.protocol.debias import check_labels
-from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 Floats = NDArray[np.float64]
 CONDITIONS = (
@@ -146,17 +145,12 @@ class RRWithPriorConfig(MechanismBase):
         """Refuse a prior that does not fit K classes, or is none."""
         check_prior("mechanism.prior", self.prior, num_classes)
 
-    def build(
-        self,
-        sizes: NDArray[np.int64],
-        num_classes: int,
-        delta: float,
-        engine: EngineName = "vectorised",
-        adversaries: AdversariesConfig = NOBODY,
-    ) -> "LocalRRWithPrior":
+    def built(self, setup: Setup) -> "LocalRRWithPrior":
         """The mechanism for K classes."""
-        self.check(num_classes)
-        return LocalRRWithPrior(RRWithPrior(self.target_epsilon, num_classes, self.prior), self.stages, self.neighbours)
+        self.check(setup.num_classes)
+        return LocalRRWithPrior(
+            RRWithPrior(self.target_epsilon, setup.num_classes, self.prior), self.stages, self.neighbours
+        )
 
 
 @dataclass(frozen=True)

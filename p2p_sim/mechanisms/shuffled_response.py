@@ -11,12 +11,11 @@ from analysis.privacy.others.shuffled import SHUFFLER_CONDITIONS, ShuffledRespon
 from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.worst import epsilons
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import EngineName, LabelRelease, ReleaseKind, Trust
+from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Setup, Trust
 from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse, check_flip_prob
 from p2p_sim.mechanisms.without_messages import WithoutMessages
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
-from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 
 class ShuffledResponseConfig(FlippedLabelsConfig):
@@ -34,24 +33,19 @@ class ShuffledResponseConfig(FlippedLabelsConfig):
         """What a learner gets."""
         return "hard"
 
-    def build(
-        self,
-        sizes: NDArray[np.int64],
-        num_classes: int,
-        delta: float,
-        engine: EngineName = "vectorised",
-        adversaries: AdversariesConfig = NOBODY,
-    ) -> "ShuffledRandomizedResponse":
+    def built(self, setup: Setup) -> "ShuffledRandomizedResponse":
         """The mechanism for clusters of these sizes, its flip probability calibrated where a target is given."""
         alpha, target = self.flip_prob, self.target_epsilon
         if alpha is None:
             assert target is not None
 
             def certified(flip_prob: float, size: int) -> bool:
-                return ShuffledResponse(size, flip_prob, num_classes).satisfies(target, delta)
+                return ShuffledResponse(size, flip_prob, setup.num_classes).satisfies(target, setup.delta)
 
-            alpha = smallest_flip_prob(certified, sizes.tolist(), num_classes, target)
-        return ShuffledRandomizedResponse(RandomizedResponse(check_flip_prob(alpha, num_classes), num_classes))
+            alpha = smallest_flip_prob(certified, setup.sizes.tolist(), setup.num_classes, target)
+        return ShuffledRandomizedResponse(
+            RandomizedResponse(check_flip_prob(alpha, setup.num_classes), setup.num_classes)
+        )
 
 
 @dataclass(frozen=True)

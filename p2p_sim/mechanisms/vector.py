@@ -12,12 +12,11 @@ from analysis.privacy.others.vector import bit_flip_prob_of, vector_delta, vecto
 from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
-from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind
+from p2p_sim.mechanisms.interface import LabelRelease, MechanismBase, ReleaseKind, Setup
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.debias import check_labels
-from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 
 @dataclass(frozen=True)
@@ -77,16 +76,9 @@ class VectorApproximationConfig(MechanismBase):
         """What a learner gets."""
         return "bits"
 
-    def build(
-        self,
-        sizes: NDArray[np.int64],
-        num_classes: int,
-        delta: float,
-        engine: EngineName = "vectorised",
-        adversaries: AdversariesConfig = NOBODY,
-    ) -> "LocalVectorApproximation":
+    def built(self, setup: Setup) -> "LocalVectorApproximation":
         """The mechanism for K classes."""
-        return LocalVectorApproximation(VectorApproximation(bit_flip_prob_of(self.target_epsilon), num_classes))
+        return LocalVectorApproximation(VectorApproximation(bit_flip_prob_of(self.target_epsilon), setup.num_classes))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import in_place_of, writing
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.protocol.transcript import KIND_NAMES
+from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario
 
@@ -62,7 +63,7 @@ def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = No
 
 def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
     for replicate in range(scenario.replicates):
-        done = exchange(scenario, replicate, data_dir)
+        done = exchange(Case(scenario, replicate, data_dir))
         release, population = done.outcome.labels, done.population
         cluster = np.searchsorted(population.cluster_offsets, release.user, side="right") - 1
         labels = release.payload
@@ -77,7 +78,7 @@ def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFram
 
 def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
     for replicate in range(scenario.replicates):
-        done = exchange(scenario, replicate, data_dir, record=True)
+        done = exchange(Case(scenario, replicate, data_dir), record=True)
         exchange_of(done.mechanism, "a transcript")
         transcript = done.outcome.transcript
         assert transcript is not None

@@ -17,6 +17,7 @@ from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.protocol.transcript import KIND_NAMES, LEARNER, REPLY, REQUEST, Messages
 from p2p_sim.replicate import row as rows
+from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.row import Row
 from p2p_sim.replicate.run import Exchanged, exchange
 from p2p_sim.scenario import Scenario
@@ -114,7 +115,7 @@ def happened(scenario: Scenario, replicate: int = 0, data_dir: Path | None = Non
         replicate: its index, from 0.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
     """
-    return look(scenario, replicate, exchange(scenario, replicate, data_dir, record=True, study=True))
+    return look(scenario, replicate, exchange(Case(scenario, replicate, data_dir), record=True, study=True))
 
 
 def look(scenario: Scenario, replicate: int, done: Exchanged) -> Happened:

@@ -1,26 +1,61 @@
 """The flat row that a replicate leaves behind."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from analysis.privacy.statement.bound import PrivacyBound, together
-from analysis.privacy.statement.domain import Situation, Stated
+from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.domain import Stated
 from p2p_sim.base.errors import InputError
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
-from p2p_sim.mechanisms.exchange_privacy import ClusterPrivacy
-from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, LabelRelease, Mechanism, MechanismBase, Outcome
+from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Accounted, LabelRelease, Mechanism, Outcome
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.traffic import Traffic
-from p2p_sim.scenario import Scenario
+from p2p_sim.replicate.case import Case
+from p2p_sim.replicate.learn import Learned
+from p2p_sim.scenario import MODEL_VERSION, Scenario
 
 Row = dict[str, Any]
 T = TypeVar("T")
 Statements = dict[str, PrivacyBound | Stated]
 """By the column of a row that holds ε."""
+OBSERVED = ("epsilon_others_upper", "epsilon_times_upper", "epsilon_coalition_upper", "epsilon_unmet_upper")
+"""What other observers can tell where the network was looked at as it turned out."""
+FACTS = ("coalition_meets", "own_labels", "coalition_members", "probed_users")
+"""What is known of such a network."""
+
+
+def row_of(
+    case: Case,
+    ready: tuple[Population, Mechanism],
+    outcome: Outcome,
+    accounted: Accounted,
+    learned: Learned,
+    statement: str,
+) -> Row:
+    """The row of a finished case.
+
+    Args:
+        case: what was run. ready: its users and its mechanism. outcome: what the run left behind.
+        accounted, learned: what is known of its privacy and of its use. statement: identifier of its terms.
+    """
+    (population, mechanism), scenario = ready, case.scenario
+    return {
+        "scenario": case.identity[:16],
+        "model_version": MODEL_VERSION,
+        "replicate": case.replicate,
+        "engine": scenario.engine,
+        **setting(scenario, population, mechanism),
+        **privacy(scenario.mechanism.kind, accounted),
+        **submissions(population, outcome),
+        **asdict(learned.risk),
+        "excess_risk_floor": learned.floor,
+        **damage(learned.risk, learned.honest),
+        **network(population, outcome),
+        "statement": statement,
+    }
 
 
 def setting(scenario: Scenario, population: Population, mechanism: Mechanism) -> Row:
@@ -53,55 +88,26 @@ def _known(kind: str, figures: dict[str, T], known: Sequence[str]) -> dict[str, 
     return figures
 
 
-def statements(
-    config: MechanismBase,
-    mechanism: Mechanism,
-    situation: Situation,
-    sizes: NDArray[np.int64],
-    bounds: Sequence[PrivacyBound],
-    clusters: Sequence[ClusterPrivacy] | None,
-) -> Statements:
-    """What a row states about its users, whichever her cluster, by the column that holds ε.
+def privacy(kind: str, accounted: Accounted) -> Row:
+    """Every ε in the worst cluster, and facts about the network as it turned out; None where there is none.
 
     Args:
-        config, mechanism: the same mechanism, as configured and with its parameters fixed.
-        situation: what the papers' bounds are asked about. sizes: distinct cluster sizes.
-        bounds: the learner's, one a distinct size or one a cluster.
-        clusters: figures of the realised network, where there are any.
+        kind: of the mechanism. accounted: its account of the run.
     """
-    learner = together(bounds)
-    if not learner.conditions:  # a plug-in may say them of itself alone
-        learner = replace(learner, conditions=config.conditions)
-    figures = _known(config.kind, mechanism.statements(sizes, learner.delta), STATEMENTS)
-    papers = _known(config.kind, mechanism.papers(situation, sizes, learner.delta), STATEMENTS)
-    local, found = figures.get("epsilon_local"), Statements(epsilon_upper=learner)
-    if local is not None:
-        basis, conditions = "pure: a user's own message", mechanism.local_conditions
-        found["epsilon_local"] = PrivacyBound(0.0, local, learner.delta, "eavesdropper", "label", basis, conditions)
-    if clusters:
-        found["epsilon_others_upper"] = together([c.others for c in clusters])
-        found["epsilon_times_upper"] = together([c.timed for c in clusters])
-        if any(c.watched for c in clusters):
-            found["epsilon_coalition_upper"] = together([c.coalition for c in clusters])
-        unmet = [c.unmet for c in clusters if c.unmet is not None]
-        if unmet:
-            found["epsilon_unmet_upper"] = together(unmet)
-    return found | papers
-
-
-def privacy(stated: Statements, bounds: Sequence[PrivacyBound]) -> Row:
-    """The learner's figures in the worst cluster, and what is stated beside them."""
-    learner = stated["epsilon_upper"]
+    learner, stated = accounted.statements["epsilon_upper"], accounted.statements
     assert isinstance(learner, PrivacyBound)
+    _known(kind, stated, ("epsilon_upper", *STATEMENTS, *OBSERVED))
     return {
         "observer": learner.observer,
         "adjacency": learner.adjacency,
         "delta": learner.delta,
         "epsilon_lower": learner.epsilon_lower,
         "epsilon_upper": learner.epsilon_upper,
-        "epsilon_best_cluster": min(bound.epsilon_upper for bound in bounds),
+        "epsilon_best_cluster": min(bound.epsilon_upper for bound in accounted.learner),
         "basis": learner.basis,
-        **{name: _figure(stated, name) for name in STATEMENTS},
+        **{name: _figure(stated, name) for name in (*STATEMENTS, *OBSERVED)},
+        **dict.fromkeys(FACTS),
+        **_known(kind, accounted.facts, FACTS),
     }
 
 
@@ -116,22 +122,6 @@ def submissions(population: Population, outcome: Outcome) -> Row:
     arrived = len(outcome.release) if isinstance(outcome.release, LabelRelease) else None
     share = None if arrived is None else arrived / population.num_users
     return {"submissions": arrived, "effective_sampling_rate": share}
-
-
-def realised_privacy(outcome: Outcome, clusters: Sequence[ClusterPrivacy] | None, stated: Statements) -> Row:
-    """Figures of the network as it turned out; None where nothing could fail and nobody looks on."""
-    names = ("epsilon_others_upper", "epsilon_times_upper", "epsilon_coalition_upper", "epsilon_unmet_upper")
-    if outcome.realised is None or clusters is None:
-        return dict.fromkeys((*names, "coalition_meets", "own_labels", "coalition_members", "probed_users"))
-    facts = outcome.realised
-    meets = [c.meets for c in clusters if c.meets is not None]
-    return {
-        **{name: _figure(stated, name) for name in names},
-        "coalition_meets": max(meets) if meets else None,
-        "own_labels": sum(int(np.count_nonzero(shard.own)) for shard in facts),
-        "coalition_members": sum(int(np.count_nonzero(shard.member)) for shard in facts),
-        "probed_users": sum(int(np.count_nonzero(shard.probed)) for shard in facts),
-    }
 
 
 def network(population: Population, outcome: Outcome) -> Row:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from p2p_sim.base.config import explain
 from p2p_sim.base.errors import InputError
-from p2p_sim.replicate.run import data_checksums
+from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import (
     EITHER,
     MODEL_VERSION,
@@ -101,12 +101,12 @@ class Plan:
     @cached_property
     def checksums(self) -> tuple[str, ...]:
         """Of the data files of the base scenario."""
-        return data_checksums(self.base, self.data_dir)
+        return Case(self.base, data_dir=self.data_dir).checksums
 
     def identity(self, scenario: Scenario) -> str:
         """A point's content hash, its data files' checksums included."""
         same = not any(key.startswith(("population", "network")) for key in self.keys)
-        return scenario.content_hash(self.checksums if same else data_checksums(scenario, self.data_dir))
+        return scenario.content_hash(self.checksums if same else Case(scenario, data_dir=self.data_dir).checksums)
 
     @cached_property
     def packages(self) -> dict[str, str]:

@@ -10,7 +10,8 @@ import pandas as pd
 from analysis.privacy.statement.record import Terms, merged
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import in_place_of, writing
-from p2p_sim.replicate.run import identity, run
+from p2p_sim.replicate.case import identity
+from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import ROWS, Row, open_store, read_terms, write_manifest
 

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from p2p_sim.base.errors import RunFailed
 from p2p_sim.mechanisms.interface import Outcome
 from p2p_sim.population.shards import shards
+from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import Exchanged, Prepared, Result, complete, prepare
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Task, fault_line
@@ -33,8 +34,12 @@ class Part(Task):
 @lru_cache(maxsize=1)
 def _prepared(scenario: str, folder: str, replicate: int, data_dir: str | None) -> Prepared:
     """The users of a replicate; a worker that runs several of its parts draws them once."""
+    return prepare(_case(scenario, folder, replicate, data_dir))
+
+
+def _case(scenario: str, folder: str, replicate: int, data_dir: str | None) -> Case:
     built = Scenario.from_tree(json.loads(scenario), Path(folder))
-    return prepare(built, replicate, None if data_dir is None else Path(data_dir))
+    return Case(built, replicate, None if data_dir is None else Path(data_dir))
 
 
 def perform_parts(batch: Batch) -> list[Done]:
@@ -106,8 +111,7 @@ class SplitShards:
 
 def _result(task: Task, parts: list[Outcome]) -> Result:
     """The replicate from its parts."""
-    scenario = Scenario.from_tree(json.loads(task.scenario), Path(task.folder))
-    data_dir = None if task.data_dir is None else Path(task.data_dir)
-    ready = prepare(scenario, task.replicate, data_dir)
+    case = _case(task.scenario, task.folder, task.replicate, task.data_dir)
+    ready = prepare(case)
     outcome = Outcome.join(parts, ready.network.overlay)
-    return complete(scenario, task.replicate, Exchanged(ready.population, ready.mechanism, outcome), data_dir)
+    return complete(case, Exchanged(ready.population, ready.mechanism, outcome))

@@ -1,0 +1,86 @@
+"""One replicate of a scenario as one value: what to run, which repetition, where its files are."""
+
+import os
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+
+from cachetools import LRUCache, cached
+
+from p2p_sim.base.streams import Streams
+from p2p_sim.population.build import build_population
+from p2p_sim.population.files import checksum
+from p2p_sim.population.population import Population
+from p2p_sim.scenario import Scenario
+
+KEPT = 2**27
+"""Bytes of the users that are kept for the next cases."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One replicate of a scenario.
+
+    Args:
+        scenario: what to run.
+        replicate: its index; the same index gives the same numbers on every machine with the same libraries.
+        data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
+    """
+
+    scenario: Scenario
+    replicate: int = 0
+    data_dir: Path | None = None
+
+    @cached_property
+    def places(self) -> tuple[Path, ...]:
+        """Directories in which the files of the scenario are looked for."""
+        return self.scenario.places(data_directory(self.data_dir))
+
+    @cached_property
+    def streams(self) -> Streams:
+        """The random streams of the replicate."""
+        return Streams(self.scenario.seed, self.replicate)
+
+    @cached_property
+    def checksums(self) -> tuple[str, ...]:
+        """Checksums of the files that the scenario names."""
+        files = (*self.scenario.population.files(self.places), *self.scenario.network.files(self.places))
+        return tuple(checksum(path) for path in files)
+
+    @cached_property
+    def identity(self) -> str:
+        """The scenario's content hash, the checksums of its files included; the same for every replicate."""
+        return self.scenario.content_hash(self.checksums)
+
+    @property
+    def people_key(self) -> tuple[Hashable, ...]:
+        """Everything that the users of the replicate depend on."""
+        scenario = self.scenario
+        states = ((path, path.stat()) for path in scenario.population.files(self.places))
+        files = tuple((path, state.st_mtime_ns, state.st_size) for path, state in states)
+        people = scenario.population.model_dump_json(), scenario.clusters.model_dump_json()
+        return *people, files, scenario.seed, self.replicate
+
+    def people(self) -> Population:
+        """The users of the replicate; the last ones drawn are kept, since other mechanisms meet them as well."""
+        return _people(self)
+
+
+@cached(LRUCache(KEPT, lambda people: people.features.nbytes), key=lambda case: case.people_key, lock=Lock())
+def _people(case: Case) -> Population:
+    return build_population(case.scenario.population, case.scenario.clusters, case.places, case.streams)
+
+
+def identity(scenario: Scenario, data_dir: Path | None = None) -> str:
+    """The content hash of a scenario, the checksums of its files included."""
+    return Case(scenario, data_dir=data_dir).identity
+
+
+def data_directory(data_dir: Path | None = None) -> Path | None:
+    """The directory of data files: the argument, else the environment variable P2P_SIM_DATA, else none."""
+    if data_dir is not None:
+        return data_dir
+    named = os.environ.get("P2P_SIM_DATA")
+    return Path(named) if named else None
