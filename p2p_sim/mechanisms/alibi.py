@@ -14,7 +14,7 @@ from analysis.privacy.others.alibi import laplace_epsilon, laplace_variation, no
 from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.conditions import REAL_NOISE, Condition
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
-from p2p_sim.mechanisms.interface import LabelRelease, MechanismBase, ReleaseKind, Setup
+from p2p_sim.mechanisms.interface import LabelRelease, OwnMechanism, ReleaseKind, Setup
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
@@ -91,7 +91,7 @@ class Alibi:
         return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
 
 
-class AlibiConfig(MechanismBase):
+class AlibiConfig(OwnMechanism):
     """Every user sends a noisy one-hot vector under her own name; the learner makes soft labels of them."""
 
     kind: Literal["alibi"] = "alibi"

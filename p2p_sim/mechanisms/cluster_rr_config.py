@@ -12,13 +12,13 @@ from analysis.privacy.others.centralised import CURATOR_CONDITIONS, ClusterResam
 from analysis.utility.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR
-from p2p_sim.mechanisms.interface import MechanismBase, ReleaseKind, Setup
+from p2p_sim.mechanisms.interface import OwnMechanism, ReleaseKind, Setup
 
 Split = Literal["optimised", "half", "uniform", "as-printed"]
 _GIVEN = ("resampling_prob", "noise_scale", "threshold")
 
 
-class ClusterRRConfig(MechanismBase):
+class ClusterRRConfig(OwnMechanism):
     """A trusted curator resamples labels from the clusters' noisy label distributions (clustering paper, Algorithm 1).
 
     Give `target_epsilon` and a `split`, or the parameters themselves.

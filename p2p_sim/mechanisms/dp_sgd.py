@@ -15,14 +15,14 @@ from analysis.privacy.others.dp_sgd import DP_SGD_CONDITIONS, LARGEST_NOISE, SMA
 from analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import bernoulli
-from p2p_sim.mechanisms.interface import Mechanism, MechanismBase, ModelRelease, Outcome, ReleaseKind, Setup, Trust
+from p2p_sim.mechanisms.interface import Mechanism, ModelRelease, Outcome, OwnMechanism, ReleaseKind, Setup, Trust
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 
 Singles = NDArray[np.float32]
 
 
-class DpSgdConfig(MechanismBase):
+class DpSgdConfig(OwnMechanism):
     """A curator who holds all labels takes noisy gradient steps on the log loss and releases the model.
 
     The defaults were chosen once, on the benchmark sets MNIST, Fashion-MNIST and digits, for a low error rate at ε from

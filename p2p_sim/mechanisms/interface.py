@@ -200,10 +200,27 @@ class MechanismBase(Config):
         """Refuse parameters that do not fit K classes."""
 
     def built(self, setup: Setup) -> "Mechanism":
-        """The mechanism, calibrated where a target ε is given; a plug-in may define `build` in its place."""
-        if type(self).build is MechanismBase.build:
-            raise TypeError(f"{type(self).__name__}: must define built(setup) or build(sizes, num_classes, delta, ...)")
+        """The mechanism, calibrated where a target ε is given."""
         return self.build(setup.sizes, setup.num_classes, setup.delta, setup.engine, setup.adversaries)
+
+    @abstractmethod
+    def build(
+        self,
+        sizes: NDArray[np.int64],
+        num_classes: int,
+        delta: float,
+        engine: EngineName,
+        adversaries: AdversariesConfig = NOBODY,
+    ) -> "Mechanism":
+        """The mechanism from the parts of a `Setup`: what a plug-in defines."""
+
+
+class OwnMechanism(MechanismBase):
+    """The base of the simulator's own mechanisms, which take a `Setup` whole."""
+
+    @abstractmethod
+    def built(self, setup: Setup) -> "Mechanism":
+        """The mechanism, calibrated where a target ε is given."""
 
     def build(
         self,

@@ -22,8 +22,8 @@ from p2p_sim.mechanisms.interface import (
     EngineName,
     LabelRelease,
     Mechanism,
-    MechanismBase,
     Outcome,
+    OwnMechanism,
     PayloadKind,
     Randomizer,
     ReleaseKind,
@@ -57,7 +57,7 @@ from p2p_sim.protocol.vectorised import compiled_wanted, exchange_shard
 Payload = NDArray[np.generic]
 
 
-class LabelExchangeConfig(MechanismBase):
+class LabelExchangeConfig(OwnMechanism):
     """Flip the label, fetch a random peer's noisy label, submit it with some probability."""
 
     kind: Literal["label_exchange"] = "label_exchange"

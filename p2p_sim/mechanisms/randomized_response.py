@@ -13,7 +13,7 @@ from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.mechanisms.interface import LabelRelease, MechanismBase, ReleaseKind, Setup
+from p2p_sim.mechanisms.interface import LabelRelease, OwnMechanism, ReleaseKind, Setup
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
@@ -83,7 +83,7 @@ def check_flip_prob(flip_prob: float, num_classes: int) -> float:
     return flip_prob
 
 
-class FlippedLabelsConfig(MechanismBase):
+class FlippedLabelsConfig(OwnMechanism):
     """What mechanisms share whose users flip their labels and do nothing else."""
 
     flip_prob: float | None = Field(default=None, ge=0, le=1)

@@ -16,7 +16,7 @@ from analysis.privacy.statement.conditions import ONE_LABEL, Condition
 from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
-from p2p_sim.mechanisms.interface import LabelRelease, MechanismBase, Outcome, ReleaseKind, Setup
+from p2p_sim.mechanisms.interface import LabelRelease, Outcome, OwnMechanism, ReleaseKind, Setup
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.network.network import Network
@@ -116,7 +116,7 @@ def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> 
         raise InputError(f"{key} = {list(prior)}: must be probabilities that sum to 1")
 
 
-class RRWithPriorConfig(MechanismBase):
+class RRWithPriorConfig(OwnMechanism):
     """Label privacy in one or two stages (LP-1ST, LP-2ST) by RRWithPrior; nobody is trusted, nothing amplified.
 
     In two stages a random half of the users goes first with a common prior; each user of the other half then has as her
