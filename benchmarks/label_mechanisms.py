@@ -17,10 +17,10 @@ from benchmarks.timing import paired_ratio, peak_bytes, repeated
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.mechanisms.alibi import Alibi
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse
-from p2p_sim.mechanisms.interface import Randomizer
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior
 from p2p_sim.mechanisms.vector import VectorApproximation
+from p2p_sim.protocol.randomizer import Randomizer
 
 NAME = "label mechanisms"
 CLASSES, EPSILON = (2, 10, 100), 1.0

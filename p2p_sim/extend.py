@@ -15,7 +15,6 @@ from p2p_sim.mechanisms.interface import (
     ModelRelease,
     Outcome,
     Predictor,
-    Randomizer,
 )
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.without_messages import LocalMechanism, WithoutMessages
@@ -23,6 +22,7 @@ from p2p_sim.network.overlay import GraphOverlay, edges_of
 from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample
 from p2p_sim.population.shards import Shard
 from p2p_sim.population.source import Source
+from p2p_sim.protocol.randomizer import Randomizer
 
 __all__ = [
     "PARAMETERS",

@@ -18,15 +18,16 @@ from analysis.utility import summary
 from p2p_sim.attacks.exchange import audit
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import PARAMETERS, Randomizer
+from p2p_sim.mechanisms.interface import PARAMETERS
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.mechanisms.messages import AlibiMessages, PriorMessages, VectorMessages, randomizer_of, shuffled
+from p2p_sim.mechanisms.messages import AlibiMessages, PriorMessages, VectorMessages, randomizer_of
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.vector import VectorApproximation
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.outputs.export import export_release, export_transcript
 from p2p_sim.outputs.network_record import happened
 from p2p_sim.population.population import Population
+from p2p_sim.protocol.randomizer import Randomizer
 from p2p_sim.protocol.roles import AdversariesConfig
 from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario
@@ -119,7 +120,7 @@ def test_what_the_learner_sees_of_three_users_is_as_private_as_certified(theta):
             for epsilon in worst:
                 worst[epsilon] = max(worst[epsilon], law_delta(pair, epsilon))
     for epsilon, delta in worst.items():
-        assert delta <= shuffled(noise, 3).delta(epsilon).upper
+        assert delta <= noise.shuffled(3).delta(epsilon).upper
     assert worst[0.4] > ShuffledMessages(3, 0.75, 0.5 * noise.total_variation).delta(0.4).upper
 
 
@@ -174,9 +175,9 @@ def test_the_total_variation_is_that_of_the_law_and_the_bound_holds(name):
     assert noise.total_variation == pytest.approx(law_delta(channel, 0.0), rel=1e-12)
     for epsilon in (0.0, 0.3, 0.7):
         exact = exact_delta(channel, users, epsilon)
-        assert exact <= shuffled(noise, users).delta(epsilon).upper
+        assert exact <= noise.shuffled(users).delta(epsilon).upper
         assert (
-            shuffled(noise, users).delta(epsilon).upper
+            noise.shuffled(users).delta(epsilon).upper
             <= ShuffledMessages(users, noise.local_epsilon).delta(epsilon).upper
         )
     assert exact_delta(channel, users, 0.1) > ShuffledMessages(users, 0.9, 0.5 * noise.total_variation).delta(0.1).upper
@@ -220,17 +221,17 @@ def test_the_walk_is_added_up_correctly(users, variation):
 def test_a_target_is_met_and_hardly_a_larger_message_would_meet_it(config):
     sizes, delta = np.array([80, 200, 1000]), 1e-5
     noise = randomizer_of(config, 0.3, sizes, 4, delta)
-    assert all(shuffled(noise, int(n)).epsilon(delta).epsilon_upper <= 0.3 * (1 + 1e-6) for n in sizes)
+    assert all(noise.shuffled(int(n)).epsilon(delta).epsilon_upper <= 0.3 * (1 + 1e-6) for n in sizes)
     assert noise.local_epsilon > 0.5
     more = config.randomizer(noise.local_epsilon * 1.03, 4)
-    assert not shuffled(more, 80).satisfies(0.3, delta)
+    assert not more.shuffled(80).satisfies(0.3, delta)
 
 
 def test_rows_state_the_message_and_the_certified_figure():
     result = run(scenario(engine="vectorised"))
     smallest = int(result.population.cluster_sizes.min())
     noise = VectorApproximation(bit_flip_prob_of(1.0), 5)
-    assert result.row["epsilon_upper"] == shuffled(noise, smallest).epsilon(1e-5).epsilon_upper < 1.0
+    assert result.row["epsilon_upper"] == noise.shuffled(smallest).epsilon(1e-5).epsilon_upper < 1.0
     assert result.row["epsilon_local"] == pytest.approx(1.0)
     assert result.row["bit_flip_prob"] == pytest.approx(1 / (1 + math.exp(0.5)))
     for name in ("flip_prob", "epsilon_paper_lemma9", "epsilon_paper_theorem3", "excess_risk_floor"):
@@ -241,7 +242,7 @@ def test_on_a_lossy_network_the_sources_count_and_elsewhere_the_message_alone():
     quiet = run(scenario(adversaries={"free_riders": {"share": 0.3}}))
     sources = [np.count_nonzero(answers) for answers in _answering(quiet)]
     noise = VectorApproximation(bit_flip_prob_of(1.0), 5)
-    expected = [shuffled(noise, int(n)).epsilon(1e-5).epsilon_upper for n in sources]
+    expected = [noise.shuffled(int(n)).epsilon(1e-5).epsilon_upper for n in sources]
     assert [bound.epsilon_upper for bound in quiet.privacy] == expected
     assert all(bound.epsilon_lower == 0.0 for bound in quiet.privacy)
     ring = run(scenario(network={"overlay": {"kind": "regular", "degree": 4}}))
@@ -315,7 +316,7 @@ def test_who_answers_with_the_next_class_is_refused_for_it_hides_nobody(role):
     liars = (4,) * 6
     laws = [multiset_law(shifted, (own, *hiders, *liars)) for own in (0, 1)]
     exact = max(float(np.maximum(a - math.exp(0.6) * b, 0.0).sum()) for a, b in (laws, laws[::-1]))
-    assert exact > shuffled(noise, 10).delta(0.6).upper
+    assert exact > noise.shuffled(10).delta(0.6).upper
     inverted = {role: {"share": 0.6, "answer": "inverted"}}
     with pytest.raises(InputError, match=rf"adversaries.{role}.answer = 'inverted': .*give 'zero' or 'one'"):
         scenario("rr_with_prior", adversaries=inverted)

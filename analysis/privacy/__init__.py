@@ -14,10 +14,12 @@ from analysis.privacy.others.dp_sgd import DpSgd, calibrate_noise
 from analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
 from analysis.privacy.others.shuffled import ShuffledResponse
 from analysis.privacy.others.shuffled_messages import ShuffledMessages
+from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
 from analysis.privacy.statement.local import local_epsilon
 
 __all__ = [
+    "Accountant",
     "Bracket",
     "CappedFetch",
     "ClusterResampling",

@@ -19,6 +19,7 @@ from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.debias import check_labels
+from p2p_sim.protocol.randomizer import Message
 
 Floats = NDArray[np.floating]
 PriorName = Literal["uniform", "cluster"]
@@ -26,7 +27,7 @@ CONDITIONS = (Condition("one-vector", "every user draws one noisy vector and rep
 
 
 @dataclass(frozen=True)
-class Alibi:
+class Alibi(Message):
     """Add Laplace noise to each entry of the one-hot label; a soft label is what Bayes' rule makes of it.
 
     Args:
@@ -36,6 +37,18 @@ class Alibi:
 
     noise_scale: float
     num_classes: int
+
+    kind: ClassVar[str] = "alibi"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """b."""
+        return {"noise_scale": self.noise_scale}
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """The noise is a real number."""
+        return (REAL_NOISE,)
 
     @property
     def local_epsilon(self) -> float:

@@ -4,26 +4,20 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 
-from analysis.privacy.exchange.kary import KaryExchange, ShuffledLabels
 from analysis.privacy.networks.fetch import FetchDistribution
 from analysis.privacy.networks.realised_network import CappedFetch, UniformSources
-from analysis.privacy.others.shuffled_messages import ShuffledMessages
+from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import REALISED, Bracket, PrivacyBound, together
 from analysis.privacy.statement.conditions import LOCAL_CONDITIONS, REALISED_CONDITIONS, REALISED_NETWORK, SAME_SOURCES
-from analysis.privacy.statement.domain import REALISED as REQUIRED
-from analysis.privacy.statement.domain import Situation, first_failure
-from analysis.privacy.statement.local import local_delta
-from p2p_sim.mechanisms.interface import Randomizer
-from p2p_sim.mechanisms.messages import binary_flip_prob, caveats, shuffled
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.protocol.fetches import Capped, Table, Uniform, Unknown
+from p2p_sim.protocol.randomizer import Message
 
 Floats = NDArray[np.float64]
 
@@ -48,7 +42,7 @@ class ClusterPrivacy:
     unmet: PrivacyBound | None = None
 
 
-def cluster_privacy(shards: Sequence[RealisedShard], noise: Randomizer, delta: float) -> Iterator[ClusterPrivacy]:
+def cluster_privacy(shards: Sequence[RealisedShard], noise: Message, delta: float) -> Iterator[ClusterPrivacy]:
     """The figures of every cluster of a run, in the population's order.
 
     Args:
@@ -84,36 +78,22 @@ def facts_of(shards: Sequence[RealisedShard], clusters: Sequence[ClusterPrivacy]
     }
 
 
-def user_epsilons(shards: Sequence[RealisedShard], noise: Randomizer, delta: float) -> tuple[Floats, PrivacyBound]:
+def user_epsilons(shards: Sequence[RealisedShard], noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
     """Certified ε of every user (n,) against a learner who sees the set of submissions, and the statement about all."""
     found = [_users(cluster, noise, delta) for cluster in _clusters(shards)]
     return np.concatenate([epsilons for epsilons, _ in found]), together([bound for _, bound in found])
 
 
-class Model(Protocol):
-    """What protects a user's label from an observer."""
-
-    def delta(self, epsilon: float) -> Bracket:
-        """δ(ε)."""
-        ...
-
-    def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ)."""
-        ...
-
-
 @dataclass(frozen=True)
-class NoiseAlone:
+class NoiseAlone(Accountant):
     """Nothing but the noise on each label is certain, for a reason."""
 
-    noise: Randomizer
+    noise: Message
     reason: str
 
     def delta(self, epsilon: float) -> Bracket:
         """At most that of the message itself."""
-        if isinstance(self.noise, RandomizedResponse):
-            return Bracket(0.0, local_delta(self.noise.flip_prob, epsilon, self.noise.num_classes).upper)
-        return shuffled(self.noise, 1).delta(epsilon)
+        return self.noise.alone(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε₀, whatever δ."""
@@ -123,11 +103,11 @@ class NoiseAlone:
     @property
     def conditions(self) -> tuple[str, ...]:
         """Under which the figures hold."""
-        return (*LOCAL_CONDITIONS, *caveats(self.noise))
+        return (*LOCAL_CONDITIONS, *self.noise.caveats)
 
 
 @dataclass(frozen=True)
-class NothingSeen:
+class NothingSeen(Accountant):
     """Nobody's label was passed on."""
 
     def delta(self, epsilon: float) -> Bracket:
@@ -143,6 +123,50 @@ class NothingSeen:
     def conditions(self) -> tuple[str, ...]:
         """Under which the figures hold."""
         return REALISED_CONDITIONS
+
+
+@dataclass(frozen=True)
+class GivenNetwork(Accountant):
+    """An accountant's upper figures for the network as it turned out: its lower end would be another network's.
+
+    model: the accountant. said: under which conditions its figures hold for the realised network.
+    """
+
+    model: Accountant
+    said: tuple[str, ...]
+
+    @property
+    def kept(self) -> bool:
+        """As the accountant's."""
+        return self.model.kept
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return self.said
+
+    def delta(self, epsilon: float) -> Bracket:
+        """At most the accountant's."""
+        return Bracket(0.0, self.model.delta(epsilon).upper)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """At most the accountant's."""
+        return self._given(self.model.epsilon(delta))
+
+    def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
+        """At most the accountant's."""
+        return self._given(self.model.epsilon_among(delta, users))
+
+    def each_epsilon(self, delta: float, users: NDArray[np.bool_]) -> Floats:
+        """The accountant's."""
+        return self.model.each_epsilon(delta, users)
+
+    def user_delta(self, user: int, epsilon: float) -> float:
+        """The accountant's."""
+        return self.model.user_delta(user, epsilon)
+
+    def _given(self, bound: PrivacyBound) -> PrivacyBound:
+        return replace(bound, epsilon_lower=0.0, conditions=self.said, conditional_on=REALISED)
 
 
 class _Cluster:
@@ -175,7 +199,7 @@ def target_deltas(shards: Sequence[RealisedShard], noise: RandomizedResponse, ep
     return np.array([_target_delta(cluster, noise, epsilon) for cluster in _clusters(shards)])
 
 
-def _cluster(cluster: _Cluster, noise: Randomizer, delta: float) -> ClusterPrivacy:
+def _cluster(cluster: _Cluster, noise: Message, delta: float) -> ClusterPrivacy:
     others = _epsilon(_model(cluster, noise), delta, cluster.hidden)
     fell_back = bool((cluster.own & ~cluster.constant).any())
     learner = NoiseAlone(noise, "a user passed on her own label").epsilon(delta) if fell_back else others
@@ -194,9 +218,9 @@ def _cluster(cluster: _Cluster, noise: Randomizer, delta: float) -> ClusterPriva
     return ClusterPrivacy(learner, others, timed, replace(coalition, observer="coalition"), watched, meets, unmet)
 
 
-def _unmet(cluster: _Cluster, noise: Randomizer, delta: float) -> tuple[float | None, PrivacyBound | None]:
+def _unmet(cluster: _Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
     """Probability that a member fetched a given label, and what holds if none did: their bits and fetches are known."""
-    nobody, alpha = not (cluster.hidden & ~cluster.member).any(), binary_flip_prob(noise)
+    nobody, alpha = not (cluster.hidden & ~cluster.member).any(), noise.binary_flip_prob
     if nobody or not isinstance(cluster.law, Uniform) or alpha is None:
         return None, None
     sources, count = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.member))
@@ -205,10 +229,10 @@ def _unmet(cluster: _Cluster, noise: Randomizer, delta: float) -> tuple[float | 
     if known >= sources:
         return meets, NoiseAlone(noise, "the members may know everybody else's").epsilon(delta)
     model = UniformSources(sources, known, int(np.count_nonzero(cluster.fetched)), alpha)
-    return meets, replace(_cached_epsilon(model, delta), observer="coalition")
+    return meets, replace(_kept_epsilon(model, delta), observer="coalition")
 
 
-def _model(cluster: _Cluster, noise: Randomizer, members: bool = False) -> Model:
+def _model(cluster: _Cluster, noise: Message, members: bool = False) -> Accountant:
     """What protects users whose label others may have passed on; `members`: from the coalition, else the learner."""
     hidden = cluster.hidden & ~(cluster.member & members)
     if not hidden.any() or not (cluster.fetched.any() or members):
@@ -216,59 +240,54 @@ def _model(cluster: _Cluster, noise: Randomizer, members: bool = False) -> Model
     if isinstance(cluster.law, Unknown):
         return NoiseAlone(noise, cluster.law.reason)
     sources, known = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.known))
-    if not isinstance(noise, RandomizedResponse) or first_failure(REQUIRED, Situation(noise.num_classes)) is not None:
+    submissions, alpha = int(np.count_nonzero(cluster.fetched)), noise.binary_flip_prob
+    if alpha is None:
         if isinstance(cluster.law, Uniform) and not members and sources - known > 1:
-            return _messages(cluster, noise, sources - known)
+            model = noise.fetched(sources - known, submissions)
+            return GivenNetwork(model, (*REALISED_CONDITIONS, SAME_SOURCES, *noise.caveats))
         return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
     if isinstance(cluster.law, Uniform):
-        submissions = int(np.count_nonzero(cluster.fetched))
         if not members:
-            return UniformSources(sources, known, submissions, noise.flip_prob)
+            return UniformSources(sources, known, submissions, alpha)
         count = int(np.count_nonzero(cluster.member))
-        return UniformSources(sources, known, submissions, noise.flip_prob, count, cluster.draws)
+        return UniformSources(sources, known, submissions, alpha, count, cluster.draws)
     if isinstance(cluster.law, Table):
-        return _coalition_table(cluster, noise) if members else _learner_table(cluster, noise)
+        return _coalition_table(cluster, noise, alpha) if members else _learner_table(cluster, alpha)
     if members:
         return NoiseAlone(noise, "no figure for coalitions where users come and go")
     caps = cluster.caps[cluster.fetched]
-    return CappedFetch(caps, noise.flip_prob, np.minimum(1.0, known * caps))
+    return CappedFetch(caps, alpha, np.minimum(1.0, known * caps))
 
 
-def _messages(cluster: _Cluster, noise: Randomizer, sources: int) -> KaryExchange | ShuffledMessages:
-    """From the learner, of messages of any kind, fetched from so many users whose messages are not known."""
-    if not isinstance(noise, RandomizedResponse):
-        return shuffled(noise, sources)
-    few = np.count_nonzero(cluster.fetched) <= sources  # these say less than one from each source would
-    return (KaryExchange if few else ShuffledLabels)(sources, noise.flip_prob, 1.0, noise.num_classes)
-
-
-def _learner_table(cluster: _Cluster, noise: RandomizedResponse) -> Model:
+def _learner_table(cluster: _Cluster, alpha: float) -> Accountant:
     """From the learner."""
     rates = cluster.fetched.astype(np.float64)
-    return FetchDistribution(cluster.weights, noise.flip_prob, rates, known=cluster.known)
+    return _given(FetchDistribution(cluster.weights, alpha, rates, known=cluster.known))
 
 
-def _coalition_table(cluster: _Cluster, noise: RandomizedResponse) -> Model:
+def _coalition_table(cluster: _Cluster, noise: Message, alpha: float) -> Accountant:
     """From the coalition, whose members see what they fetch whether they submit it or not."""
     if cluster.asked is None:
         return NoiseAlone(noise, "members may have seen requests on their way to others, or failed ones")
     others = ~cluster.member
     rates = (cluster.fetched & others).astype(np.float64)
     weights = sparse.csr_array(cluster.weights.multiply(others[:, None])) + cluster.asked
-    return FetchDistribution(
-        weights, noise.flip_prob, rates, known=cluster.known, members=cluster.member, draws=cluster.draws
+    return _given(
+        FetchDistribution(weights, alpha, rates, known=cluster.known, members=cluster.member, draws=cluster.draws)
     )
 
 
-def _users(cluster: _Cluster, noise: Randomizer, delta: float) -> tuple[Floats, PrivacyBound]:
+def _given(model: FetchDistribution) -> "GivenNetwork":
+    return GivenNetwork(model, (REALISED_NETWORK, *model.conditions))
+
+
+def _users(cluster: _Cluster, noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
     """ε of each user of a cluster, and the statement about the worst placed."""
     model = _model(cluster, noise)
-    if isinstance(model, FetchDistribution):
-        epsilons = model.user_epsilons(delta)
-        bounds = [_given_network(PrivacyBound(0.0, 0.0, delta, "learner", "label", model.basis, model.conditions))]
-    else:
-        bounds = [_epsilon(model, delta, cluster.hidden)]
-        epsilons = np.full(len(cluster.own), bounds[0].epsilon_upper)
+    epsilons = model.each_epsilon(delta, cluster.hidden)
+    worst = np.zeros(len(epsilons), dtype=np.bool_)
+    worst[np.argmax(np.where(cluster.hidden, epsilons, -1.0))] = True
+    bounds = [_epsilon(model, delta, worst)]
     epsilons = np.where(cluster.answers, epsilons, 0.0)
     epsilons[cluster.own] = noise.local_epsilon
     epsilons[cluster.constant] = 0.0
@@ -289,14 +308,12 @@ def _target_delta(cluster: _Cluster, noise: RandomizedResponse, epsilon: float) 
         caps = cluster.caps[cluster.fetched]
         return _capped_delta(len(caps), float(caps.max()), int(cluster.known.sum()), noise.flip_prob, epsilon)
     model = _model(cluster, noise)
-    if isinstance(model, FetchDistribution):
-        return model.user_delta(0, epsilon)
-    return _delta(model, epsilon) if isinstance(model, UniformSources) else model.delta(epsilon).upper
+    return _kept_delta(model, epsilon) if model.kept else model.user_delta(0, epsilon)
 
 
 @lru_cache(maxsize=65_536)
-def _delta(model: UniformSources, epsilon: float) -> float:
-    return model.delta(epsilon).upper
+def _kept_delta(model: Accountant, epsilon: float) -> float:
+    return model.user_delta(0, epsilon)
 
 
 @lru_cache(maxsize=65_536)
@@ -304,25 +321,11 @@ def _capped_delta(submissions: int, cap: float, known: int, flip_prob: float, ep
     return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, known * cap)).delta(epsilon).upper
 
 
-def _epsilon(model: Model, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:
+def _epsilon(model: Accountant, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:
     """ε for the worst of the users whose bit is not known."""
-    if isinstance(model, FetchDistribution):
-        return _given_network(model.epsilon(delta, hidden))
-    if isinstance(model, UniformSources | KaryExchange | ShuffledMessages):
-        return _cached_epsilon(model, delta)
-    return model.epsilon(delta)
-
-
-def _given_network(bound: PrivacyBound) -> PrivacyBound:
-    """The same as a statement that takes the realised network as given."""
-    return replace(bound, conditions=(REALISED_NETWORK, *bound.conditions), conditional_on=REALISED)
+    return _kept_epsilon(model, delta) if model.kept else model.epsilon_among(delta, hidden)
 
 
 @lru_cache(maxsize=65_536)
-def _cached_epsilon(model: UniformSources | KaryExchange | ShuffledMessages, delta: float) -> PrivacyBound:
-    bound = model.epsilon(delta)
-    if not isinstance(model, UniformSources):  # its lower end would be that of an exchange in which nothing fails
-        more = model.caveats if isinstance(model, ShuffledMessages) else ()
-        conditions = (*REALISED_CONDITIONS, SAME_SOURCES, *more)
-        return replace(bound, epsilon_lower=0.0, conditions=conditions, conditional_on=REALISED)
-    return bound
+def _kept_epsilon(model: Accountant, delta: float) -> PrivacyBound:
+    return model.epsilon(delta)

@@ -45,29 +45,6 @@ class Predictor(Protocol):
         ...
 
 
-class Randomizer(Protocol):
-    """A local randomiser: turns each true label into a payload that may leave its owner."""
-
-    @property
-    def local_epsilon(self) -> float:
-        """ε of one payload on its own (label adjacency)."""
-        ...
-
-    @property
-    def total_variation(self) -> float:
-        """Largest total variation between the payload's laws under two labels: its δ at ε = 0."""
-        ...
-
-    @property
-    def payload_bits(self) -> int:
-        """Size of one payload, bits."""
-        ...
-
-    def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.generic]:
-        """Payloads (n, ...) of the labels (n,), each drawn independently."""
-        ...
-
-
 @dataclass(frozen=True)
 class LabelRelease:
     """The noisy data set that reaches a learner: labels for some users, never a true one.

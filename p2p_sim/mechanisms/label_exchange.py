@@ -25,19 +25,14 @@ from p2p_sim.mechanisms.interface import (
     Outcome,
     OwnMechanism,
     PayloadKind,
-    Randomizer,
     ReleaseKind,
     Setup,
     Trust,
 )
 from p2p_sim.mechanisms.messages import (
     MessagesConfig,
-    binary_flip_prob,
-    caveats,
     check_answers,
     flipped_labels,
-    learner_model,
-    parameters_of,
     randomizer_of,
 )
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
@@ -48,6 +43,7 @@ from p2p_sim.population.shards import Shard, shards
 from p2p_sim.protocol.debias import check_labels
 from p2p_sim.protocol.facts import realised
 from p2p_sim.protocol.growing import Growing
+from p2p_sim.protocol.randomizer import Message
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.protocol.shard_exchange import ShardExchange
 from p2p_sim.protocol.traffic import Traffic
@@ -134,7 +130,7 @@ class LabelExchangeMechanism(Mechanism):
         payload_kind: what the randomizer's payloads are.
     """
 
-    randomizer: Randomizer
+    randomizer: Message
     sampling_rate: float
     engine: EngineName = "events"
     adversaries: AdversariesConfig = NOBODY
@@ -152,7 +148,7 @@ class LabelExchangeMechanism(Mechanism):
     @property
     def parameters(self) -> dict[str, float]:
         """α, or what the noise has in its place, and θ."""
-        return {**parameters_of(self.randomizer), "sampling_rate": self.sampling_rate}
+        return {**self.randomizer.parameters, "sampling_rate": self.sampling_rate}
 
     def release_on(
         self,
@@ -275,7 +271,7 @@ class LabelExchangeMechanism(Mechanism):
         Args:
             sizes: distinct, ascending. delta: δ. Of many sizes only the worst and the largest are looked at closely.
         """
-        return epsilons([learner_model(self.randomizer, int(n), self.sampling_rate) for n in sizes], delta)
+        return epsilons([self.randomizer.exchanged(int(n), self.sampling_rate) for n in sizes], delta)
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         """ε₀ of a message alone; what the papers state depends on the situation: `papers`."""
@@ -300,26 +296,25 @@ class LabelExchangeMechanism(Mechanism):
     @property
     def remaining_flip_prob(self) -> float | None:
         """α of the released labels, 0 if they are debiased."""
-        return 0.0 if self.debias else binary_flip_prob(self.randomizer)
+        return 0.0 if self.debias else self.randomizer.binary_flip_prob
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
         """Of the noise on a message."""
-        return (*LOCAL_CONDITIONS, *caveats(self.randomizer))
+        return (*LOCAL_CONDITIONS, *self.randomizer.caveats)
 
     def situation(self, asked: Situation) -> Situation:
         """The same with what a message carries."""
-        flips = isinstance(self.randomizer, RandomizedResponse)
-        return asked if flips else replace(asked, message=type(self.randomizer).__name__)
+        return replace(asked, message=self.randomizer.kind)
 
     def applies(self, situation: Situation) -> Condition | None:
         """The first condition of `privacy` that fails; None where it is about this situation."""
-        return learner_model(self.randomizer, 2, self.sampling_rate).applies(self.situation(situation))
+        return self.randomizer.exchanged(2, self.sampling_rate).applies(self.situation(situation))
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
         """Lemma 9 and Theorem 3 in a situation, or why they do not apply."""
         asked, theta = self.situation(situation), self.sampling_rate
-        alpha = binary_flip_prob(self.randomizer) or 0.0  # other messages are refused before α is looked at
+        alpha = self.randomizer.binary_flip_prob or 0.0  # other messages are refused before α is looked at
         return {
             "epsilon_paper_lemma9": worst_stated(Lemma9(int(n), alpha, theta, delta).stated(asked) for n in sizes),
             "epsilon_paper_theorem3": theorem3_stated(int(sizes.min()), alpha, theta, delta, asked),

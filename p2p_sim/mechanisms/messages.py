@@ -9,19 +9,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from analysis.privacy.exchange.calibration import largest_local_epsilon
-from analysis.privacy.exchange.kary import KaryExchange
-from analysis.privacy.exchange.label_exchange import LabelExchange
 from analysis.privacy.others.alibi import noise_scale_of
-from analysis.privacy.others.shuffled_messages import ShuffledMessages
 from analysis.privacy.others.vector import bit_flip_prob_of
-from analysis.privacy.statement.conditions import PUBLIC_PRIOR, REAL_NOISE
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.alibi import Alibi
-from p2p_sim.mechanisms.interface import PayloadKind, Randomizer
+from p2p_sim.mechanisms.interface import PayloadKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, check_prior
 from p2p_sim.mechanisms.vector import VectorApproximation
+from p2p_sim.protocol.randomizer import Message
 from p2p_sim.protocol.roles import AdversariesConfig
 
 
@@ -38,7 +35,7 @@ class MessageConfig(Config, ABC):
         """Refuse parameters that do not fit K classes."""
 
     @abstractmethod
-    def randomizer(self, epsilon: float, num_classes: int) -> Randomizer:
+    def randomizer(self, epsilon: float, num_classes: int) -> Message:
         """The local randomiser at ε₀ for K classes."""
 
 
@@ -90,7 +87,7 @@ MessagesConfig = Annotated[VectorMessages | AlibiMessages | PriorMessages, Field
 
 def randomizer_of(
     config: MessageConfig, target: float | None, sizes: NDArray[np.int64], num_classes: int, delta: float
-) -> Randomizer:
+) -> Message:
     """The local randomiser at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
     config.check(num_classes)
     local = config.epsilon
@@ -102,24 +99,12 @@ def randomizer_of(
 
 def _certified(config: MessageConfig, target: float, num_classes: int, delta: float) -> Callable[[float, int], bool]:
     def certified(local: float, size: int) -> bool:
-        return shuffled(config.randomizer(local, num_classes), size).satisfies(target, delta)
+        return config.randomizer(local, num_classes).shuffled(size).satisfies(target, delta)
 
     return certified
 
 
-def shuffled(noise: Randomizer, users: int) -> ShuffledMessages:
-    """What protects a label from whoever gets the messages of so many users without their senders."""
-    return ShuffledMessages(users, noise.local_epsilon, noise.total_variation, caveats(noise))
-
-
-def caveats(noise: Randomizer) -> tuple[str, ...]:
-    """Conditions of the noise's own ε₀ that are not those of every message."""
-    if isinstance(noise, Alibi):
-        return (REAL_NOISE,)
-    return (PUBLIC_PRIOR,) if isinstance(noise, RRWithPrior) and noise.prior is not None else ()
-
-
-def check_answers(adversaries: AdversariesConfig, noise: Randomizer | None = None) -> None:
+def check_answers(adversaries: AdversariesConfig, noise: Message | None = None) -> None:
     """Refuse who answers with the next class, unless the noise is that of flipped labels.
 
     Randomised response among all classes is the same after a shift, so that such a user still hides others; under a
@@ -128,25 +113,14 @@ def check_answers(adversaries: AdversariesConfig, noise: Randomizer | None = Non
     Raises:
         InputError: there is one.
     """
-    for role in () if isinstance(noise, RandomizedResponse) else adversaries.inverting:
+    for role in () if noise is not None and noise.hides_when_inverted else adversaries.inverting:
         raise InputError(
             f"adversaries.{role}.answer = 'inverted': known to hide others among flipped labels alone; "
             "with mechanism.randomizer, give 'zero' or 'one'"
         )
 
 
-def learner_model(
-    noise: Randomizer, size: int, sampling_rate: float
-) -> LabelExchange | KaryExchange | ShuffledMessages:
-    """What protects a label from the learner in a cluster of n users if nothing fails."""
-    if not isinstance(noise, RandomizedResponse):
-        return shuffled(noise, size)
-    if noise.num_classes > 2:
-        return KaryExchange(size, noise.flip_prob, sampling_rate, noise.num_classes)
-    return LabelExchange(size, noise.flip_prob, sampling_rate)
-
-
-def flipped_labels(noise: Randomizer, purpose: str) -> RandomizedResponse:
+def flipped_labels(noise: Message, purpose: str) -> RandomizedResponse:
     """The noise, if messages carry flipped labels.
 
     Raises:
@@ -155,17 +129,3 @@ def flipped_labels(noise: Randomizer, purpose: str) -> RandomizedResponse:
     if not isinstance(noise, RandomizedResponse):
         raise InputError(f"mechanism.randomizer: {purpose} is known for flipped labels alone; give mechanism.flip_prob")
     return noise
-
-
-def binary_flip_prob(noise: Randomizer) -> float | None:
-    """α of flipped labels of two classes, of which the papers speak; None for other messages."""
-    return noise.flip_prob if isinstance(noise, RandomizedResponse) and noise.num_classes == 2 else None
-
-
-def parameters_of(noise: Randomizer) -> dict[str, float]:
-    """What a row says of the noise, each name one of `interface.PARAMETERS`."""
-    if isinstance(noise, RandomizedResponse):
-        return {"flip_prob": noise.flip_prob}
-    if isinstance(noise, VectorApproximation):
-        return {"bit_flip_prob": noise.bit_flip_prob}
-    return {"noise_scale": noise.noise_scale} if isinstance(noise, Alibi) else {"stages": 1}

@@ -8,7 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.exchange.kary import KaryExchange, ShuffledLabels
+from analysis.privacy.exchange.label_exchange import LabelExchange
+from analysis.privacy.statement.accountant import Accountant
+from analysis.privacy.statement.bound import Bracket, PrivacyBound
 from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.base.errors import InputError
@@ -18,10 +21,11 @@ from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.debias import check_labels, signed_weights
+from p2p_sim.protocol.randomizer import Message
 
 
 @dataclass(frozen=True)
-class RandomizedResponse:
+class RandomizedResponse(Message):
     """Keep a label with probability 1 - `flip_prob`, else replace it by one of the K-1 others, equally likely.
 
     Args:
@@ -31,6 +35,34 @@ class RandomizedResponse:
 
     flip_prob: float
     num_classes: int = 2
+
+    kind: ClassVar[str] = "label"
+    hides_when_inverted: ClassVar[bool] = True
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """α."""
+        return {"flip_prob": self.flip_prob}
+
+    @property
+    def binary_flip_prob(self) -> float | None:
+        """α if there are two classes."""
+        return self.flip_prob if self.num_classes == 2 else None
+
+    def alone(self, epsilon: float) -> Bracket:
+        """At most max(0, 1-α-e^ε α/(K-1))."""
+        return Bracket(0.0, local_delta(self.flip_prob, epsilon, self.num_classes).upper)
+
+    def exchanged(self, size: int, sampling_rate: float) -> Accountant:
+        """Exact for two classes."""
+        if self.num_classes > 2:
+            return KaryExchange(size, self.flip_prob, sampling_rate, self.num_classes)
+        return LabelExchange(size, self.flip_prob, sampling_rate)
+
+    def fetched(self, sources: int, submissions: int) -> Accountant:
+        """No more submissions than sources say less than one from each source would."""
+        exchange = KaryExchange if submissions <= sources else ShuffledLabels
+        return exchange(sources, self.flip_prob, 1.0, self.num_classes)
 
     @property
     def local_epsilon(self) -> float:

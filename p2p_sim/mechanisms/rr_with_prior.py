@@ -12,7 +12,7 @@ from pydantic import Field
 
 from analysis.privacy.others.rr_with_prior import best_candidates, by_prior
 from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.conditions import ONE_LABEL, Condition
+from analysis.privacy.statement.conditions import ONE_LABEL, PUBLIC_PRIOR, Condition
 from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
@@ -23,6 +23,7 @@ from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard, shards
 from p2p_sim.protocol.debias import check_labels
+from p2p_sim.protocol.randomizer import Message
 
 Floats = NDArray[np.float64]
 CONDITIONS = (
@@ -35,7 +36,7 @@ CONDITIONS = (
 
 
 @dataclass(frozen=True)
-class RRWithPrior:
+class RRWithPrior(Message):
     """Randomised response among the labels that a prior thinks most likely, as many as keep the label most often.
 
     Args:
@@ -47,6 +48,18 @@ class RRWithPrior:
     target_epsilon: float
     num_classes: int
     prior: tuple[float, ...] | None = None
+
+    kind: ClassVar[str] = "rr_with_prior"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """One stage: what a user says does not depend on what others said."""
+        return {"stages": 1}
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """A prior, where there is one, must be public."""
+        return () if self.prior is None else (PUBLIC_PRIOR,)
 
     @property
     def common_prior(self) -> Floats:

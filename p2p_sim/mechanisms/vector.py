@@ -17,10 +17,11 @@ from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.debias import check_labels
+from p2p_sim.protocol.randomizer import Message
 
 
 @dataclass(frozen=True)
-class VectorApproximation:
+class VectorApproximation(Message):
     """Turn a label into K bits, each that of the one-hot label with probability 1 - `bit_flip_prob`.
 
     Args:
@@ -30,6 +31,13 @@ class VectorApproximation:
 
     bit_flip_prob: float
     num_classes: int
+
+    kind: ClassVar[str] = "vector_approximation"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """p."""
+        return {"bit_flip_prob": self.bit_flip_prob}
 
     @property
     def local_epsilon(self) -> float:

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import LabelRelease, Mechanism, Outcome, Randomizer, Trust
+from p2p_sim.mechanisms.interface import LabelRelease, Mechanism, Outcome, Trust
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard, shards
+from p2p_sim.protocol.randomizer import Randomizer
 
 
 class WithoutMessages(Mechanism):

@@ -20,9 +20,10 @@ from analysis.privacy.exchange.blanket import Blanket
 from analysis.privacy.exchange.kary_exact import exact_delta
 from analysis.privacy.exchange.label_exchange import check_delta, check_epsilon
 from analysis.privacy.exchange.one_cluster import LARGEST_EPSILON
+from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.conditions import LEARNER_CONDITIONS, Condition
-from analysis.privacy.statement.domain import ANY_CLASSES, Situation, first_failure
+from analysis.privacy.statement.conditions import LEARNER_CONDITIONS
+from analysis.privacy.statement.domain import ANY_CLASSES
 from analysis.privacy.statement.local import local_epsilon
 
 ENUMERATED = 2_000_000
@@ -31,7 +32,7 @@ LARGEST_CLUSTER = 1_000_000
 
 
 @dataclass(frozen=True)
-class KaryExchange:
+class KaryExchange(Accountant):
     """Privacy of one user's label among K classes against the learner in one cluster.
 
     Args:
@@ -40,6 +41,8 @@ class KaryExchange:
         sampling_rate: θ in (0, 1].
         num_classes: K, at least 2.
     """
+
+    requires = ANY_CLASSES
 
     cluster_size: int
     flip_prob: float
@@ -94,10 +97,6 @@ class KaryExchange:
     def conditions(self) -> tuple[str, ...]:
         """Under which the figures hold."""
         return LEARNER_CONDITIONS
-
-    def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that fails in a situation; None where the figures are about it."""
-        return first_failure(ANY_CLASSES, situation)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""

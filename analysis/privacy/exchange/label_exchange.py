@@ -17,9 +17,10 @@ from analysis.privacy.exchange.direct import likelihoods
 from analysis.privacy.exchange.one_cluster import Setting
 from analysis.privacy.exchange.tradeoff import tradeoff_curve
 from analysis.privacy.exchange.windows import Floats
+from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.conditions import LEARNER_CONDITIONS, Condition
-from analysis.privacy.statement.domain import LEARNER, Situation, first_failure
+from analysis.privacy.statement.conditions import LEARNER_CONDITIONS
+from analysis.privacy.statement.domain import LEARNER
 
 LARGEST_CLUSTER, LARGEST_ROUNDS = 10_000_000, 1000
 LARGEST_TABLE = 512
@@ -27,7 +28,7 @@ LARGEST_TABLE = 512
 
 
 @dataclass(frozen=True)
-class LabelExchange:
+class LabelExchange(Accountant):
     """Privacy of one user's label against the learner in one cluster.
 
     Args:
@@ -37,6 +38,8 @@ class LabelExchange:
         rounds: R, exchanges with memoised noisy labels and fresh peers, at least 1; together they are one exchange with
             t ~ Bin(Rn, θ) submissions, which composition would misjudge.
     """
+
+    requires = LEARNER
 
     cluster_size: int
     flip_prob: float
@@ -89,10 +92,6 @@ class LabelExchange:
     def conditions(self) -> tuple[str, ...]:
         """Under which the figures hold."""
         return LEARNER_CONDITIONS
-
-    def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that fails in a situation; None where the figures are about it."""
-        return first_failure(LEARNER, situation)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from analysis.privacy.exchange.coalition import coalition_delta
 from analysis.privacy.exchange.label_exchange import LabelExchange, check_epsilon
+from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
 from analysis.privacy.statement.conditions import (
     ASKED_BY_DRAW,
@@ -22,7 +23,7 @@ from analysis.privacy.statement.local import local_delta
 
 
 @dataclass(frozen=True)
-class Eavesdropper:
+class Eavesdropper(Accountant):
     """Reads every message on the links: each noisy label with its owner. Nothing is amplified.
 
     Args:
@@ -52,7 +53,7 @@ class Eavesdropper:
 
 
 @dataclass(frozen=True)
-class TimedLearner:
+class TimedLearner(Accountant):
     """A learner who also sees when each submission arrives.
 
     Where latencies depend on the link (distance, retries, load), the time tells whom a user asked, and only the local
@@ -91,7 +92,7 @@ class TimedLearner:
 
 
 @dataclass(frozen=True)
-class Peer:
+class Peer(Accountant):
     """One curious user of the cluster, who sees the noisy label of the one peer she asked, and not the release.
 
     Args:
@@ -126,7 +127,7 @@ class Peer:
 
 
 @dataclass(frozen=True)
-class Coalition:
+class Coalition(Accountant):
     """`members` passive users of the target's cluster, pooled with the learner.
 
     They know their own noisy labels, whom they asked and what they got, and who asked them.

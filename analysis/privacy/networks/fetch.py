@@ -29,9 +29,10 @@ from analysis.privacy.exchange.windows import Floats
 from analysis.privacy.networks.losses import Levels, LossLaw, amplified_delta
 from analysis.privacy.networks.neighbourhood import Neighbourhood
 from analysis.privacy.networks.three_point import fetch_levels, tail_bounds
+from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.conditions import FETCH_CONDITIONS, PASSIVE, Condition
-from analysis.privacy.statement.domain import REALISED, Situation, first_failure
+from analysis.privacy.statement.conditions import FETCH_CONDITIONS, PASSIVE
+from analysis.privacy.statement.domain import REALISED
 from analysis.privacy.statement.inversion import cross
 from analysis.privacy.statement.local import local_delta, local_epsilon
 
@@ -41,7 +42,7 @@ NEAR = 128
 
 
 @dataclass(frozen=True, eq=False)
-class FetchDistribution:
+class FetchDistribution(Accountant):
     """An exchange in which user i fetches from j with probability weights[i, j].
 
     Args:
@@ -56,6 +57,8 @@ class FetchDistribution:
             sampling rate. The figures are then the coalition's; members are nobody's target.
         draws: labels that each member may have got, at least 1, drawn independently by her row.
     """
+
+    requires = REALISED
 
     weights: NDArray[np.float64] | sparse.sparray
     flip_prob: float
@@ -101,6 +104,19 @@ class FetchDistribution:
         check_epsilon(epsilon)
         return self._user(user).delta(epsilon)
 
+    @property
+    def kept(self) -> bool:
+        """False: tables are not compared."""
+        return False
+
+    def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
+        """The same for the worst placed of some users (n,)."""
+        return self.epsilon(delta, users)
+
+    def each_epsilon(self, delta: float, users: NDArray[np.bool_]) -> Floats:
+        """Certified ε(δ) of every user, (n,)."""
+        return self.user_epsilons(delta)
+
     def epsilon(self, delta: float, among: NDArray[np.bool_] | None = None) -> PrivacyBound:
         """Certified ε(δ) for the worst-placed user, at most ε₀; reported as ε₀ where it is within 1% of that.
 
@@ -130,10 +146,6 @@ class FetchDistribution:
     def conditions(self) -> tuple[str, ...]:
         """Under which the figures hold."""
         return (*FETCH_CONDITIONS, PASSIVE) if self._members.any() else FETCH_CONDITIONS
-
-    def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that fails in a situation; None where the figures are about it."""
-        return first_failure(REALISED, situation)
 
     def user_epsilon(self, user: int, delta: float) -> float:
         """Certified ε(δ) of one user, at most ε₀."""

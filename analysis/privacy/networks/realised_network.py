@@ -14,10 +14,10 @@ from analysis.privacy.exchange.label_exchange import LARGEST_CLUSTER, check_delt
 from analysis.privacy.exchange.one_cluster import Setting
 from analysis.privacy.exchange.windows import Floats
 from analysis.privacy.networks.losses import SHARES, Levels, Pair, amplified_delta, product
+from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import REALISED, Bracket, PrivacyBound
-from analysis.privacy.statement.conditions import CAPPED_FETCHES, PASSIVE, REALISED_CONDITIONS, SAME_SOURCES, Condition
+from analysis.privacy.statement.conditions import CAPPED_FETCHES, PASSIVE, REALISED_CONDITIONS, SAME_SOURCES
 from analysis.privacy.statement.domain import REALISED as REALISED_REQUIRED
-from analysis.privacy.statement.domain import Situation, first_failure
 from analysis.privacy.statement.inversion import cross, invert
 from analysis.privacy.statement.local import local_delta
 
@@ -26,7 +26,7 @@ _CAPS = 32
 
 
 @dataclass(frozen=True)
-class UniformSources:
+class UniformSources(Accountant):
     """Exactly `submissions` labels arrived, each fetched uniformly and independently from the same users.
 
     Reveal which submissions come from users whose noisy bits are known anyway: these say nothing, and what is left is
@@ -43,6 +43,8 @@ class UniformSources:
         members: c, passive users pooled with the learner, sources or not.
         draws: R, at least 1: labels that each member may have got, from sources drawn independently.
     """
+
+    requires = REALISED_REQUIRED
 
     sources: int
     known: int
@@ -108,10 +110,6 @@ class UniformSources:
         """Under which the figures hold."""
         return (*REALISED_CONDITIONS, SAME_SOURCES, *((PASSIVE,) if self.members else ()))
 
-    def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that fails in a situation; None where the figures are about it."""
-        return first_failure(REALISED_REQUIRED, situation)
-
     def _holds(self, epsilon: float, delta: float) -> bool:
         """Whether δ(ε) is certified to be at most `delta`, with little work where it is clearly not."""
         direct = local_delta(self.flip_prob, epsilon).upper
@@ -149,7 +147,7 @@ class UniformSources:
 
 
 @dataclass(frozen=True, eq=False)
-class CappedFetch:
+class CappedFetch(Accountant):
     """Submissions whose fetch distributions are known only through their largest entries; no n by n table.
 
     Submitter i fetches from each user with probability at most c = caps[i]. Against every target her pair is a
@@ -166,6 +164,8 @@ class CappedFetch:
             the learner knows. The target is not one of these.
     """
 
+    requires = REALISED_REQUIRED
+
     caps: Floats
     flip_prob: float
     known_mass: float | Floats = 0.0
@@ -178,6 +178,11 @@ class CappedFetch:
             raise ValueError("known_mass: must be a number in [0, 1], or one for each submitter")
         if not 0.0 <= self.flip_prob <= 0.5:
             raise ValueError(f"flip_prob = {self.flip_prob}: must lie in [0, 0.5]")
+
+    @property
+    def kept(self) -> bool:
+        """False: caps are not compared."""
+        return False
 
     def delta(self, epsilon: float) -> Bracket:
         """Certified upper bound on every target's δ(ε); the lower value is 0."""
@@ -194,10 +199,6 @@ class CappedFetch:
     def conditions(self) -> tuple[str, ...]:
         """Under which the figures hold."""
         return (*REALISED_CONDITIONS, CAPPED_FETCHES)
-
-    def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that fails in a situation; None where the figures are about it."""
-        return first_failure(REALISED_REQUIRED, situation)
 
     @cached_property
     def _levels(self) -> Levels:

@@ -28,6 +28,7 @@ from functools import lru_cache
 from analysis.privacy.exchange.label_exchange import LARGEST_CLUSTER, check_delta, check_epsilon
 from analysis.privacy.exchange.one_cluster import LARGEST_EPSILON
 from analysis.privacy.others.resampled_counts import affordable, counts_delta
+from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
 from analysis.privacy.statement.conditions import LABEL_FREE_CLUSTERS, Condition
 
@@ -44,7 +45,7 @@ _WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 @dataclass(frozen=True)
-class ClusterResampling:
+class ClusterResampling(Accountant):
     """Privacy of one user's label against the learner, in one cluster whose labels a curator resamples.
 
     Args:
@@ -119,6 +120,11 @@ class ClusterResampling:
         least = self.resampling_prob * self.threshold
         return math.log1p((1.0 - self.resampling_prob) / least) if least > 0.0 else math.inf
 
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return CURATOR_CONDITIONS
+
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε), the largest hockey-stick divergence over neighbouring data sets, bracketed.
 
@@ -154,7 +160,7 @@ class ClusterResampling:
             found = Bracket(min(self._attained_epsilon(delta), pure), pure)
             pure_alone = self.released or not self.counted or self.num_classes > 2 or self._uniform
             basis = PURE if pure_alone else f"{PURE}; {TOO_LARGE}"
-        return PrivacyBound(found.lower, found.upper, delta, "learner", "label", basis, CURATOR_CONDITIONS)
+        return PrivacyBound(found.lower, found.upper, delta, "learner", "label", basis, self.conditions)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""

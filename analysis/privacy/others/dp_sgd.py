@@ -28,6 +28,7 @@ from typing import Any
 
 from analysis.privacy.exchange.calibration import smallest_of_three_digits
 from analysis.privacy.exchange.label_exchange import check_delta, check_epsilon
+from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
 from analysis.privacy.statement.conditions import Condition
 
@@ -45,7 +46,7 @@ _POINTS_OF_ONE, _POINTS_OF_ALL = 30_000, 1_000_000
 
 
 @dataclass(frozen=True)
-class DpSgd:
+class DpSgd(Accountant):
     """Noisy gradient steps, every iterate of which the learner sees; label adjacency.
 
     Args:
@@ -68,6 +69,11 @@ class DpSgd:
             )
         _check_schedule(self.sampling_rate, self.steps)
 
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return DP_SGD_CONDITIONS
+
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) for ε of at least 0, pessimistic; the rounding of 1e-15 a step, which is added, keeps it from 0."""
         check_epsilon(epsilon)
@@ -86,7 +92,7 @@ class DpSgd:
             raise ValueError(f"delta = {delta}: must be at least {floor:g} for {self.steps} steps; rounding hides less")
         upper = max(0.0, float(_composed(self).get_epsilon_for_delta(delta - _ROUNDING * self.steps)))
         basis = "Poisson-sampled Gaussian steps, one label replaced: composed privacy loss distributions, pessimistic"
-        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, DP_SGD_CONDITIONS)
+        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions)
 
 
 @lru_cache(maxsize=128)

@@ -23,6 +23,7 @@ from analysis.privacy.exchange.label_exchange import check_delta, check_epsilon
 from analysis.privacy.exchange.one_cluster import EXHAUSTIVE, LARGEST_EPSILON, SUMMED_IN_FULL
 from analysis.privacy.exchange.unknown_bits import World
 from analysis.privacy.exchange.windows import Floats, rounding
+from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
 from analysis.privacy.statement.conditions import LABEL_FREE_CLUSTERS, Condition
 from analysis.privacy.statement.inversion import invert
@@ -39,7 +40,7 @@ _LOG_TAIL = -60.0
 
 
 @dataclass(frozen=True)
-class ShuffledResponse:
+class ShuffledResponse(Accountant):
     """Privacy of one user's label against the learner, in one cluster whose noisy labels are shuffled.
 
     Args:
@@ -54,6 +55,11 @@ class ShuffledResponse:
 
     def __post_init__(self) -> None:
         self._labels()  # checks all three
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return SHUFFLER_CONDITIONS
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) over all data sets: exact for K = 2 up to 2,048 users, certified else.
@@ -90,7 +96,7 @@ class ShuffledResponse:
         if self.num_classes > 2:
             return replace(self._labels().epsilon(delta), conditions=SHUFFLER_CONDITIONS)
         basis = "exact, over all data sets" if self.cluster_size <= EXHAUSTIVE else "certified over all data sets"
-        return invert(self.delta, delta, self.flip_prob, "learner", basis, SHUFFLER_CONDITIONS)
+        return invert(self.delta, delta, self.flip_prob, "learner", basis, self.conditions)
 
     def _labels(self) -> ShuffledLabels:
         """The bound for any number of classes."""

@@ -27,9 +27,10 @@ from dataclasses import dataclass
 from analysis.privacy.exchange.blanket import Blanket
 from analysis.privacy.exchange.kary import LARGEST_CLUSTER
 from analysis.privacy.exchange.label_exchange import check_delta, check_epsilon
+from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.conditions import LEARNER_CONDITIONS, Condition
-from analysis.privacy.statement.domain import ANY_MESSAGE, Situation, first_failure
+from analysis.privacy.statement.conditions import LEARNER_CONDITIONS
+from analysis.privacy.statement.domain import ANY_MESSAGE
 
 WEAKEST = 100.0
 """ε₀ from which on no number of users amplifies anything worth computing."""
@@ -37,7 +38,7 @@ _UP = 1.0 + 1e-12
 
 
 @dataclass(frozen=True)
-class ShuffledMessages:
+class ShuffledMessages(Accountant):
     """Privacy of one user's label among n users who each ran the same local randomiser once, their messages shuffled.
 
     Holds for one changed label and all other labels, for anything computed from the messages without their senders, the
@@ -50,6 +51,8 @@ class ShuffledMessages:
             1 if nothing is known but ε₀.
         caveats: conditions of ε₀ itself, which the figure holds under as well.
     """
+
+    requires = ANY_MESSAGE
 
     users: int
     local_epsilon: float
@@ -89,10 +92,6 @@ class ShuffledMessages:
     def conditions(self) -> tuple[str, ...]:
         """Under which the figures hold."""
         return (*LEARNER_CONDITIONS, *self.caveats)
-
-    def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that fails in a situation; None where the figures are about it."""
-        return first_failure(ANY_MESSAGE, situation)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""

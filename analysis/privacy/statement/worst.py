@@ -2,27 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
+from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import PrivacyBound
 
 EVERY = 16
 """Most models for each of which ε is found."""
 
 
-class Model(Protocol):
-    """What protects a label in one cluster."""
-
-    def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ)."""
-        ...
-
-    def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified."""
-        ...
-
-
-def epsilons(models: Sequence[Model], delta: float) -> list[PrivacyBound]:
+def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
     """ε(δ) of each model, worst first; the largest of them is found, and the last one's.
 
     Among more than 16 those between are only held against the worst so far, at a tenth of the cost: their upper end is
