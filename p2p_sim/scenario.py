@@ -26,7 +26,7 @@ from p2p_sim.learning.trimmed import TrimmedClustersConfig
 from p2p_sim.mechanisms.alibi import AlibiConfig
 from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
-from p2p_sim.mechanisms.interface import EngineName, MechanismBase
+from p2p_sim.mechanisms.interface import MechanismBase
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
 from p2p_sim.mechanisms.messages import check_answers
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
@@ -38,6 +38,7 @@ from p2p_sim.population.build import PopulationConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
 from p2p_sim.population.datasets import DigitsConfig
 from p2p_sim.population.source import Source
+from p2p_sim.protocol.engines import EngineName
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 LearnerConfig = Annotated[

@@ -17,8 +17,8 @@ from analysis.privacy.claims.comparison import bounds_table
 from p2p_sim.attacks import exchange as audit
 from p2p_sim.cli import questions as statements
 from p2p_sim.cli.main import app, main
-from p2p_sim.mechanisms.interface import EngineName
 from p2p_sim.outputs import plots
+from p2p_sim.protocol.engines import EngineName
 from tests.conftest import ROOT
 from tests.sweeps import AXES, write_sweep
 

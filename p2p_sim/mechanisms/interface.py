@@ -20,12 +20,12 @@ from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.population import Population
+from p2p_sim.protocol.engines import EngineName
 from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Transcript
 
-EngineName = Literal["events", "vectorised"]
 PayloadKind = Literal["hard", "bits", "soft", "signed"]
 ReleaseKind = Literal["hard", "bits", "soft", "signed", "model"]
 """What a release is made of: labels with such payloads, or a model."""

@@ -1,8 +1,6 @@
 """The peer-to-peer label exchange (Algorithm 2 of the clustering paper) as a mechanism."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -19,7 +17,6 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, facts_of, observed
 from p2p_sim.mechanisms.interface import (
     Accounted,
-    EngineName,
     LabelRelease,
     Mechanism,
     Outcome,
@@ -37,20 +34,10 @@ from p2p_sim.mechanisms.messages import (
 )
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
 from p2p_sim.network.network import Network
-from p2p_sim.network.shared_link import departures
 from p2p_sim.population.population import Population
-from p2p_sim.population.shards import Shard, shards
-from p2p_sim.protocol.debias import check_labels
-from p2p_sim.protocol.facts import realised
-from p2p_sim.protocol.growing import Growing
+from p2p_sim.protocol.engines import EngineName, Exchange
 from p2p_sim.protocol.randomizer import Message
-from p2p_sim.protocol.roles import NOBODY, AdversariesConfig, Roles, check_given
-from p2p_sim.protocol.shard_exchange import ShardExchange
-from p2p_sim.protocol.traffic import Traffic
-from p2p_sim.protocol.transcript import Messages, Transcript
-from p2p_sim.protocol.vectorised import compiled_wanted, exchange_shard
-
-Payload = NDArray[np.generic]
+from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 
 class LabelExchangeConfig(OwnMechanism):
@@ -159,111 +146,13 @@ class LabelExchangeMechanism(Mechanism):
         part: tuple[int, int] | None = None,
     ) -> Outcome:
         """The same on a network that has been opened for this population; `part`: shards first to last - 1 alone."""
-        check_given(self.adversaries, population.num_rows)
-        if part is not None:
-            opened.config.check_splittable()
-        expected = int(self.sampling_rate * population.num_users + 4 * population.num_users**0.5)
-        nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
-        users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
-        if self.engine == "vectorised":
-            for submitter, fetched in self._draw(population, opened, part):
-                users.append(submitter)
-                labels.append(fetched)
-            return Outcome(self._released(users, labels), overlay=opened.overlay)
-        traffic, log, facts, times = Traffic(), [], [], []
-        for exchange, counts in self._exchanges(population, opened, record, part):
-            submitter, fetched = exchange.submissions()
-            users.append(submitter)
-            labels.append(fetched)
-            traffic += counts
-            if record:
-                log.append(exchange.messages())
-            if study:
-                times.append(exchange.arrival[exchange.in_time])
-                facts.append(realised(exchange))
-        return Outcome(
-            self._released(users, labels),
-            traffic,
-            Transcript(Messages.join(log)) if record else None,
-            np.concatenate(times) if study else None,
-            tuple(facts) if study else None,
-            opened.overlay,
-        )
-
-    def _released(self, users: Growing, labels: Growing) -> LabelRelease:
+        exchange = Exchange(self.randomizer, self.sampling_rate, self.engine, self.adversaries)
+        done = exchange.run(population, opened, record, study, part)
+        release = LabelRelease(done.user, done.payload, self.payload_kind)
         if self.debias:
             noise = flipped_labels(self.randomizer, "debiasing")
-            return LabelRelease(users.values(), noise.debiased(labels.values()), "signed")
-        return LabelRelease(users.values(), labels.values(), self.payload_kind)
-
-    def _answers(
-        self, population: Population, network: Network, part: tuple[int, int] | None
-    ) -> Iterator[tuple[Shard, Payload, Roles]]:
-        """Each shard with what its users answer, and their roles."""
-        for shard in islice(shards(population.cluster_offsets), *(part or (None,))):
-            truth = population.labels[shard.start : shard.stop]
-            payload = self.randomizer.randomize(truth, network.streams.generator("flip", shard.index))
-            if self.adversaries == NOBODY:
-                yield shard, payload, Roles.honest(shard.size)
-                continue
-            row = population.rows[shard.start : shard.stop]
-            roles = Roles.draw(self.adversaries, shard, network.degrees(shard), row, network.streams)
-            yield shard, roles.lie(payload, population.num_classes), roles
-
-    def _draw(
-        self, population: Population, network: Network, part: tuple[int, int] | None
-    ) -> Iterator[tuple[NDArray[np.integer], NDArray[np.generic]]]:
-        """All submissions as one draw; compiled code takes those of binary labels among whole clusters."""
-        noise, direct = self.randomizer, network.overlay is None and network.config.hops == 1
-        binary = isinstance(noise, RandomizedResponse) and noise.num_classes == 2
-        if direct and binary and self.adversaries == NOBODY and compiled_wanted():
-            yield from self._draw_compiled(population, network, part)
-            return
-        for shard, payload, _ in self._answers(population, network, part):
-            yield from exchange_shard(
-                shard,
-                payload,
-                self.sampling_rate,
-                network.streams,
-                network.shard_overlay(shard),
-                network.config.hops,
-            )
-
-    def _draw_compiled(
-        self, population: Population, network: Network, part: tuple[int, int] | None
-    ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.uint8]]]:
-        from p2p_sim.protocol.compiled import CompiledExchange
-
-        check_labels(population.labels, 2)
-        noise = flipped_labels(self.randomizer, "compiled code")
-        exchange = CompiledExchange(noise.flip_prob, self.sampling_rate, network.streams)
-        for shard in islice(shards(population.cluster_offsets), *(part or (None,))):
-            yield from exchange.shard(shard, population.labels[shard.start : shard.stop])
-
-    def _exchanges(
-        self, population: Population, network: Network, record: bool, part: tuple[int, int] | None
-    ) -> Iterator[tuple[ShardExchange, Traffic]]:
-        """Finished exchanges; where the learner's link is shared, only once all have run."""
-        sybil = self.adversaries.sybil
-        queue: list[tuple[ShardExchange, Traffic]] = []
-        for shard, payload, roles in self._answers(population, network, part):
-            exchange = ShardExchange(
-                shard,
-                payload,
-                self.sampling_rate,
-                network,
-                network.streams,
-                roles,
-                record,
-                payload_bytes=-(-self.randomizer.payload_bits // 8),
-                probe_every_s=sybil.probe_every_s or 1.0,
-            )
-            counts = exchange.run()
-            if network.config.learner_bandwidth_bps is None:
-                yield exchange, counts
-            else:
-                queue.append((exchange, counts))
-        yield from _served(queue)
+            release = LabelRelease(done.user, noise.debiased(done.payload.astype(np.uint8, copy=False)), "signed")
+        return Outcome(release, done.traffic, done.transcript, done.arrival_s, done.realised, opened.overlay)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's ε at δ for each cluster size if nothing fails: a bracket for K = 2 flips, else an upper bound.
@@ -330,20 +219,3 @@ def exchange_of(mechanism: object, purpose: str) -> LabelExchangeMechanism:
     if not isinstance(mechanism, LabelExchangeMechanism):
         raise InputError(f"mechanism.kind: {purpose} needs messages, which kind = 'label_exchange' alone has")
     return mechanism
-
-
-def _served(queue: list[tuple[ShardExchange, Traffic]]) -> Iterator[tuple[ShardExchange, Traffic]]:
-    """Send all submissions through the learner's link, in order of arrival; the network's duplicates are left out."""
-    if not queue:
-        return
-    came = [np.flatnonzero(np.isfinite(exchange.arrival)) for exchange, _ in queue]
-    journey = queue[0][0].journey
-    rate = journey.config.learner_bandwidth_bps
-    assert rate is not None
-    arrivals = np.concatenate([exchange.arrival[users] for (exchange, _), users in zip(queue, came, strict=True)])
-    left = departures(arrivals, 8.0 * journey.bytes["submission"] / rate)
-    parts = np.split(left, np.cumsum([users.size for users in came])[:-1])
-    for (exchange, counts), users, part in zip(queue, came, parts, strict=True):
-        exchange.arrival[users] = part
-        end = max(counts.completion_time_s, float(part.max(initial=0.0)))
-        yield exchange, replace(counts, completion_time_s=end)

@@ -1,0 +1,180 @@
+"""The two engines of the exchange: messages over a simulated network, and one vectorised draw from the same law.
+
+A mechanism says what is exchanged; how it travels is decided here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.network.network import Network
+from p2p_sim.population.population import Population
+from p2p_sim.population.shards import Shard, shards
+from p2p_sim.protocol.debias import check_labels
+from p2p_sim.protocol.facts import RealisedShard, realised
+from p2p_sim.protocol.growing import Growing
+from p2p_sim.protocol.learner_link import Finished, served
+from p2p_sim.protocol.randomizer import Message
+from p2p_sim.protocol.roles import NOBODY, AdversariesConfig, Roles, check_given
+from p2p_sim.protocol.shard_exchange import ShardExchange
+from p2p_sim.protocol.traffic import Traffic
+from p2p_sim.protocol.transcript import Messages, Transcript
+from p2p_sim.protocol.vectorised import compiled_wanted, exchange_shard
+
+EngineName = Literal["events", "vectorised"]
+Payload = NDArray[np.generic]
+Part = tuple[int, int] | None
+"""Shards first to last - 1 alone; None: all."""
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """What a run of the exchange leaves behind; all but users and payload where messages were simulated.
+
+    user: (m,) int32, ascending, who submitted. payload: (m, ...) what she submitted.
+    traffic: counts. transcript: every delivered message, if it was recorded.
+    arrival_s: (m,) seconds, and realised: what is known of the run besides labels, if they were asked for.
+    """
+
+    user: NDArray[np.int32]
+    payload: Payload
+    traffic: Traffic | None = None
+    transcript: Transcript | None = None
+    arrival_s: NDArray[np.float64] | None = None
+    realised: tuple[RealisedShard, ...] | None = None
+
+
+@dataclass
+class _Log:
+    """What is noted of finished shards."""
+
+    record: bool
+    study: bool
+    traffic: Traffic = field(default_factory=Traffic)
+    messages: list[Messages] = field(default_factory=list)
+    times: list[NDArray[np.float64]] = field(default_factory=list)
+    facts: list[RealisedShard] = field(default_factory=list)
+
+    def note(self, exchange: ShardExchange, counts: Traffic) -> None:
+        self.traffic += counts
+        if self.record:
+            self.messages.append(exchange.messages())
+        if self.study:
+            self.times.append(exchange.arrival[exchange.in_time])
+            self.facts.append(realised(exchange))
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """An exchange among the users of a population.
+
+    Args:
+        randomizer: what a message carries.
+        sampling_rate: θ.
+        engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
+        adversaries: who does not follow the protocol.
+    """
+
+    randomizer: Message
+    sampling_rate: float
+    engine: EngineName = "events"
+    adversaries: AdversariesConfig = NOBODY
+
+    def run(self, population: Population, network: Network, record: bool, study: bool, part: Part) -> Exchanged:
+        """Exchange the population's labels.
+
+        Args:
+            population, network: the users, and the network that has been opened for them.
+            record: keep the transcript. study: note what is known besides labels. part: shards to run.
+        """
+        check_given(self.adversaries, population.num_rows)
+        if part is not None:
+            network.config.check_splittable()
+        expected = int(self.sampling_rate * population.num_users + 4 * population.num_users**0.5)
+        nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
+        users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
+        log = _Log(record, study)
+        for submitter, fetched in self._submissions(population, network, log, part):
+            users.append(submitter)
+            labels.append(fetched)
+        if self.engine == "vectorised":
+            return Exchanged(users.values(), labels.values())
+        return Exchanged(
+            users.values(),
+            labels.values(),
+            log.traffic,
+            Transcript(Messages.join(log.messages)) if record else None,
+            np.concatenate(log.times) if study else None,
+            tuple(log.facts) if study else None,
+        )
+
+    def _submissions(
+        self, population: Population, network: Network, log: _Log, part: Part
+    ) -> Iterator[tuple[NDArray[np.integer], Payload]]:
+        """Who submitted what, shard by shard."""
+        if self.engine == "vectorised":
+            yield from self._draw(population, network, part)
+            return
+        for exchange, counts in self._exchanges(population, network, log.record, part):
+            yield exchange.submissions()
+            log.note(exchange, counts)
+
+    def _answers(self, population: Population, network: Network, part: Part) -> Iterator[tuple[Shard, Payload, Roles]]:
+        """Each shard with what its users answer, and their roles."""
+        for shard in islice(shards(population.cluster_offsets), *(part or (None,))):
+            truth = population.labels[shard.start : shard.stop]
+            payload = self.randomizer.randomize(truth, network.streams.generator("flip", shard.index))
+            if self.adversaries == NOBODY:
+                yield shard, payload, Roles.honest(shard.size)
+                continue
+            row = population.rows[shard.start : shard.stop]
+            roles = Roles.draw(self.adversaries, shard, network.degrees(shard), row, network.streams)
+            yield shard, roles.lie(payload, population.num_classes), roles
+
+    def _draw(
+        self, population: Population, network: Network, part: Part
+    ) -> Iterator[tuple[NDArray[np.integer], Payload]]:
+        """All submissions as one draw; compiled code takes those of binary labels among whole clusters."""
+        direct, alpha = network.overlay is None and network.config.hops == 1, self.randomizer.binary_flip_prob
+        if direct and alpha is not None and self.adversaries == NOBODY and compiled_wanted():
+            yield from self._draw_compiled(population, network, alpha, part)
+            return
+        for shard, payload, _ in self._answers(population, network, part):
+            overlay, hops = network.shard_overlay(shard), network.config.hops
+            yield from exchange_shard(shard, payload, self.sampling_rate, network.streams, overlay, hops)
+
+    def _draw_compiled(
+        self, population: Population, network: Network, flip_prob: float, part: Part
+    ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.uint8]]]:
+        from p2p_sim.protocol.compiled import CompiledExchange
+
+        check_labels(population.labels, 2)
+        exchange = CompiledExchange(flip_prob, self.sampling_rate, network.streams)
+        for shard in islice(shards(population.cluster_offsets), *(part or (None,))):
+            yield from exchange.shard(shard, population.labels[shard.start : shard.stop])
+
+    def _exchanges(self, population: Population, network: Network, record: bool, part: Part) -> Iterator[Finished]:
+        """Finished exchanges; where the learner's link is shared, only once all have run."""
+        queue: list[Finished] = []
+        for shard, payload, roles in self._answers(population, network, part):
+            exchange = ShardExchange(
+                shard,
+                payload,
+                self.sampling_rate,
+                network,
+                network.streams,
+                roles,
+                record,
+                payload_bytes=-(-self.randomizer.payload_bits // 8),
+                probe_every_s=self.adversaries.sybil.probe_every_s or 1.0,
+            )
+            counts = exchange.run()
+            if network.config.learner_bandwidth_bps is None:
+                yield exchange, counts
+            else:
+                queue.append((exchange, counts))
+        yield from served(queue)
