@@ -89,27 +89,36 @@ def seen_in(sent: Sent, arrival: NDArray[np.float64], cluster: Cluster, rng: np.
     """
     users = np.stack([(sent == what).sum(axis=0) for what in (0, 1, 2)], axis=1)
     holds = np.array(cluster.labels) == 1
-    came, luck = np.isfinite(arrival), rng.random(sent.shape)
-    order = [_at_end(sent, np.where(came, sign * arrival, np.inf), luck) for sign in (1.0, -1.0)]
-    rank = np.lexsort((luck, arrival), axis=1).argsort(axis=1)
-    late = [_later(came & (sent == 2), came & (sent == 1), rank, rng), _later(came & holds, came & ~holds, rank, rng)]
-    groups = [(sent[:, here] == what).sum(axis=1) for here in (holds, ~holds) for what in (2, 1)]
+    groups = [np.count_nonzero(sent[:, here] == what, axis=1) for here in (holds, ~holds) for what in (2, 1)]
     table = np.bincount(np.ravel_multi_index(groups, cluster.shape), minlength=int(np.prod(cluster.shape)))
+    user = _by_arrival(arrival, rng)
+    came, heads = np.take_along_axis(sent, user, axis=1), rng.random(len(sent)) < 0.5
+    late = [_later(came == 2, came == 1, heads), _later((came > 0) & holds[user], (came > 0) & ~holds[user], heads)]
+    kept = np.count_nonzero(sent, axis=1)
+    rows = np.flatnonzero(kept)
+    ends = [2 * user[rows, place] + came[rows, place] - 1 for place in (0, kept[rows] - 1)]
+    order = [np.bincount(end, minlength=2 * cluster.size).reshape(-1, 2) for end in ends]
     counts = (users, np.stack(order), np.array(late), table.reshape(cluster.shape))
     return Seen(*(count.astype(np.float64) for count in counts))
 
 
-def _at_end(sent: Sent, time: NDArray[np.float64], luck: NDArray[np.float64]) -> Counts:
-    """How often each user's submission came first, and was a zero or a one: (n, 2)."""
-    first = time.min(axis=1)
-    some = np.isfinite(first)
-    user = np.where(time == first[:, None], luck, -1.0).argmax(axis=1)[some]
-    return np.bincount(2 * user + sent[some, user] - 1, minlength=2 * sent.shape[1]).reshape(-1, 2)
+def _by_arrival(arrival: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.intp]:
+    """Users (clusters, n) of each cluster in order of arrival, ties in random order."""
+    users = arrival.argsort(axis=1)
+    times = np.take_along_axis(arrival, users, axis=1)
+    if ((times[:, 1:] == times[:, :-1]) & np.isfinite(times[:, 1:])).any():
+        users = np.lexsort((rng.random(arrival.shape), arrival), axis=1)
+    return users
 
 
-def _later(some: NDArray[np.bool_], others: NDArray[np.bool_], rank: Counts, rng: np.random.Generator) -> int:
-    """How often some submissions rank above others on average, where there are both; a coin decides between equals."""
-    many, few = some.sum(axis=1), others.sum(axis=1)
-    ahead = (rank * some).sum(axis=1) * few - (rank * others).sum(axis=1) * many
-    heads = rng.random(ahead.size) < 0.5
+def _later(some: NDArray[np.bool_], others: NDArray[np.bool_], heads: NDArray[np.bool_]) -> int:
+    """How often some submissions come after others on average, where there are both; a coin decides between equals.
+
+    Args:
+        some, others: (clusters, n) in order of arrival.
+        heads: (clusters,) the coins.
+    """
+    place = np.arange(some.shape[1], dtype=np.float32)
+    many, few = (np.count_nonzero(group, axis=1) for group in (some, others))
+    ahead = (some @ place) * few - (others @ place) * many
     return int(np.count_nonzero((many * few > 0) & ((ahead > 0) | ((ahead == 0) & heads))))

@@ -1,11 +1,12 @@
 """Whether a simulated exchange keeps to the law of the protocol: exact binomial tests of a fixed family of events.
 
 On a network without faults every event of a cluster has an exactly known probability. The family holds, in each data
-set: each user's silence, zeros and ones; whose submission comes first and last, and what it is; who comes late; for each
-known fault the event that tells most of it; and the cells of the view. All tests share one error probability (Bonferroni).
+set: each user's silence, zeros and ones; whose submission comes first and last, and what it is; who comes late; for
+each known fault the event that tells most of it; and the cells of the view. All tests share one error probability
+(Bonferroni).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -194,18 +195,40 @@ def _reach(fault: Fault, strength: float, stage: Stage, limits: tuple[Floats, Fl
 
 
 def _limits(stage: Stage, error: float) -> tuple[Floats, Floats]:
-    """Frequencies at and beyond which a test fails; beyond 0 and 1 where none does."""
-    from scipy.stats import binom
-
-    n, p = stage.trials, np.clip(stage.expected, TINIEST, 1.0 - TINIEST)
-    low = binom.ppf(error / 2, n, p) - 1.0
-    high = binom.isf(error / 2, n, p) + 1.0
+    """Frequencies at and beyond which a two-sided test fails; beyond 0 and 1 where none does."""
+    n, p = stage.trials, stage.expected
+    high = _first(lambda hits: _at_least(hits, n, p) <= error / 2, n, p.size)
+    low = _first(lambda hits: _at_most(hits, n, p) > error / 2, n, p.size) - 1.0
     return np.where(low < 0, -np.inf, low / n), np.where(high > n, np.inf, high / n)
+
+
+def _first(true: Callable[[Floats], NDArray[np.bool_]], trials: int, size: int) -> Floats:
+    """The fewest hits (size,) from which on something is true; trials + 1 where it never is."""
+    low, high = np.zeros(size), np.full(size, trials + 1.0)
+    while (low < high).any():
+        middle = np.floor((low + high) / 2)
+        found = true(np.minimum(middle, trials)) | (middle > trials)
+        low, high = np.where(found | (low >= high), low, middle + 1), np.where(found & (low < high), middle, high)
+    return high
 
 
 def _tails(counts: Floats, trials: int, probabilities: Floats) -> Floats:
     """Two-sided p-values: twice the smaller binomial tail."""
-    from scipy.stats import binom
+    tails = (tail(counts, trials, probabilities) for tail in (_at_most, _at_least))
+    return np.asarray(2.0 * np.minimum(*tails))
+
+
+def _at_least(hits: Floats, trials: int, probabilities: Floats) -> Floats:
+    """Probability of as many hits, or more."""
+    from scipy.special import betainc
 
     p = np.clip(probabilities, TINIEST, 1.0 - TINIEST)
-    return np.asarray(2.0 * np.minimum(binom.cdf(counts, trials, p), binom.sf(counts - 1, trials, p)))
+    return np.where(hits <= 0, 1.0, betainc(np.maximum(hits, 1.0), trials - hits + 1.0, p))
+
+
+def _at_most(hits: Floats, trials: int, probabilities: Floats) -> Floats:
+    """Probability of as many hits, or fewer."""
+    from scipy.special import betaincc
+
+    p = np.clip(probabilities, TINIEST, 1.0 - TINIEST)
+    return np.where(hits >= trials, 1.0, betaincc(hits + 1.0, np.maximum(trials - hits, 1.0), p))
