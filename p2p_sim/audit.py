@@ -4,8 +4,9 @@ A population of many copies of one small cluster is as many independent trials. 
 of each cluster, holds label 0, in the other 1; all else has the same law. Mechanism and network are the scenario's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.local import local_epsilon
 from analysis.privacy.paper import lemma9_epsilon
 from analysis.privacy.setting import LARGEST_EPSILON
+from analysis.privacy.split import split_name
 from analysis.privacy.submission_law import Cluster
 from analysis.privacy.views import LARGEST_COALITION, CoalitionViews, CountViews, LearnerViews, Views
 from p2p_sim.curator_audit import CuratorAudit, audit_scenario
@@ -30,10 +32,11 @@ from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.build import build_population
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.roles import NOBODY
+from p2p_sim.protocol.transcript import Messages
 from p2p_sim.realised_audit import PILOT, PILOT_SEED, RealisedAudit, audit_realised
 from p2p_sim.scenario import Scenario
 from p2p_sim.streams import BLOCK, Streams
-from p2p_sim.tallies import coalition_cells, count_cells, learner_cells, seen_in, sent_of
+from p2p_sim.tallies import coalition_cell_name, coalition_cells, count_cells, learner_cells, seen_in, sent_of
 
 LARGEST_CLUSTER = 30
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
@@ -159,11 +162,14 @@ def _stage(views: Views, mechanism: LabelExchangeMechanism, ones: int, label: in
     """A data set with the laws of the observer's view in it, and of what the learner alone sees."""
     noise, theta = flipped_labels(mechanism.randomizer, "an audit"), mechanism.sampling_rate
     n, alpha = views.cluster_size, noise.flip_prob
-    laws = [views.laws[ones].probabilities[label]]
-    if views.members:
-        laws.append(LearnerViews(LabelExchange(n, alpha, theta)).laws[ones].probabilities[label])
     labels = tuple(cluster_labels(views, ones, label).tolist())
-    return Stage(Cluster(labels, alpha, theta, views.members), trials, tuple(laws))
+    alone = LearnerViews(LabelExchange(n, alpha, theta)) if isinstance(views, CoalitionViews) else views
+    laws = [alone.laws[ones].probabilities[label]]
+    names: list[Callable[[int], str]] = [partial(split_name, users=n)]
+    if isinstance(views, CoalitionViews):
+        laws.insert(0, views.laws[ones].probabilities[label])
+        names.insert(0, partial(coalition_cell_name, views=views))
+    return Stage(Cluster(labels, alpha, theta, views.members), trials, tuple(laws), tuple(names))
 
 
 def watch(views: Views, stage: Stage, trials: int, mechanism: Mechanism, network: NetworkConfig, seed: int) -> Tally:
@@ -180,10 +186,11 @@ def watch(views: Views, stage: Stage, trials: int, mechanism: Mechanism, network
         sent = sent_of(release.user, release.payload, n, clusters)
         arrival = np.full(sent.size, np.inf)
         arrival[release.user] = times
-        seen = seen_in(sent, arrival.reshape(sent.shape), stage.cluster, streams.generator("audit-ties"))
-        cells = [learner_cells(release, n, clusters)]
+        met, cells = None, [learner_cells(release, n, clusters)]
         if isinstance(views, CoalitionViews):
-            cells.insert(0, _met(outcome, views, population))
+            met = _met(outcome, views, population)
+            cells.insert(0, coalition_cells(met, views, population))
+        seen = seen_in(sent, arrival.reshape(sent.shape), met, stage.cluster, streams.generator("audit-ties"))
         counts = tuple(np.bincount(c, minlength=law.size) for c, law in zip(cells, stage.laws, strict=True))
         disorder = np.unique(release.user[1:][np.diff(release.user) <= 0] // n).size
         tally = Tally(seen, counts, disorder)
@@ -207,7 +214,7 @@ def count(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int,
     for population, outcome, _ in _runs(labels, attack.trials, mechanism, network, seed, views.members > 0):
         clusters = population.num_users // labels.size
         if isinstance(views, CoalitionViews):
-            cells = _met(outcome, views, population)
+            cells = coalition_cells(_met(outcome, views, population), views, population)
         elif isinstance(views, LearnerViews):
             cells = learner_cells(outcome.labels, labels.size, clusters)
         else:
@@ -231,12 +238,12 @@ def _runs(
         yield population, mechanism.release(population, network, streams, record, study), streams
 
 
-def _met(outcome: Outcome, views: CoalitionViews, population: Population) -> Counts:
-    """Cells of what a coalition saw."""
+def _met(outcome: Outcome, views: CoalitionViews, population: Population) -> Messages:
+    """What a coalition saw."""
     assert outcome.transcript is not None
     first = population.cluster_offsets[:-1]
     members = np.add.outer(first, np.arange(1, 1 + views.members)).ravel()
-    return coalition_cells(outcome.transcript.view("coalition", members.tolist()), views, population)
+    return outcome.transcript.view("coalition", members.tolist())
 
 
 def cluster_labels(views: Views, ones: int, label: int) -> NDArray[np.uint8]:

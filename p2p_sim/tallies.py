@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.faults import Seen
+from analysis.privacy.split import split_cells, split_name
 from analysis.privacy.submission_law import Cluster
 from analysis.privacy.views import CoalitionViews, CountViews
 from p2p_sim.mechanisms.interface import LabelRelease
@@ -79,12 +80,36 @@ def coalition_cells(seen: Messages, views: CoalitionViews, population: Populatio
     return np.where(target >= 0, target, pattern + cells).astype(np.int64)
 
 
-def seen_in(sent: Sent, arrival: NDArray[np.float64], cluster: Cluster, rng: np.random.Generator) -> Seen:
+def coalition_cell_name(cell: int, views: CoalitionViews) -> str:
+    """A cell of `CoalitionViews` in words."""
+    if cell < 2:
+        return f"a member fetches the target's noisy label, a {('zero', 'one')[cell]}"
+    pattern, rest = divmod(cell - 2, split_cells(views.sources))
+    f0, f1, ones = views.patterns[pattern]
+    tells = split_name(rest, views.sources)
+    return (
+        f"members fetch from {f0} others with label 0 and {f1} with label 1, {ones} ones; of what tells more, {tells}"
+    )
+
+
+def fetched_in(seen: Messages, cluster: Cluster, clusters: int) -> Counts:
+    """Counts (c, 3) of whom members fetched from: the target, a member, another user."""
+    n, c = cluster.size, cluster.members
+    group, place = np.divmod(seen.receiver, n)
+    got = (seen.kind == REPLY) & (seen.receiver >= 0) & (place >= 1) & (place <= c)
+    peer = np.full((clusters, c), -1)
+    peer[group[got], place[got] - 1] = seen.sender[got] % n
+    return np.asarray(np.stack([peer == 0, (peer >= 1) & (peer <= c), peer > c], axis=2).sum(axis=0))
+
+
+def seen_in(
+    sent: Sent, arrival: NDArray[np.float64], met: Messages | None, cluster: Cluster, rng: np.random.Generator
+) -> Seen:
     """Counts of what each user submits, of who comes first and last, and of what holders of 1 and of 0 submit.
 
     Args:
         sent: submissions. arrival: (clusters, n) when they came; infinite where there is none.
-        cluster: all clusters are copies of it.
+        met: what members of a coalition saw. cluster: all clusters are copies of it.
         rng: breaks ties of arrivals.
     """
     users = np.stack([(sent == what).sum(axis=0) for what in (0, 1, 2)], axis=1)
@@ -98,7 +123,8 @@ def seen_in(sent: Sent, arrival: NDArray[np.float64], cluster: Cluster, rng: np.
     rows = np.flatnonzero(kept)
     ends = [2 * user[rows, place] + came[rows, place] - 1 for place in (0, kept[rows] - 1)]
     order = [np.bincount(end, minlength=2 * cluster.size).reshape(-1, 2) for end in ends]
-    counts = (users, np.stack(order), np.array(late), table.reshape(cluster.shape))
+    fetched = np.zeros((0, 3)) if met is None else fetched_in(met, cluster, len(sent))
+    counts = (users, np.stack(order), np.array(late), fetched, table.reshape(cluster.shape))
     return Seen(*(count.astype(np.float64) for count in counts))
 
 

@@ -7,7 +7,7 @@ each known fault the event that tells most of it; and the cells of the view. All
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -36,7 +36,7 @@ class Tally:
     misplaced: int
 
     def __add__(self, other: "Tally") -> "Tally":
-        parts = (getattr(self.seen, name) + getattr(other.seen, name) for name in ("users", "order", "late", "table"))
+        parts = (getattr(self.seen, field.name) + getattr(other.seen, field.name) for field in fields(Seen))
         cells = tuple(a + b for a, b in zip(self.cells, other.cells, strict=True))
         return Tally(Seen(*parts), cells, self.misplaced + other.misplaced)
 
@@ -71,11 +71,15 @@ class Detection:
 
 @dataclass(frozen=True)
 class Stage:
-    """One data set that is simulated `trials` times; laws: (J,) probabilities of the cells of each view."""
+    """One data set that is simulated `trials` times.
+
+    laws: (J,) probabilities of the cells of each view. describe: what a cell of a view is, in words.
+    """
 
     cluster: Cluster
     trials: int
-    laws: tuple[Floats, ...]
+    laws: tuple[Floats, ...] = ()
+    describe: tuple[Callable[[int], str], ...] = ()
 
     @property
     def where(self) -> str:
@@ -111,13 +115,17 @@ class Stage:
         ends = [f"the {place} submission to arrive is a one" for place in ("first", "last")]
         events = [f'a cluster submits what the fault "{name}" makes more frequent' for name, _ in self.events]
         late = ("ones arrive after zeros on average", "what holders of 1 submit arrives after the rest on average")
-        return (*users, *order, *ends, *late, *events, "the release is not in ascending order of users")
+        peers = ("the target", "a member", "another user")
+        fetched = [f"user {i + 1}, a member, fetches from {who}" for i in range(self.cluster.members) for who in peers]
+        disorder = "the release is not in ascending order of users"
+        return (*users, *order, *ends, *late, *fetched, *events, disorder)
 
     def statistics(self, seen: Seen, misplaced: float = 0.0) -> Floats:
         """Their counts, or probabilities."""
         events = [seen.table[event].sum() for _, event in self.events]
         ends = seen.order[..., 1].sum(axis=1)
-        return np.concatenate([seen.users.ravel(), seen.order.ravel(), ends, seen.late, events, [misplaced]])
+        parts = (seen.users, seen.order, ends, seen.late, seen.fetched, np.array(events), np.array([misplaced]))
+        return np.concatenate([part.ravel() for part in parts])
 
     @cached_property
     def expected(self) -> Floats:
@@ -134,6 +142,17 @@ class Stage:
         """Cells that are tested."""
         return sum(int(kept.sum()) + 1 for kept in self.kept)
 
+    def cell_name(self, number: int) -> str:
+        """What the cell that is tested at a place is, in words."""
+        for kept, describe in zip(self.kept, self.describe, strict=True):
+            which = np.flatnonzero(kept)
+            if number <= which.size:
+                return (
+                    describe(int(which[number])) if number < which.size else "a cluster shows one of the rarest views"
+                )
+            number -= which.size + 1
+        raise IndexError(number)
+
     def cells(self, counts: Sequence[NDArray[np.number]]) -> Floats:
         """Counts or probabilities of the cells that are tested."""
         parts = [np.append(c[kept], c[~kept].sum()) for c, kept in zip(counts, self.kept, strict=True)]
@@ -149,16 +168,17 @@ def worst_deviation(stages: Sequence[Stage], tallies: Sequence[Tally], error: fl
     """The least likely deviation, if it is less likely than `error` over all tests and data sets."""
     many, few = tests(stages), []
     for stage, tally in zip(stages, tallies, strict=True):
-        cells = [f"a cluster shows cell {i} of its view" for i in range(stage.size)]
-        for names, counts, probabilities, number in (
-            (stage.names, stage.statistics(tally.seen, tally.misplaced), stage.expected, many[0]),
-            (cells, stage.cells(tally.cells), stage.cells(stage.laws), many[1]),
+        for name, counts, probabilities, number in (
+            (stage.names.__getitem__, stage.statistics(tally.seen, tally.misplaced), stage.expected, many[0]),
+            (stage.cell_name, stage.cells(tally.cells), stage.cells(stage.laws), many[1]),
         ):
             found = 2 * number * _tails(counts, stage.trials, probabilities)
+            if not found.size:
+                continue
             i = int(np.argmin(found))
             few.append(
                 Deviation(
-                    names[i], stage.where, round(counts[i]), stage.trials, float(probabilities[i]), float(found[i])
+                    name(i), stage.where, round(counts[i]), stage.trials, float(probabilities[i]), float(found[i])
                 )
             )
     worst = min(few, key=lambda deviation: deviation.error)

@@ -20,13 +20,15 @@ class Seen:
 
     users: (n, 3) submits nothing, a zero, a one. order: (2, n, 2) whose submission comes first, and last, and whether
     it is a zero or a one. late: (2,) ones come later than zeros on average, what holders of 1 submit later than what
-    holders of 0 do; a coin decides between equals. table: how many ones and zeros the holders of 1 and of 0 submit, of
-    the cluster's `shape`. Not-a-number: not worked out.
+    holders of 0 do; a coin decides between equals. fetched: (c, 3) a member of the coalition fetches from the target, a
+    member, another user. table: how many ones and zeros the holders of 1 and of 0 submit, of the cluster's `shape`.
+    Not-a-number: not worked out.
     """
 
     users: NDArray[np.float64]
     order: NDArray[np.float64]
     late: NDArray[np.float64]
+    fetched: NDArray[np.float64]
     table: NDArray[np.float64]
 
 
@@ -42,7 +44,13 @@ def seen_of(cluster: Cluster, table: Floats) -> Seen:
         order[here] = [float((table * count * share).sum()) / max(group, 1) for count in (zero, one)]
     mixed = ((o1 + o0) * (z1 + z0) > 0), ((o1 + z1) * (o0 + z0) > 0)
     late = np.array([0.5 * float(table[both].sum()) for both in mixed])
-    return Seen(users, np.stack([order, order]), late, table)
+    return Seen(users, np.stack([order, order]), late, _fetched(cluster), table)
+
+
+def _fetched(cluster: Cluster, p: float = 0.0) -> Floats:
+    """Whom each member fetches from, if with probability p she asks herself."""
+    n, c = cluster.size, cluster.members
+    return np.tile((1.0 - p) * np.array([1.0, c, n - 1.0 - c]) / n + (0.0, p, 0.0), (c, 1))
 
 
 @dataclass(frozen=True)
@@ -120,6 +128,10 @@ def _sorted(cluster: Cluster, p: float) -> Seen:
     return replace(sound, order=order, late=late)
 
 
+def _herself(cluster: Cluster, p: float) -> Seen:
+    return replace(_MEMBERS_OWN(cluster, p), fetched=_fetched(cluster, p))
+
+
 def _users_alone(
     pick: Callable[[Cluster], Floats], who: Callable[[Cluster], NDArray[np.bool_]]
 ) -> Callable[[Cluster, float], Seen]:
@@ -129,8 +141,8 @@ def _users_alone(
         rate = np.where(who(cluster), p, 0.0)
         one = cluster.sampling_rate * ((1.0 - rate) * cluster.fetched + rate * pick(cluster))
         users = np.stack([np.full(cluster.size, 1.0 - cluster.sampling_rate), cluster.sampling_rate - one, one], axis=1)
-        unknown = (np.full(shape, np.nan) for shape in ((2, cluster.size, 2), (2,), cluster.shape))
-        return Seen(users, *unknown)
+        shapes = ((2, cluster.size, 2), (2,), (cluster.members, 3), cluster.shape)
+        return Seen(users, *(np.full(shape, np.nan) for shape in shapes))
 
     return law
 
@@ -143,6 +155,8 @@ def _members(cluster: Cluster) -> NDArray[np.bool_]:
     place = np.arange(cluster.size)
     return (place >= 1) & (place <= cluster.members)
 
+
+_MEMBERS_OWN = _users_alone(lambda cluster: cluster.noisy, _members)
 
 FAULTS = (
     Fault("own label", "a user passes on her own noisy label instead of a fetched one", _by_rule(_own)),
@@ -160,8 +174,15 @@ FAULTS = (
     Fault("silence", "a user whose noisy label is a one submits nothing", _silence),
     Fault(
         "member's own label",
-        "a member of the coalition passes on her own noisy label instead of a fetched one",
-        _users_alone(lambda cluster: cluster.noisy, _members),
+        "a member of the coalition passes on her own noisy label instead of the one that she fetched",
+        _MEMBERS_OWN,
+        tabled=False,
+        members=True,
+    ),
+    Fault(
+        "member asks herself",
+        "a member of the coalition takes her own noisy label for a fetched one",
+        _herself,
         tabled=False,
         members=True,
     ),

@@ -37,3 +37,14 @@ def split(counts: Floats) -> Floats:
     one = counts[..., 1:, 1:] * (k + 1) / (t + 1)
     cells = np.stack([counts[..., :-1, :-1], zero, one], axis=-3)
     return np.asarray(cells.reshape(*counts.shape[:-2], split_cells(n)))
+
+
+def split_name(cell: int, users: int) -> str:
+    """A cell in words.
+
+    >>> split_name((ONE * 5 + 4) * 5 + 3, users=5)
+    'the target submits a one, and others 3 ones among 4'
+    """
+    rest, ones = divmod(cell, users)
+    state, kept = divmod(rest, users)
+    return f"the target submits {('nothing', 'a zero', 'a one')[state]}, and others {ones} ones among {kept}"
