@@ -6,7 +6,7 @@ of each cluster, holds label 0, in the other 1; all else has the same law. Mecha
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -52,8 +52,7 @@ class Audit:
 
     scenario: its name; cluster_size, flip_prob, sampling_rate: n, α, θ; members: c, 0 for the learner alone.
     lemma9: the paper's ε for the learner at the result's δ, None where its conditions do not hold.
-    deviation: from the protocol's law, None if there is none; tests: events that were held against that law.
-    detections: known faults, and from which strength on they are seen.
+    stages: the data sets in which the exchange was held against the protocol's law; deviation: None if there is none.
     """
 
     scenario: str
@@ -63,14 +62,23 @@ class Audit:
     members: int
     lemma9: float | None
     result: AuditResult
+    stages: tuple[Stage, ...]
     deviation: Deviation | None
-    tests: int
-    detections: tuple[Detection, ...]
 
     @property
     def passed(self) -> bool:
         """Whether no attack exceeds the exact bound, and the exchange keeps to the law that the bound is about."""
         return self.result.passed and self.deviation is None
+
+    @property
+    def tests(self) -> int:
+        """Events that were held against the protocol's law."""
+        return sum(tests(self.stages))
+
+    @cached_property
+    def detections(self) -> tuple[Detection, ...]:
+        """Known faults, and from which strength on they are found."""
+        return detections(self.stages, self.result.error)
 
 
 def audit(
@@ -127,18 +135,15 @@ def audit(
         views = CoalitionViews(size, alpha, theta, colluders)
     attack = plan(views, delta, trials, epsilon)
     with threadpool_limits(1):
-        result, deviation, stages = _examined(attack, mechanism, network, scenario.seed)
+        result, stages, deviation = _examined(attack, mechanism, network, scenario.seed)
     lemma9 = None if colluders else lemma9_epsilon(size, alpha, theta, delta)
-    return Audit(
-        scenario.name, size, alpha, theta, colluders, lemma9, result, deviation, sum(tests(stages)),
-        detections(stages, result.error),
-    )  # fmt: skip
+    return Audit(scenario.name, size, alpha, theta, colluders, lemma9, result, stages, deviation)
 
 
 def _examined(
     attack: Plan, mechanism: LabelExchangeMechanism, network: NetworkConfig, seed: int
-) -> tuple[AuditResult, Deviation | None, list[Stage]]:
-    """The attack's result, the exchange's deviation from its law, and the data sets it was looked for in.
+) -> tuple[AuditResult, tuple[Stage, ...], Deviation | None]:
+    """The attack's result, the data sets held against the protocol's law, and the deviation found there.
 
     A pilot with a seed of its own picks the attack's events; its trials count for the law too. Half of the labels are
     ones in a further data set, which serves the law alone: some faults cannot be seen where all labels are alike.
@@ -155,7 +160,7 @@ def _examined(
     zero, one = (seen(stage, attack.trials, 0) for stage in stages[:2])
     tallies = [first[0] + zero, first[1] + one, seen(stages[2], attack.trials, BALANCED_SEED)]
     result = attack.judge(zero.cells[0], one.cells[0], np.stack([tally.cells[0] for tally in first]))
-    return result, worst_deviation(stages, tallies, attack.error), stages
+    return result, tuple(stages), worst_deviation(stages, tallies, attack.error)
 
 
 def _stage(views: Views, mechanism: LabelExchangeMechanism, ones: int, label: int, trials: int) -> Stage:

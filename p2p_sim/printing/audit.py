@@ -87,7 +87,7 @@ def print_audit(audit: AnyAudit) -> None:
     for text, value in (
         ("cluster", f"{audit.cluster_size} users, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
         ("data set attacked", f"{r.ones} ones among the others: the worst at ε = {r.epsilon:.4g}"),
-        ("trials", f"{r.trials:,d} in each of two worlds; error {r.error:g} a test"),
+        ("trials", f"{r.trials:,d} in each of two worlds, half as many in a pilot; error {r.error:g} a test"),
         (f"δ at ε = {r.epsilon:.4g}", ""),
         ("  the attack proves at least", f"{r.delta_lower_confidence:.4g}"),
         ("  exact upper bound", f"{r.delta_exact.upper:.4g}  ({r.basis})"),
@@ -102,7 +102,7 @@ def print_audit(audit: AnyAudit) -> None:
         ("  the paper's Lemma 9", paper),
         ("law of the exchange", f"{audit.tests:,d} events counted; error {r.error:g} in all"),
         ("  found", "what the protocol says" if audit.deviation is None else _departs(audit.deviation)),
-        ("  power: finds, rather than not,", "from which probability of the fault on"),
+        ("  power: finds, in half of the audits,", "a fault from this probability on"),
         *((f"    {found.fault.name}", _strength(found)) for found in audit.detections),
     ):
         table.add_row(text, value)
@@ -114,7 +114,7 @@ def print_audit(audit: AnyAudit) -> None:
 def _strength(found: Detection) -> str:
     """From which probability on a fault is found, or what it would take."""
     if found.strength is not None:
-        return f"{found.strength:.2g}"
+        return f"{found.strength:.2g}: {found.fault.text}"
     if found.trials is None:
         return "not found by any number of trials; take larger clusters"
     return f"not found with so few trials: --trials {found.trials:,d} would find it where it always happens"
@@ -123,10 +123,9 @@ def _strength(found: Detection) -> str:
 def _departs(deviation: Deviation) -> str:
     """What deviates, in one line."""
     d = deviation
-    chance = f"probability {d.error:.2g}" if d.error > 0 else "probability 0"
     return (
         f"{d.what} in {d.hits / d.trials:.4g} of {d.trials:,d} trials instead of {d.expected:.4g} ({d.where}; "
-        f"{chance} under the protocol)"
+        f"error probability {max(d.error, 1e-300):.1g})"
     )
 
 
