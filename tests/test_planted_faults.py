@@ -76,5 +76,5 @@ def test_what_too_few_trials_cannot_find_is_said_with_what_it_takes(monkeypatch)
     done = small.audit()
     [found] = [found for found in done.detections if found.fault.name == small.fault]
     assert (found.strength, done.passed) == (None, True)
-    assert found.trials is not None
-    assert not replace(small, trials=2 * found.trials).audit().passed
+    assert found.more is not None
+    assert not replace(small, trials=int(1.5 * found.more * small.trials)).audit().passed

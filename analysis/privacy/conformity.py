@@ -61,12 +61,12 @@ class Deviation:
 class Detection:
     """From which strength on a fault is seen with probability 1/2 or more.
 
-    strength: None: not even at 1, and then `trials` would be enough for that; None: no number would.
+    strength: None: not even at 1, which takes about `more` times as many trials, or None: no number would do.
     """
 
     fault: Fault
     strength: float | None
-    trials: int | None
+    more: float | None
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _detection(fault: Fault, pairs: list[tuple[Stage, tuple[Floats, Floats]]]) -
         strength = min(1.0, strength / max(reach, 1e-3))
     if reach >= 0.99:
         return Detection(fault, strength, None)
-    return Detection(fault, None, int(stage.trials / reach**2) if reach > 1e-3 else None)
+    return Detection(fault, None, reach**-2 if reach > 1e-3 else None)
 
 
 def _reach(fault: Fault, strength: float, stage: Stage, limits: tuple[Floats, Floats]) -> float:

@@ -1,6 +1,7 @@
 """What `p2p-sim audit` shows."""
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +11,7 @@ from rich.table import Table
 from analysis.privacy.centralised import PURE
 from analysis.privacy.conformity import Detection, Deviation
 from analysis.privacy.local import local_epsilon
-from p2p_sim.audit import Audit
+from p2p_sim.audit import MOST_TRIALS, Audit
 from p2p_sim.curator_audit import CuratorAudit
 from p2p_sim.printing.values import finite
 from p2p_sim.realised_audit import RealisedAudit
@@ -93,7 +94,7 @@ def print_audit(audit: AnyAudit) -> None:
         ("  exact upper bound", f"{r.delta_exact.upper:.4g}  ({r.basis})"),
         (
             "  power: proves, if all is right",
-            f"about {r.expected:.4g}; fails by an event of the attack that reaches about {r.detectable:.4g}",
+            f"about {r.expected:.4g}; fails if its event reaches about {r.detectable:.4g}",
         ),
         (f"ε at δ = {r.delta:g}", ""),
         ("  the attack proves at least", f"{r.epsilon_lower_confidence:.4g}"),
@@ -102,8 +103,8 @@ def print_audit(audit: AnyAudit) -> None:
         ("  the paper's Lemma 9", paper),
         ("law of the exchange", f"{audit.tests:,d} events counted; error {r.error:g} in all"),
         ("  found", "what the protocol says" if audit.deviation is None else _departs(audit.deviation)),
-        ("  power: finds, in half of the audits,", "a fault from this probability on"),
-        *((f"    {found.fault.name}", _strength(found)) for found in audit.detections),
+        ("  finds in half of the audits", "a fault from this probability on"),
+        *((f"    {found.fault.name}", _strength(found, r.trials)) for found in audit.detections),
     ):
         table.add_row(text, value)
     Console(soft_wrap=True).print(table)
@@ -111,13 +112,14 @@ def print_audit(audit: AnyAudit) -> None:
         print("passed: the attack stays within the exact bound, and the exchange keeps to the protocol's law")
 
 
-def _strength(found: Detection) -> str:
+def _strength(found: Detection, trials: int) -> str:
     """From which probability on a fault is found, or what it would take."""
     if found.strength is not None:
         return f"{found.strength:.2g}: {found.fault.text}"
-    if found.trials is None:
-        return "not found by any number of trials; take larger clusters"
-    return f"not found with so few trials: --trials {found.trials:,d} would find it where it always happens"
+    needed = math.inf if found.more is None else found.more * trials
+    if needed <= MOST_TRIALS:
+        return f"not found with so few trials, even if it always happens; about {needed:.2g} would do"
+    return f"not found with --trials up to {MOST_TRIALS:,d} either; take larger clusters, or a larger θ"
 
 
 def _departs(deviation: Deviation) -> str:
