@@ -159,8 +159,8 @@ class Plan:
         return tuple((self.law.event(self.epsilon, label), self.law.event(other, label)) for label, other in pairs)
 
     def _pilot_events(self, pilot: NDArray[np.int64]) -> "Events":
-        """Those that told most in the pilot, to whose counts half a trial a cell is added, spread by the exact laws."""
-        counts = pilot + 0.5 * self.law.a.size * self.law.probabilities
+        """Those that told most in the pilot, to whose counts up to half a trial a cell is added, by the exact laws."""
+        counts = pilot + min(0.5 * self.law.a.size, 0.1 * float(pilot[0].sum())) * self.law.probabilities
         scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
         found = []
         for label in (0, 1):
