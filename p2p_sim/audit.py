@@ -150,15 +150,15 @@ def _examined(
     """
     views, pilot = attack.views, max(int(PILOT * attack.trials), 1)
     half = (views.cluster_size - views.members - 1) // 2
-    stages = [_stage(views, mechanism, attack.ones, label, attack.trials + pilot) for label in (0, 1)]
-    stages.append(_stage(views, mechanism, half, 1, attack.trials))
+    everything = attack.trials + pilot
+    stages = [_stage(views, mechanism, *shown, everything) for shown in ((attack.ones, 0), (attack.ones, 1), (half, 1))]
 
     def seen(stage: Stage, trials: int, offset: int) -> Tally:
         return watch(views, stage, trials, mechanism, network, seed + offset)
 
     first = [seen(stage, pilot, PILOT_SEED) for stage in stages[:2]]
     zero, one = (seen(stage, attack.trials, 0) for stage in stages[:2])
-    tallies = [first[0] + zero, first[1] + one, seen(stages[2], attack.trials, BALANCED_SEED)]
+    tallies = [first[0] + zero, first[1] + one, seen(stages[2], everything, BALANCED_SEED)]
     result = attack.judge(zero.cells[0], one.cells[0], np.stack([tally.cells[0] for tally in first]))
     return result, tuple(stages), worst_deviation(stages, tallies, attack.error)
 

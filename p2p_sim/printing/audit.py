@@ -101,7 +101,7 @@ def print_audit(audit: AnyAudit) -> None:
         ("  exact upper bound", f"{r.epsilon_exact.upper:.4g}"),
         ("  power: proves, if all is right", f"about {r.expected_epsilon:.4g}"),
         ("  the paper's Lemma 9", paper),
-        ("law of the exchange", f"{audit.tests:,d} events counted; error {r.error:g} in all"),
+        ("law of the exchange", f"{audit.tests:,d} events of {len(audit.stages)} data sets; error {r.error:g} in all"),
         ("  found", "what the protocol says" if audit.deviation is None else _departs(audit.deviation)),
         ("  finds in half of the audits", "a fault from this probability on"),
         *((f"    {found.fault.name}", _strength(found, r.trials)) for found in audit.detections),
