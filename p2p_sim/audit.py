@@ -2,6 +2,7 @@
 
 A population of many copies of one small cluster is as many independent trials. In one world the target, the first user
 of each cluster, holds label 0, in the other 1; all else has the same law. Mechanism and network are the scenario's.
+Without faults the law of all that is seen is exactly known, and the counts must keep to it as well.
 """
 
 from collections.abc import Callable, Iterator

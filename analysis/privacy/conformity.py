@@ -196,13 +196,13 @@ def detections(stages: Sequence[Stage], error: float) -> tuple[Detection, ...]:
 def _detection(fault: Fault, pairs: list[tuple[Stage, tuple[Floats, Floats]]]) -> Detection:
     """By regula falsi: how far a statistic moves is nearly proportional to the strength."""
     stage, limits = max(pairs, key=lambda pair: _reach(fault, REFERENCE, *pair))
-    strength = REFERENCE
-    for _ in range(12):
+    strength, reach = REFERENCE, 0.0
+    for _ in range(20):
         reach = _reach(fault, strength, stage, limits)
-        if abs(reach - 1.0) < 0.005 or (strength == 1.0 and reach < 1.0):
+        if 1.0 <= reach < 1.01 or (strength == 1.0 and reach < 1.0):
             break
-        strength = min(1.0, strength / max(reach, 1e-3))
-    if reach >= 0.99:
+        strength = min(1.0, strength * 1.005 / max(reach, 1e-3))
+    if reach >= 1.0:
         return Detection(fault, strength, None)
     return Detection(fault, None, reach**-2 if reach > 1e-3 else None)
 
