@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from analysis.privacy.audit import AuditResult, Plan, plan
-from analysis.privacy.conformity import Detection, Deviation, Stage, Tally, detections, tests, worst_deviation
+from analysis.privacy.conformity import Detection, Deviation, Stage, Tally, detections, events_counted, worst_deviation
 from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.local import local_epsilon
 from analysis.privacy.paper import lemma9_epsilon
@@ -72,9 +72,9 @@ class Audit:
         return self.result.passed and self.deviation is None
 
     @property
-    def tests(self) -> int:
+    def events_counted(self) -> int:
         """Events that were held against the protocol's law."""
-        return sum(tests(self.stages))
+        return sum(events_counted(self.stages))
 
     @cached_property
     def detections(self) -> tuple[Detection, ...]:

@@ -146,7 +146,7 @@ def drawn(where: Stage, trials: int) -> Tally:
 def test_limits_are_where_the_tests_fail(what, sign):
     """A count one short of significance passes, the significant one fails, and it is named."""
     where, error = stage(50_000), 1e-9
-    number, law = conformity.tests([where])[what != "user"], where.laws[0]
+    number, law = conformity.events_counted([where])[what != "user"], where.laws[0]
     cell = int(np.argmax(law)) if what == "cell" else 0
     chance = where.sound.users[1, 2] if what == "user" else law[cell]
     hits = np.arange(50_001)

@@ -159,14 +159,14 @@ class Stage:
         return np.concatenate([*parts, np.zeros(0)])
 
 
-def tests(stages: Sequence[Stage]) -> tuple[int, int]:
-    """How many tests there are: of statistics, and of cells; each kind has half of the error."""
+def events_counted(stages: Sequence[Stage]) -> tuple[int, int]:
+    """How many events are tested: of statistics, and of cells; each kind has half of the error."""
     return sum(len(stage.names) for stage in stages), sum(stage.size for stage in stages)
 
 
 def worst_deviation(stages: Sequence[Stage], tallies: Sequence[Tally], error: float) -> Deviation | None:
     """The least likely deviation, if it is less likely than `error` over all tests and data sets."""
-    many, few = tests(stages), []
+    many, few = events_counted(stages), []
     for stage, tally in zip(stages, tallies, strict=True):
         for name, counts, probabilities, number in (
             (stage.names.__getitem__, stage.statistics(tally.seen, tally.misplaced), stage.expected, many[0]),
@@ -187,7 +187,7 @@ def worst_deviation(stages: Sequence[Stage], tallies: Sequence[Tally], error: fl
 
 def detections(stages: Sequence[Stage], error: float) -> tuple[Detection, ...]:
     """For each fault that the observer may meet, from which strength on the tests of the statistics find it."""
-    number = tests(stages)[0]
+    number = events_counted(stages)[0]
     limits = [_limits(stage, error / (2 * number)) for stage in stages]
     pairs = list(zip(stages, limits, strict=True))
     return tuple(_detection(fault, pairs) for fault in FAULTS if stages[0].cluster.members or not fault.members)
