@@ -72,7 +72,7 @@ class Audit:
         return self.result.passed and self.deviation is None
 
     @property
-    def events_counted(self) -> int:
+    def tests(self) -> int:
         """Events that were held against the protocol's law."""
         return sum(events_counted(self.stages))
 
