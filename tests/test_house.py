@@ -14,6 +14,7 @@ ROOMS = (
     ("p2p_sim.printing",),
     ("p2p_sim.audit",),
     ("p2p_sim.curator_audit", "p2p_sim.realised_audit"),
+    ("p2p_sim.tallies",),
     ("p2p_sim.export", "p2p_sim.happened", "p2p_sim.report", "p2p_sim.sweeps", "p2p_sim.statements"),
     ("p2p_sim.plots", "p2p_sim.comparison"),
     ("p2p_sim.results",),

@@ -16,6 +16,7 @@ from analysis.privacy.bound import Bracket
 from analysis.privacy.direct import likelihoods
 from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.local import local_epsilon
+from analysis.privacy.split import split, split_cells, split_weights
 from analysis.privacy.windows import Floats, binomial_pmf
 from analysis.privacy.world import World
 
@@ -109,17 +110,17 @@ class Views(Protocol):
 
 
 def _given_counts(worlds: Sequence[World], trials: int) -> tuple[Floats, Floats]:
-    """A and B for every (t, k) with t, k <= trials, as (len(worlds), (trials + 1)**2); zero where k > t."""
+    """A and B for every (t, k) with t, k <= trials, as (len(worlds), trials + 1, trials + 1); zero where k > t."""
     a = np.zeros((len(worlds), trials + 1, trials + 1))
     b = np.zeros_like(a)
     for t, (low, high) in enumerate(likelihoods(worlds, range(trials + 1))):
         a[:, t, : t + 1], b[:, t, : t + 1] = low.T, high.T
-    return a.reshape(len(worlds), -1), b.reshape(len(worlds), -1)
+    return a, b
 
 
 @dataclass(frozen=True)
-class LearnerViews:
-    """The learner sees t submissions with k ones among them: cell t (T+1) + k, where T = n · rounds."""
+class CountViews:
+    """The learner counts t submissions with k ones among them: cell t (T+1) + k, where T = n · rounds."""
 
     exchange: LabelExchange
     observer: str = "learner"
@@ -147,12 +148,14 @@ class LearnerViews:
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
         """One law for each m from 0 to (n-1)/2."""
-        x, size = self.exchange, self.trials + 1
-        worlds = [x.setting.world(m) for m in range((x.cluster_size - 1) // 2 + 1)]
-        weight = np.repeat(binomial_pmf(0, self.trials, self.trials, x.sampling_rate), size)
-        return tuple(
-            ViewLaw(x.flip_prob, weight, a, b) for a, b in zip(*_given_counts(worlds, self.trials), strict=True)
-        )
+        alpha, t = self.exchange.flip_prob, self.trials
+        weight = np.repeat(binomial_pmf(0, t, t, self.exchange.sampling_rate), t + 1)
+        return tuple(ViewLaw(alpha, weight, a.ravel(), b.ravel()) for a, b in zip(*self._counts(), strict=True))
+
+    def _counts(self) -> tuple[Floats, Floats]:
+        """A and B for every m."""
+        x = self.exchange
+        return _given_counts([x.setting.world(m) for m in range((x.cluster_size - 1) // 2 + 1)], self.trials)
 
     def delta(self, epsilon: float) -> Bracket:
         """The accountant's exact δ(ε)."""
@@ -165,6 +168,23 @@ class LearnerViews:
 
 
 @dataclass(frozen=True)
+class LearnerViews(CountViews):
+    """The learner sees what the target submitted beside what the others did, in one round: the cells of `split`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.exchange.rounds != 1:
+            raise ValueError(f"rounds = {self.exchange.rounds}: a target submits once; take CountViews")
+
+    @cached_property
+    def laws(self) -> tuple[ViewLaw, ...]:
+        """One law for each m from 0 to (n-1)/2."""
+        weight = split_weights(self.cluster_size, self.exchange.sampling_rate)
+        a, b = (split(counts) for counts in self._counts())
+        return tuple(ViewLaw(self.exchange.flip_prob, weight, *pair) for pair in zip(a, b, strict=True))
+
+
+@dataclass(frozen=True)
 class CoalitionViews:
     """c passive users of the cluster, pooled with the learner.
 
@@ -172,8 +192,8 @@ class CoalitionViews:
     members know the noisy bits of f of the other n-c-1 non-members; who fetched from a member is known and tells
     nothing. What is left is an exchange among n-c sources, f of them known, with t ~ Bin(n-c, θ(n-c)/n) submissions by
     non-members who fetched from non-members. All that is conditioned on is seen and independent of the target's label.
-    Cell of (f₀ known bits of holders of label 0, f₁ of label 1, j ones among these bits, t, k): `cell_of_pattern`
-    [f₀, f₁, j] + t (n-c+1) + k.
+    Cell of (f₀ known bits of holders of label 0, f₁ of label 1, j ones among these bits, and these submissions, the
+    target's apart): `cell_of_pattern` [f₀, f₁, j] + the cell of `split` among n-c users.
 
     Args:
         cluster_size: n, at least 2.
@@ -212,7 +232,7 @@ class CoalitionViews:
         """First cell of each pattern, (c+1, c+1, c+1); -1 where there is none."""
         first = np.full((self.members + 1,) * 3, -1, dtype=np.int64)
         for i, pattern in enumerate(self.patterns):
-            first[pattern] = 2 + i * (self.sources + 1) ** 2
+            first[pattern] = 2 + i * split_cells(self.sources)
         return first
 
     @cached_property
@@ -221,7 +241,7 @@ class CoalitionViews:
         return tuple(self._law(m) for m in range((self.sources - 1) // 2 + 1))
 
     def _law(self, ones: int) -> ViewLaw:
-        alpha, s, cells = self.flip_prob, self.sources, (self.sources + 1) ** 2
+        alpha, s, cells = self.flip_prob, self.sources, split_cells(self.sources)
         zeros = s - 1 - ones
         fetched, hit = self._fetched(zeros, ones)
         size = 2 + len(self.patterns) * cells
@@ -229,8 +249,8 @@ class CoalitionViews:
         weight[:2], a[0], b[1] = hit, 1.0, 1.0
         possible = [p for p in self.patterns if p[0] <= zeros and p[1] <= ones]
         worlds = [World(s, zeros - f0, ones - f1, alpha, known_ones=j) for f0, f1, j in possible]
-        mass = np.repeat(binomial_pmf(0, s, s, self.sampling_rate * s / self.cluster_size), s + 1)
-        for (f0, f1, j), low, high in zip(possible, *_given_counts(worlds, s), strict=True):
+        mass = split_weights(s, self.sampling_rate * s / self.cluster_size)
+        for (f0, f1, j), low, high in zip(possible, *map(split, _given_counts(worlds, s)), strict=True):
             bits = np.convolve(binomial_pmf(0, f0, f0, alpha), binomial_pmf(0, f1, f1, 1.0 - alpha))
             first = int(self.cell_of_pattern[f0, f1, j])
             here = slice(first, first + cells)

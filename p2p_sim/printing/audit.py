@@ -1,6 +1,7 @@
 """What `p2p-sim audit` shows."""
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -8,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.privacy.centralised import PURE
+from analysis.privacy.conformity import Detection, Deviation
 from analysis.privacy.local import local_epsilon
-from p2p_sim.audit import Audit
+from p2p_sim.audit import MOST_TRIALS, Audit
 from p2p_sim.curator_audit import CuratorAudit
 from p2p_sim.printing.values import finite
 from p2p_sim.realised_audit import RealisedAudit
@@ -60,7 +62,10 @@ def audit_record(audit: AnyAudit) -> dict[str, Any]:
         "delta_lower_confidence": r.delta_lower_confidence,
         "delta_expected": r.expected,
         "delta_detectable": r.detectable,
-        "passed": r.passed,
+        "tests": audit.tests,
+        "deviation": None if audit.deviation is None else asdict(audit.deviation),
+        "faults": {found.fault.name: found.strength for found in audit.detections},
+        "passed": audit.passed,
     }
 
 
@@ -83,24 +88,47 @@ def print_audit(audit: AnyAudit) -> None:
     for text, value in (
         ("cluster", f"{audit.cluster_size} users, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
         ("data set attacked", f"{r.ones} ones among the others: the worst at ε = {r.epsilon:.4g}"),
-        ("trials", f"{r.trials:,d} in each of two worlds; error {r.error:g} a test"),
+        ("trials", f"{r.trials:,d} in each of two worlds, half as many in a pilot; error {r.error:g} a test"),
         (f"δ at ε = {r.epsilon:.4g}", ""),
         ("  the attack proves at least", f"{r.delta_lower_confidence:.4g}"),
         ("  exact upper bound", f"{r.delta_exact.upper:.4g}  ({r.basis})"),
         (
             "  power: proves, if all is right",
-            f"about {r.expected:.4g}; fails for a true δ from about {r.detectable:.4g}",
+            f"about {r.expected:.4g}; fails if its event reaches about {r.detectable:.4g}",
         ),
         (f"ε at δ = {r.delta:g}", ""),
         ("  the attack proves at least", f"{r.epsilon_lower_confidence:.4g}"),
         ("  exact upper bound", f"{r.epsilon_exact.upper:.4g}"),
         ("  power: proves, if all is right", f"about {r.expected_epsilon:.4g}"),
         ("  the paper's Lemma 9", paper),
+        ("law of the exchange", f"{audit.tests:,d} events of {len(audit.stages)} data sets; error {r.error:g} in all"),
+        ("  found", "what the protocol says" if audit.deviation is None else _departs(audit.deviation)),
+        ("  finds in half of the audits", "a fault from this probability on"),
+        *((f"    {found.fault.name}", _strength(found, r.trials)) for found in audit.detections),
     ):
         table.add_row(text, value)
     Console(soft_wrap=True).print(table)
-    if r.passed:
-        print("passed: the attack stays within the exact bound")
+    if audit.passed:
+        print("passed: the attack stays within the exact bound, and the exchange keeps to the protocol's law")
+
+
+def _strength(found: Detection, trials: int) -> str:
+    """From which probability on a fault is found, or what it would take."""
+    if found.strength is not None:
+        return f"{found.strength:.2g}: {found.fault.text}"
+    needed = math.inf if found.more is None else found.more * trials
+    if needed <= MOST_TRIALS:
+        return f"not found with so few trials, even if it always happens; about {needed:.2g} would do"
+    return f"not found with --trials up to {MOST_TRIALS:,d} either; take larger clusters, or a larger θ"
+
+
+def _departs(deviation: Deviation) -> str:
+    """What deviates, in one line."""
+    d = deviation
+    return (
+        f"{d.what} in {d.hits / d.trials:.4g} of {d.trials:,d} trials instead of {d.expected:.4g} ({d.where}; "
+        f"error probability {max(d.error, 1e-300):.1g})"
+    )
 
 
 def _print_realised(audit: RealisedAudit) -> None:
@@ -160,9 +188,20 @@ def failure(audit: AnyAudit) -> str:
             f"audit failed: the learner's attack proves ε >= {audit.epsilon_lower_confidence:.4g}, above the upper "
             f"bound {audit.epsilon_true:.4g} (error {audit.error:g})"
         )
+    found = [] if audit.result.passed else [_proved(audit)]
+    if audit.deviation is not None:
+        found.append(
+            "the simulated exchange departs from the protocol's law, so that the bound is not about it: "
+            + _departs(audit.deviation)
+        )
+    return "audit failed: " + "; and ".join(found)
+
+
+def _proved(audit: Audit) -> str:
+    """That the attack proves more than the bound allows."""
     r = audit.result
     if r.delta_lower_confidence > r.delta_exact.upper:
         found = f"δ >= {r.delta_lower_confidence:.4g} at ε = {r.epsilon:.4g}, above the exact {r.delta_exact.upper:.4g}"
     else:
         found = f"ε >= {r.epsilon_lower_confidence:.4g} at δ = {r.delta:g}, above the exact {r.epsilon_exact.upper:.4g}"
-    return f"audit failed: the {r.observer}'s attack proves {found} (error {r.error:g})"
+    return f"the {r.observer}'s attack proves {found} (error {r.error:g}), more than the bound allows"
