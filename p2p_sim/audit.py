@@ -16,9 +16,11 @@ from threadpoolctl import threadpool_limits
 
 from analysis.privacy.audit import AuditResult, Plan, plan
 from analysis.privacy.conformity import Detection, Deviation, Stage, Tally, detections, events_counted, worst_deviation
+from analysis.privacy.domain import Situation, Stated
 from analysis.privacy.label_exchange import LabelExchange
 from analysis.privacy.local import local_epsilon
-from analysis.privacy.paper import lemma9_epsilon
+from analysis.privacy.observers import Coalition
+from analysis.privacy.paper import Lemma9
 from analysis.privacy.setting import LARGEST_EPSILON
 from analysis.privacy.split import split_name
 from analysis.privacy.submission_law import Cluster
@@ -52,7 +54,8 @@ class Audit:
     """A finished audit: what was attacked, and the result.
 
     scenario: its name; cluster_size, flip_prob, sampling_rate: n, α, θ; members: c, 0 for the learner alone.
-    lemma9: the paper's ε for the learner at the result's δ, None where its conditions do not hold.
+    lemma9: the paper's ε for this observer at the result's δ, or why there is none.
+    conditions: under which the exact figures hold.
     stages: the data sets in which the exchange was held against the protocol's law; deviation: None if there is none.
     """
 
@@ -61,7 +64,8 @@ class Audit:
     flip_prob: float
     sampling_rate: float
     members: int
-    lemma9: float | None
+    lemma9: Stated
+    conditions: tuple[str, ...]
     result: AuditResult
     stages: tuple[Stage, ...]
     deviation: Deviation | None
@@ -137,8 +141,10 @@ def audit(
     attack = plan(views, delta, trials, epsilon)
     with threadpool_limits(1):
         result, stages, deviation = _examined(attack, mechanism, network, scenario.seed)
-    lemma9 = None if colluders else lemma9_epsilon(size, alpha, theta, delta)
-    return Audit(scenario.name, size, alpha, theta, colluders, lemma9, result, stages, deviation)
+    lemma9 = Lemma9(size, alpha, theta, delta).stated(Situation(observer=observer))
+    exchange = LabelExchange(size, alpha, theta)
+    conditions = Coalition(exchange, colluders).conditions if colluders else exchange.conditions
+    return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, stages, deviation)
 
 
 def _examined(

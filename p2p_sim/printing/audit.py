@@ -8,12 +8,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from analysis.privacy.centralised import PURE
+from analysis.privacy.bound import REALISED, PrivacyBound
+from analysis.privacy.centralised import CURATOR_CONDITIONS, PURE
+from analysis.privacy.conditions import INDEPENDENT_FETCHES, REALISED_CONDITIONS
 from analysis.privacy.conformity import Detection, Deviation
 from analysis.privacy.local import local_epsilon
+from analysis.privacy.record import whole
 from p2p_sim.audit import MOST_TRIALS, Audit
 from p2p_sim.curator_audit import CuratorAudit
-from p2p_sim.printing.values import finite
+from p2p_sim.printing.values import finite, print_conditions
 from p2p_sim.realised_audit import RealisedAudit
 
 AnyAudit = Audit | RealisedAudit | CuratorAudit
@@ -23,14 +26,13 @@ REALISED_BASIS = "mean over the realised networks"
 def audit_record(audit: AnyAudit) -> dict[str, Any]:
     """The audit as one flat record."""
     if isinstance(audit, RealisedAudit):
-        found = asdict(audit) | {"passed": audit.passed, "observer": "learner", "basis": REALISED_BASIS}
+        found = asdict(audit) | {"passed": audit.passed, **_said(audit)}
         return {"name": found.pop("scenario"), "test_epsilon": found.pop("epsilon"), **found}
     if isinstance(audit, CuratorAudit):
         found = asdict(audit) | {"passed": audit.passed, "paper_refuted": audit.paper_refuted}
         named = {
             "name": found.pop("scenario"),
-            "observer": "learner",
-            "basis": PURE,
+            **_said(audit),
             "delta": 0.0,
             "epsilon_lower": found.pop("epsilon_attained"),
             "epsilon_upper": found.pop("epsilon_true"),
@@ -40,7 +42,7 @@ def audit_record(audit: AnyAudit) -> dict[str, Any]:
     r = audit.result
     return {
         "name": audit.scenario,
-        "observer": r.observer,
+        **_said(audit),
         "members": audit.members,
         "cluster_size": audit.cluster_size,
         "flip_prob": audit.flip_prob,
@@ -48,14 +50,13 @@ def audit_record(audit: AnyAudit) -> dict[str, Any]:
         "ones": r.ones,
         "trials": r.trials,
         "error": r.error,
-        "basis": r.basis,
         "delta": r.delta,
         "epsilon_lower": r.epsilon_exact.lower,
         "epsilon_upper": r.epsilon_exact.upper,
         "epsilon_lower_confidence": r.epsilon_lower_confidence,
         "epsilon_expected": r.expected_epsilon,
         "epsilon_local": local_epsilon(audit.flip_prob),
-        "epsilon_paper_lemma9": audit.lemma9,
+        "epsilon_paper_lemma9": audit.lemma9.epsilon,
         "test_epsilon": r.epsilon,
         "delta_lower": r.delta_exact.lower,
         "delta_upper": r.delta_exact.upper,
@@ -69,19 +70,42 @@ def audit_record(audit: AnyAudit) -> dict[str, Any]:
     }
 
 
+def _bound(audit: AnyAudit) -> PrivacyBound:
+    """The bound that the attack is held against, as a statement."""
+    if isinstance(audit, RealisedAudit):
+        conditions = (*REALISED_CONDITIONS, INDEPENDENT_FETCHES)
+        figures = 0.0, audit.epsilon, audit.delta_certified
+        return PrivacyBound(*figures, "learner", "label", REALISED_BASIS, conditions, REALISED)
+    if isinstance(audit, CuratorAudit):
+        figures = audit.epsilon_attained, audit.epsilon_true, 0.0
+        return PrivacyBound(*figures, "learner", "label", PURE, CURATOR_CONDITIONS)
+    exact, r = audit.result.epsilon_exact, audit.result
+    return PrivacyBound(exact.lower, exact.upper, r.delta, r.observer, "label", r.basis, audit.conditions)
+
+
+def _said(audit: AnyAudit) -> dict[str, Any]:
+    """What is said of the bound besides its numbers."""
+    numbers = ("epsilon_lower", "epsilon_upper", "delta")
+    return {key: value for key, value in whole(_bound(audit)).items() if key not in numbers}
+
+
 def print_audit_json(audit: AnyAudit) -> None:
     """One JSON object."""
     print(json.dumps(finite(audit_record(audit)), allow_nan=False))
 
 
 def print_audit(audit: AnyAudit) -> None:
-    """A table: attack, exact or certified value and the paper's bound side by side."""
+    """A table: attack, exact or certified value and the paper's bound side by side; then the bound's conditions."""
     if isinstance(audit, RealisedAudit):
         _print_realised(audit)
-        return
-    if isinstance(audit, CuratorAudit):
+    elif isinstance(audit, CuratorAudit):
         _print_curator(audit)
-        return
+    else:
+        _print_exchange(audit)
+    print_conditions(_bound(audit))
+
+
+def _print_exchange(audit: Audit) -> None:
     r, paper = audit.result, _paper(audit)
     who = r.observer if not audit.members else f"{r.observer} of {audit.members} with the learner"
     table = Table(title=f"{audit.scenario}: audit, {who}", title_justify="left", show_header=False)
@@ -170,10 +194,9 @@ def _print_curator(audit: CuratorAudit) -> None:
 
 def _paper(audit: Audit) -> str:
     """The paper's bound, and whether the exact value refutes it."""
-    if audit.lemma9 is None:
-        return "not applicable"
-    refuted = audit.lemma9 < max(audit.result.epsilon_exact.lower, audit.result.epsilon_lower_confidence)
-    return f"{audit.lemma9:.4g}" + ("  (refuted: below what is possible)" if refuted else "")
+    possible = max(audit.result.epsilon_exact.lower, audit.result.epsilon_lower_confidence)
+    refuted = audit.lemma9.epsilon is not None and audit.lemma9.epsilon < possible
+    return str(audit.lemma9) + ("  (refuted: below what is possible)" if refuted else "")
 
 
 def failure(audit: AnyAudit) -> str:
