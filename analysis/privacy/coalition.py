@@ -71,8 +71,8 @@ def known_law(others: int, cluster_size: int, members: int) -> Floats:
 def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float) -> Bracket:
     """All data sets and all that the members can know; exact to rounding.
 
-    A weight is a product of a known law (4u a member), a ratio of whole numbers and two binomial probabilities on at most
-    5 values each; up to 75 of them are summed: 2e-13 is more than their relative error.
+    A weight is a product of a known law (4u a member), a ratio of whole numbers and two binomial probabilities on at
+    most 5 values each; up to 75 of them are summed: 2e-13 is more than their relative error.
     """
     sources, others = n - members, n - members - 1
     rates = (share_of(theta, sources, n, up=up) for up in (False, True))

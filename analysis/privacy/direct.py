@@ -45,9 +45,9 @@ class DirectViews:
         """Tabulate the views of worlds with the same number of sources; where t = 0 nothing is seen.
 
         The window of k misses less than 2 exp(log_tail), which is lost; that of X misses `missed` in either world, by
-        which normalising makes the rest too large. A row is Σ_j Bin(k; t, j/S) Pr[X = j]: with K values of k and J of j, its relative error is at most
-        that of the kernel, `rounding(K)`, that of X, and (J+1)u for the sum; a column of underflows adds K + J times the
-        number that X is charged.
+        which normalising makes the rest too large. A row is Σ_j Bin(k; t, j/S) Pr[X = j]. With K values of k and J of j
+        its relative error is at most that of the kernel, `rounding(K)`, that of X, and (J+1)u for the sum; underflow
+        adds K + J times the number that X is charged.
         """
         seen = np.array(submissions.counts) > 0
         counts = [t for t in submissions.counts if t > 0]

@@ -84,8 +84,8 @@ def worth(flip_prob: float, epsilon: float, num_classes: int = 2) -> tuple[float
 
     keep = 1-α-e^ε α' = g - α'(e^ε-1) and lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1), where α' = α/(K-1) and g = 1-α-α'. With
     expm1 and exp off by an ulp each (measured), g is off by u g and the other term of keep by at most 7u of itself;
-    keep is the middle of what is possible and off by at most the relative error `doubt`, lose by less than 8u. keep is 0
-    where nothing else is possible. Above ε = 700, where e^ε is not formed, lose is too small: for upper bounds only.
+    keep is the middle of what is possible and off by at most the relative error `doubt`, lose by less than 8u. keep is
+    0 where nothing else is possible. Above ε = 700, where e^ε is not formed, lose is too small: for upper bounds only.
     """
     if epsilon > _NOTHING and flip_prob > 0.0:
         return 0.0, math.inf, 0.0

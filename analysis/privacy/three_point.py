@@ -61,8 +61,8 @@ def three_point_divergence(weights: Floats, level: float, sampling_rate: float, 
 def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
     """Bounds on Pr[Σ w_j Bernoulli(α) < level] at each level; labels of 1 only make the sum larger.
 
-    SciPy's incomplete beta function is measured to be good to 5e-13; 1e-11 is charged, and as much for Chernoff's bound,
-    whose exponent is a sum of logarithms that is good to 1e-13 of itself.
+    SciPy's incomplete beta function is measured to be good to 5e-13; 1e-11 is charged, and as much for Chernoff's
+    bound, whose exponent is a sum of logarithms that is good to 1e-13 of itself.
 
     Args:
         weights: sorted, positive. flip_prob: α in (0, 1/2]. levels: (K,), positive.

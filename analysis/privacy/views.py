@@ -15,9 +15,9 @@ import numpy as np
 from analysis.privacy.bound import Bracket
 from analysis.privacy.direct import likelihoods
 from analysis.privacy.label_exchange import LabelExchange
+from analysis.privacy.local import local_epsilon, outward, worth
 from analysis.privacy.setting import LARGEST_EPSILON
-from analysis.privacy.local import check_flip_prob, local_epsilon, outward, worth
-from analysis.privacy.windows import LEAST, SUBNORMAL, Floats, binomial_pmf
+from analysis.privacy.windows import SUBNORMAL, Floats, binomial_pmf
 from analysis.privacy.world import World
 
 SLACK = 1e-11

@@ -76,7 +76,7 @@ def binomial_columns(first: int, last: int, trials: int, odds: Floats) -> Floats
 def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floats:
     """Bin(k; trials, probability) for k = first..last, a window that holds the mode and nearly all of the mass.
 
-    See `binomial_columns`. The probability counts as exact: 1-p is off by u only. Where it is itself 1-α, mirror Bin(α).
+    See `binomial_columns`. The probability counts as exact: 1-p is off by u only. Where it is 1-α, mirror Bin(α).
     """
     if probability in (0.0, 1.0):
         return np.asarray(np.arange(first, last + 1) == trials * probability, dtype=np.float64)
