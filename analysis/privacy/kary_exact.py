@@ -34,7 +34,7 @@ def bracket(n: int, num_classes: int, flip_prob: float, sampling_rate: float, ep
 
     Every term is a product of non-negative numbers: of n chances of flips, each of which with its sum of K terms adds
     (K + 4)u; of at most n shares, whose powers add 2u each; of whole numbers. The sum over N noisy counts adds (N+1)u,
-    and e^ε 2u (an ulp, measured): that is `slack`. The probability of t adds 4nu, and sums over views and t their number.
+    and e^ε 2u (an ulp, measured): that is `slack`. The probability of t adds 4nu, sums over views and t their number.
     Underflow adds at most the smallest positive number for each operation, times 1 + e^ε; if t = 0 nothing is seen.
     """
     grow, best = math.exp(epsilon), [0.0, 0.0]

@@ -132,7 +132,7 @@ def _assign(cells: Ints, fetchers: Ints, shares: Floats, users: int) -> Ints:
 
 
 def _rings(users: Ints, cells: Ints, entries: Floats, rates: Floats, draws: Ints) -> tuple[Floats, Floats]:
-    """h_k, of one draw, and u_j of the entries W[k, j] with j in S_k, each (n,); u_j rounded down, so that 1-u_j > 0."""
+    """h_k, of one draw, and u_j of the entries W[k, j] with j in S_k, each (n,); u_j rounded down: 1-u_j > 0."""
     total = np.bincount(users, weights=entries, minlength=len(rates))
     hit = np.minimum(rates * total, 1.0)
     with np.errstate(divide="ignore"):

@@ -116,8 +116,8 @@ def _others_zero(n: int, flip_prob: float) -> Floats:
 def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
     """The largest hockey-stick divergence over data sets and directions, with its rounding.
 
-    A law of N values comes of two windows of at most N + 1 values each, which is charged as in `World.rounding`; the sum
-    adds Nu. What X's windows miss, 6 exp(_LOG_TAIL), is charged in full: normalising adds as much to the rest.
+    A law of N values comes of two windows of at most N + 1 values each, which is charged as in `World.rounding`; the
+    sum adds Nu. What X's windows miss, 6 exp(_LOG_TAIL), is charged in full: normalising adds as much to the rest.
     """
     keep, lose, doubt = worth(flip_prob, epsilon)
     if keep == 0.0:

@@ -61,7 +61,7 @@ class ViewLaw:
         """
         p, q = (self.a, self.b) if label == 0 else (self.b, self.a)
         keep, lose, _ = worth(self.flip_prob, epsilon)
-        if keep == 0.0 or math.expm1(epsilon) == 0.0:  # ε = 0, or beyond what is possible
+        if epsilon == 0.0 or keep == lose:
             keep = lose = 1.0
         return np.asarray(keep * p * (1.0 - SLACK) > lose * q)
 
