@@ -138,7 +138,7 @@ def all_counts(sources: int, trials: int, rate: Fraction, alpha: float, ones: in
 def few_counts(
     sources: int, trials: int, rate: Fraction, alpha: float, ones: int, top: int, chances: tuple[arb, arb] | None = None
 ) -> Curve:
-    """The same up to t = top; more submissions can add what their probability is.
+    """The same up to t = top; more submissions can add their probability times the local δ.
 
     chances: of a 1 from those who hold 0, and of a 0 from those who hold 1, where they are not α.
     """
@@ -153,8 +153,9 @@ def few_counts(
     rest = mean ** (top + 1) / math.factorial(top + 1) if trials > top else arb(0)  # Pr[t > top] is at most this
 
     def curve(epsilon: float) -> arb:
-        value = divergence(flat, epsilon, wrong, missed)
-        return between(value, value + rest)
+        value, growth = divergence(flat, epsilon, wrong, missed), ball(epsilon).expm1()
+        keep = larger(*(positive(1 - wrong - missed - growth * lost) for lost in (wrong, missed)))  # no view gives more
+        return between(value, value + rest * keep)
 
     return curve
 

@@ -142,11 +142,11 @@ def timed(rng: random.Random) -> Case:
 
 
 def few(mean: float) -> int:
-    """How many submissions to look at, if so many are expected: more have a probability of 1e-26 times that of any."""
+    """How many submissions to look at, if so many are expected: more are less probable than any by 1e-26 and more."""
     top = 1
     while (top + 1) * math.log(mean) - math.lgamma(top + 2) > min(0.0, math.log(mean)) - 60.0:
         top += 1
-    return top
+    return top + 1
 
 
 def _learner(rng: random.Random, exchange: LabelExchange, top: int | None, inverse: bool = False) -> Case:
@@ -175,6 +175,11 @@ def learner_tiny(rng: random.Random) -> Case:
 def learner_full(rng: random.Random) -> Case:
     """Everybody submits."""
     return _learner(rng, LabelExchange(rng.choice((100, 101, 140, 180)), flip_prob(rng), 1.0), None, rng.random() < 0.05)
+
+
+def learner_half(rng: random.Random) -> Case:
+    """A hundred users, of whom any number submit."""
+    return _learner(rng, LabelExchange(100, flip_prob(rng), rng.choice((0.05, 0.5, 0.97, rng.random()))), None)
 
 
 def learner_few(rng: random.Random) -> Case:
@@ -224,13 +229,13 @@ def sources_few(rng: random.Random) -> Case:
 def shuffled(rng: random.Random) -> Case:
     n, alpha = log_uniform(rng, 2, 300) if rng.random() < 0.9 else log_uniform(rng, 300, 3000), flip_prob(rng)
     observer = ShuffledResponse(n, alpha)
-    ones = {0, rng.randint(0, (n - 1) // 2)} if n < 400 else {0}
+    ones = set(range((n + 1) // 2)) if n <= 60 else {0, rng.randint(0, (n - 1) // 2)} if n < 400 else {0}
 
     def curves(_: Sequence[float]) -> list[Curve]:
         return [exact.shuffled(n, alpha, m) for m in ones] if alpha > 0.0 else [lambda _: arb(1)]
 
-    # the worst data set is not looked for: the lower end is checked where there is one alone
-    return Case("shuffled", repr(observer), n, local_epsilon(alpha), each(observer.delta), curves, n <= 2 or n > 2048)
+    # the worst data set is looked for in small clusters, and above 2,048 users the lower end is that of m = 0
+    return Case("shuffled", repr(observer), n, local_epsilon(alpha), each(observer.delta), curves, n <= 60 or n > 2048)
 
 
 def messages(rng: random.Random) -> Case:
@@ -332,7 +337,7 @@ def capped(rng: random.Random) -> Case:
 
 KINDS: dict[str, tuple[float, Callable[[random.Random], Case]]] = {
     "eavesdropper": (6, eavesdropper), "peer": (4, peer), "timed": (2, timed),
-    "learner_tiny": (12, learner_tiny), "learner_full": (5, learner_full), "learner_few": (8, learner_few),
+    "learner_tiny": (12, learner_tiny), "learner_full": (5, learner_full), "learner_half": (0.3, learner_half), "learner_few": (8, learner_few),
     "learner_huge": (0.3, learner_huge), "learner_any": (12, learner_any), "sources_few": (9, sources_few),
     "shuffled": (10, shuffled), "messages": (6, messages), "kary_many": (6, kary_many), "kary_tiny": (4, kary_tiny),
     "coalition_tiny": (4, coalition_tiny), "coalition_many": (5, coalition_many), "fetch_tiny": (4, fetch_tiny),
