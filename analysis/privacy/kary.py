@@ -78,6 +78,7 @@ class KaryExchange:
         check_delta(delta)
         local = local_epsilon(self.flip_prob, self.num_classes)
         low, high = 0.0, min(local, LARGEST_EPSILON)
+        high = 0.0 if self.delta(low).upper <= delta else high
         if self.delta(high).upper > delta:
             return PrivacyBound(0.0, local, delta, "learner", "label", "local randomiser alone", LEARNER_CONDITIONS)
         while high - low > 1e-6 * high:

@@ -34,8 +34,11 @@ def check_sampling_rate(sampling_rate: float) -> None:
 
 @lru_cache(maxsize=4096)
 def _gap(flip_prob: float, num_classes: int) -> float:
-    """1 - αK/(K-1), correctly rounded; K times α may be all but K-1. Not below 0: α ends where a float of it does."""
-    return max(0.0, float(1 - Fraction(flip_prob) * num_classes / (num_classes - 1)))
+    """g = |1 - αK/(K-1)|, correctly rounded: K times α may be all but K-1, and a float of (K-1)/K may lie above it.
+
+    There the true label is the less likely by u, and δ = max(0, g - (1-α)(e^ε-1)), where 1-α is α/(K-1) but for that.
+    """
+    return abs(float(1 - Fraction(flip_prob) * num_classes / (num_classes - 1)))
 
 
 def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:

@@ -87,7 +87,10 @@ def kernel(sources: int, t: int) -> flint.arb_mat:
 def views(sources: int, t: int, law: Sequence[arb], known_ones: int = 0) -> Views:
     """Of t submissions, with so many noisy ones among the others (and known ones)."""
     table = kernel(sources, t)
-    pads = [[arb(0)] * shift + list(law) + [arb(0)] * (sources + 1 - shift - len(law)) for shift in (known_ones, known_ones + 1)]
+    pads = [
+        [arb(0)] * shift + list(law) + [arb(0)] * (sources + 1 - shift - len(law))
+        for shift in (known_ones, known_ones + 1)
+    ]
     a, b = (table * flint.arb_mat(sources + 1, 1, pad) for pad in pads)
     return [(a[k, 0], b[k, 0]) for k in range(t + 1)]
 
@@ -105,12 +108,16 @@ def few_views(sources: int, t: int, moments: Sequence[tuple[arb, arb]]) -> Views
     return found
 
 
-def moments(sources: int, zeros: int, ones: int, alpha: float, top: int, chances: tuple[arb, arb] | None = None) -> list[tuple[arb, arb]]:
+def moments(
+    sources: int, zeros: int, ones: int, alpha: float, top: int, chances: tuple[arb, arb] | None = None
+) -> list[tuple[arb, arb]]:
     """E (X/S)^j and E ((X+1)/S)^j, j = 0..top, from factorial moments."""
     p, q = chances or (ball(alpha), ball(alpha))
     first = [p**j * arb(math.comb(zeros, j)) for j in range(top + 1)]
-    second = [(1 - q)**j * arb(math.comb(ones, j)) for j in range(top + 1)]
-    factorial = [math.factorial(j) * sum((first[i] * second[j - i] for i in range(j + 1)), arb(0)) for j in range(top + 1)]
+    second = [(1 - q) ** j * arb(math.comb(ones, j)) for j in range(top + 1)]
+    factorial = [
+        math.factorial(j) * sum((first[i] * second[j - i] for i in range(j + 1)), arb(0)) for j in range(top + 1)
+    ]
     raw = [sum((_stirling(j, i) * factorial[i] for i in range(j + 1)), arb(0)) for j in range(top + 1)]
     up = [sum((math.comb(j, i) * raw[i] for i in range(j + 1)), arb(0)) for j in range(top + 1)]
     return [(raw[j] / arb(sources) ** j, up[j] / arb(sources) ** j) for j in range(top + 1)]
@@ -195,7 +202,9 @@ def coalition(n: int, alpha: float, theta: float, members: int, ones: int) -> Cu
     return lambda epsilon: divergence(flat, epsilon, ball(alpha), ball(alpha))
 
 
-def fetch(weights: Sequence[Sequence[float]], alpha: float, rates: Sequence[float], target: int, labels: Sequence[int]) -> Curve:
+def fetch(
+    weights: Sequence[Sequence[float]], alpha: float, rates: Sequence[float], target: int, labels: Sequence[int]
+) -> Curve:
     """δ(ε) of the target where user i's release is seen as hers: every noisy bit, every view."""
     n, chance = len(weights), ball(alpha)
     flat: dict[tuple[int, ...], list[arb]] = {}
@@ -237,7 +246,9 @@ def kary(n: int, classes: int, alpha: float, theta: float, others: Sequence[int]
                 total = arb(0)
                 for counts, weight in sides[side].items():
                     if all(c or not v for c, v in zip(counts, view, strict=True)):
-                        total += weight * ball(Fraction(math.prod(c**v for c, v in zip(counts, view, strict=True)), n**t))
+                        total += weight * ball(
+                            Fraction(math.prod(c**v for c, v in zip(counts, view, strict=True)), n**t)
+                        )
                 shown.setdefault(view, [arb(0), arb(0)])[side] += mass[t] * ways * total
 
     def curve(epsilon: float) -> arb:

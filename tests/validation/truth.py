@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from flint import arb
+from threadpoolctl import threadpool_limits
 
 from analysis.privacy.bound import Bracket, PrivacyBound
 from tests.validation.arb_truths import Curve, ball
@@ -55,6 +56,7 @@ def run(points: int, seed: int, scale: float = 1.0, kinds: Sequence[str] | None 
         scale: the truth is multiplied by this: a control, as nothing but 1 may pass.
         kinds: names in `KINDS`; all by default, as often as their weights say.
     """
+    threadpool_limits(1)
     rng, tally = random.Random(seed), Tally()
     names = list(kinds or KINDS)
     weights = [KINDS[name][0] for name in names]
@@ -111,7 +113,12 @@ def _against(case: Case, truths: list[arb], bracket: Bracket, where: str, tally:
 
 
 def _inverse(
-    case: Case, epsilon: Callable[[float], PrivacyBound], curves: list[Curve], rng: random.Random, tally: Tally, scale: float
+    case: Case,
+    epsilon: Callable[[float], PrivacyBound],
+    curves: list[Curve],
+    rng: random.Random,
+    tally: Tally,
+    scale: float,
 ) -> None:
     """ε(δ) at three δ, the smallest first: it falls, and δ of its ends is on the right side."""
     before = (math.inf, math.inf)
@@ -128,7 +135,13 @@ def _inverse(
         if curves and math.isfinite(high) and any(scale * curve(high) > ball(delta) for curve in curves):
             tally.violations.append(f"{where}: δ(ε) is larger")
         small = case.users < LARGE or case.observer in CLOSED  # so that all data sets are among the curves
-        if small and case.complete and curves and 0.0 < low < math.inf and all(scale * curve(low) < ball(delta) for curve in curves):
+        if (
+            small
+            and case.complete
+            and curves
+            and 0.0 < low < math.inf
+            and all(scale * curve(low) < ball(delta) for curve in curves)
+        ):
             tally.violations.append(f"{where}: δ of the lower end is smaller")
 
 

@@ -108,7 +108,7 @@ def worst_ones(setting: Setting, epsilons: Sequence[float], rng: random.Random) 
     if setting.flip_prob == 0.0 or not setting.tabulated or setting.sources > 400:
         return found
     for epsilon in epsilons:
-        if 0.0 < epsilon < local_epsilon(setting.flip_prob):
+        if epsilon < local_epsilon(setting.flip_prob):
             scan, best = _Scan(setting, setting._log_delta(epsilon)), (-1.0, 0)
             for ones in setting._batches():
                 values = scan.bounds(scan.views(ones), epsilon)[1].max(axis=1)
@@ -174,7 +174,9 @@ def learner_tiny(rng: random.Random) -> Case:
 
 def learner_full(rng: random.Random) -> Case:
     """Everybody submits."""
-    return _learner(rng, LabelExchange(rng.choice((100, 101, 140, 180)), flip_prob(rng), 1.0), None, rng.random() < 0.05)
+    return _learner(
+        rng, LabelExchange(rng.choice((100, 101, 140, 180)), flip_prob(rng), 1.0), None, rng.random() < 0.05
+    )
 
 
 def learner_half(rng: random.Random) -> Case:
@@ -186,7 +188,9 @@ def learner_few(rng: random.Random) -> Case:
     """Few submissions of many users."""
     n = log_uniform(rng, 100, 400) if rng.random() < 0.95 else log_uniform(rng, 400, 2500)
     rounds = rng.choice((1, 1, 1, 3))
-    theta = max(1e-300, 10.0 ** -rng.choice((rng.uniform(0, 3), rng.uniform(0, 12), rng.uniform(0, 299))) / (n * rounds))
+    theta = max(
+        1e-300, 10.0 ** -rng.choice((rng.uniform(0, 3), rng.uniform(0, 12), rng.uniform(0, 299))) / (n * rounds)
+    )
     return _learner(rng, LabelExchange(n, flip_prob(rng), theta, rounds), few(n * rounds * theta))
 
 
@@ -208,7 +212,13 @@ def learner_any(rng: random.Random) -> Case:
 def sources_few(rng: random.Random) -> Case:
     """A realised network with few submissions, or as many as there are sources."""
     alpha, full = flip_prob(rng), rng.random() < 0.3
-    s = rng.choice((100, 140)) if full else log_uniform(rng, 100, 500) if rng.random() < 0.97 else log_uniform(rng, 2049, 10**6)
+    s = (
+        rng.choice((100, 140))
+        if full
+        else log_uniform(rng, 100, 500)
+        if rng.random() < 0.97
+        else log_uniform(rng, 2049, 10**6)
+    )
     t = rng.choice((40, 100, 150)) if full else rng.randint(1, 14 if s <= 2048 else 4)
     known = rng.choice((0, 0, 1, s // 10)) if s <= 2048 else 0
     members, draws = (rng.choice((0, 1, 3)), rng.choice((1, 2))) if s <= 2048 else (0, 1)
@@ -302,12 +312,18 @@ def coalition_many(rng: random.Random) -> Case:
     return Case("coalition", repr(observer), n, local_epsilon(alpha), each(observer.delta), curves, False)
 
 
+def _row(rng: random.Random, n: int) -> list[float]:
+    """A fetch distribution that sums to exactly one."""
+    cuts = sorted(rng.choice((0, 2**45, rng.randrange(2**45), rng.randrange(2**10))) for _ in range(n - 1))
+    parts = [after - before for before, after in zip([0, *cuts], [*cuts, 2**45], strict=True)]
+    rng.shuffle(parts)
+    return [part / 2**45 for part in parts]
+
+
 def fetch_tiny(rng: random.Random) -> Case:
     """Any overlay of three users, each with a rate of her own."""
     n = 3
-    table = np.array([[rng.choice((0.0, 0.0, 1.0, rng.random(), 10.0 ** -rng.uniform(0, 12))) for _ in range(n)] for _ in range(n)])
-    table += np.eye(n) * (table.sum(axis=1, keepdims=True) == 0.0)
-    table /= table.sum(axis=1, keepdims=True)
+    table = np.array([_row(rng, n) for _ in range(n)])
     alpha = rng.choice((flip_prob(rng), any_flip_prob(rng)))
     rates = [rate(rng) for _ in range(n)]
     if rng.random() < 0.3:
@@ -332,7 +348,15 @@ def capped(rng: random.Random) -> Case:
             return [lambda _: exact.exposure(s, t, 1.0)]
         return [exact.few_counts(s, t, Fraction(1), alpha, rng.choice((0, s // 3)), t)]
 
-    return Case("capped-fetch", f"{t} caps of 1/{s}, α = {alpha!r}", s, local_epsilon(alpha), each(observer.delta), curves, False)
+    return Case(
+        "capped-fetch",
+        f"{t} caps of 1/{s}, α = {alpha!r}",
+        s,
+        local_epsilon(alpha),
+        each(observer.delta),
+        curves,
+        False,
+    )
 
 
 KINDS: dict[str, tuple[float, Callable[[random.Random], Case]]] = {
