@@ -22,14 +22,14 @@ from analysis.privacy.world import World
 
 NODES = 6
 """Nodes of the quadrature for each standard deviation of X given the view; its error is far below rounding."""
-BETAINC_ERROR = 5e-12
+BETAINC_ERROR = 3e-12
 """Charged for a relative error of the incomplete beta function (largest seen: 5e-13)."""
-MISPLACED = 1e-11
+MISPLACED = 1e-12
 """Charged, as a share of what is gained, for a cut-off where ln B(k)/A(k) only seems to pass the threshold: the terms
-between the right one and it are worth less than the error of the logarithm (largest seen: 2e-13)."""
+between the right one and it are worth less than the error of the logarithm (largest seen: 2e-15) times their own part of it."""
 _SMALLEST = 2.0**-1022
 """Charged for an incomplete beta function that underflows: SciPy may return 0 below the normal numbers."""
-_AGREED = 4e-12
+_AGREED = 1e-12
 """Two quadratures whose nodes lie between each other's err on opposite sides; if they agree to this, so far as to be
 told from the full sum's by rounding only."""
 _NEVER = -1e30

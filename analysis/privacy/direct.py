@@ -63,7 +63,7 @@ class DirectViews:
             rounding(most) + max(error for error, _ in of_x) + sums * UNIT,
             submissions.lost + 2.0 * tail_mass(log_tail),
             (6.0 + 4.0 * math.exp(-_FURTHER)) * tail_mass(log_tail),
-            (most + sums * sums) * SUBNORMAL,
+            2.0 * (most + sums * sums) * SUBNORMAL,
         )
 
     def deltas(self, keep: float, lose: float, doubt: float) -> tuple[Floats, Floats]:

@@ -10,8 +10,11 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 Floats = NDArray[np.float64]
+_LONG = 250
+"""Values from which on a window's products may overflow if they start with one."""
 UNIT = 2.0**-53
 """u, the largest relative error of one operation."""
 SUBNORMAL = 2.0**-1074
@@ -47,11 +50,12 @@ def binomial_columns(first: int, last: int, trials: int, odds: Floats) -> Floats
     """Bin(k; trials, p) for k = first..last, one column for each of the odds p/(1-p), which may be 0 or infinite.
 
     In each column the products of ratios of neighbours R(k) = (trials-k)/(k+1) · odds are accumulated and normalised to
-    one. They start at the first value or, where that overflows, at the mode: up by min(1, R) and down by min(1, 1/R).
+    one. They start at the first value, in long windows with a power of two that brings the largest near one,
+    or, where that overflows, at the mode: up by min(1, R) and down by min(1, 1/R).
     Let K be the number of rows. A ratio is off by 4u, odds off by 2u included, its inverse by 5u, and each step of a
     product adds u: before normalising an entry is off by at most 6u(K-1), the sum by as much and (K-1)u more. In all
     that is (13K - 12)u < `rounding(K)`. Away from the mode products fall, and
-    their sum is at least one, so that underflow adds at most K times the smallest positive number.
+    their sum is at least a half, so that underflow adds at most 2K times the smallest positive number.
 
     The window must hold the mode of each column and nearly all its mass; what it misses makes the values too large by
     as much.
@@ -60,10 +64,16 @@ def binomial_columns(first: int, last: int, trials: int, odds: Floats) -> Floats
     certain = np.isinf(odds)
     weights = np.ones((k.size + 1, odds.size))
     with np.errstate(over="ignore", divide="ignore"):
-        ratios = np.multiply.outer((trials - k) / (k + 1.0), np.where(certain, 1.0, odds))
+        finite = np.where(certain, 1.0, odds)
+        ratios = np.multiply.outer((trials - k) / (k + 1.0), finite)
+        if k.size > _LONG:
+            weights[0] = _starts(first, trials, finite)
+            ratios[0] *= weights[0]
         np.cumprod(ratios, axis=0, out=weights[1:])
         sums = weights.sum(axis=0)
         if not np.all(np.isfinite(sums)):
+            ratios[:1] /= weights[0]
+            weights[0] = 1.0
             np.cumprod(np.minimum(ratios, 1.0), axis=0, out=weights[1:])
             weights[:-1] *= np.cumprod(np.minimum(1.0 / ratios, 1.0)[::-1], axis=0)[::-1]
             sums = weights.sum(axis=0)
@@ -71,6 +81,15 @@ def binomial_columns(first: int, last: int, trials: int, odds: Floats) -> Floats
     weights[:, certain] = 0.0
     weights[-1, certain] = 1.0
     return weights
+
+
+def _starts(first: int, trials: int, odds: Floats) -> Floats:
+    """Powers of two, at least 2^-900, from which products of ratios from the first value reach about one at the mode."""
+    mode = np.maximum(np.floor((trials + 1) * odds / (1.0 + odds)), first)
+    rise = gammaln(first + 1.0) + gammaln(trials - first + 1.0) - gammaln(mode + 1.0) - gammaln(trials - mode + 1.0)
+    with np.errstate(divide="ignore"):
+        rise += (mode - first) * np.maximum(np.log(odds), -1e6)
+    return np.asarray(np.ldexp(1.0, -np.clip(rise / math.log(2.0), 0.0, 900.0).astype(np.int64)))
 
 
 def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floats:
@@ -87,9 +106,19 @@ def rounding(steps: int) -> float:
     """Charged for the relative error of binomial probabilities on windows of this many values in all.
 
     13u a value are proved (see `binomial_columns`); the 16u that are charged leave 3u a value for convolving two of
-    them and for second-order terms. The largest seen against 60 digits is a twentieth.
+    them and for second-order terms.
     """
     return 16.0 * UNIT * (steps + 1)
+
+
+def centred_rounding(first: int, last: int, mean: float, variance: float) -> float:
+    """A sharper charge for one column of `binomial_columns`, for a window about the mean.
+
+    Products at k and k' share all roundings but those between, 6u|k-k'|. Normalising compares k with all k', each by its
+    probability, and E|k'-mean| is at most the standard deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u.
+    """
+    reach = max(mean - first, last - mean) + math.sqrt(variance) + 2.0
+    return (6.1 * reach + (last - first + 3)) * UNIT
 
 
 def share_of(rate: float, part: int, whole: int, up: bool) -> float:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.privacy.windows import Floats, bernstein_window, binomial_pmf, rounding
+from analysis.privacy.windows import UNIT, Floats, bernstein_window, binomial_pmf, centred_rounding
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,19 @@ class World:
         """Charged for the probabilities of X: a relative error, and how often the smallest positive number.
 
         The convolution of windows of L and L' values keeps their relative errors and adds (min(L, L') + 1)u; by
-        underflow each value gets at most L + L' + min(L, L') times 2^-1074.
+        underflow each value gets at most 2L + 2L' + min(L, L') times 2^-1074.
         """
-        values = sum(self._width(users, log_tail) for users in (self.ones, self.zeros))
-        return rounding(values), 2 * values
+        alpha, error, widths = self.flip_prob, 0.0, []
+        for users in (self.ones, self.zeros):
+            low, high = self._window(users, log_tail)
+            error += centred_rounding(low, high, users * alpha, users * alpha * (1.0 - alpha))
+            widths.append(high - low + 1)
+        return error + (min(widths) + 1) * UNIT, 3 * sum(widths)
 
     def _flips(self, users: int, log_tail: float) -> tuple[int, Floats]:
         """First value and probabilities of the number of flips among so many users."""
         low, high = self._window(users, log_tail)
         return low, binomial_pmf(low, high, users, self.flip_prob)
-
-    def _width(self, users: int, log_tail: float) -> int:
-        low, high = self._window(users, log_tail)
-        return high - low + 1
 
     def _window(self, users: int, log_tail: float) -> tuple[int, int]:
         alpha = self.flip_prob
