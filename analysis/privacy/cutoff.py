@@ -26,7 +26,8 @@ BETAINC_ERROR = 3e-12
 """Charged for a relative error of the incomplete beta function (largest seen: 5e-13)."""
 MISPLACED = 1e-12
 """Charged, as a share of what is gained, for a cut-off where ln B(k)/A(k) only seems to pass the threshold: the terms
-between the right one and it are worth less than the error of the logarithm (largest seen: 2e-15) times their own part of it."""
+between the right one and it are worth less than the error of the logarithm (largest seen: 2e-15) times their own
+part of it."""
 _SMALLEST = 2.0**-1022
 """Charged for an incomplete beta function that underflows: SciPy may return 0 below the normal numbers."""
 _AGREED = 1e-12

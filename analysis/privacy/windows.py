@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 Floats = NDArray[np.float64]
-_LONG = 250
+_LONG = 100
 """Values from which on a window's products may overflow if they start with one."""
 UNIT = 2.0**-53
 """u, the largest relative error of one operation."""
@@ -84,7 +84,7 @@ def binomial_columns(first: int, last: int, trials: int, odds: Floats) -> Floats
 
 
 def _starts(first: int, trials: int, odds: Floats) -> Floats:
-    """Powers of two, at least 2^-900, from which products of ratios from the first value reach about one at the mode."""
+    """Powers of two, at least 2^-900, from which products of ratios reach about one at the mode."""
     mode = np.maximum(np.floor((trials + 1) * odds / (1.0 + odds)), first)
     rise = gammaln(first + 1.0) + gammaln(trials - first + 1.0) - gammaln(mode + 1.0) - gammaln(trials - mode + 1.0)
     with np.errstate(divide="ignore"):
@@ -114,8 +114,8 @@ def rounding(steps: int) -> float:
 def centred_rounding(first: int, last: int, mean: float, variance: float) -> float:
     """A sharper charge for one column of `binomial_columns`, for a window about the mean.
 
-    Products at k and k' share all roundings but those between, 6u|k-k'|. Normalising compares k with all k', each by its
-    probability, and E|k'-mean| is at most the standard deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u.
+    Products at k and k' share all roundings but those between, 6u|k-k'|. Normalising compares k with all k', each by
+    its probability, and E|k'-mean| is at most the standard deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u.
     """
     reach = max(mean - first, last - mean) + math.sqrt(variance) + 2.0
     return (6.1 * reach + (last - first + 3)) * UNIT

@@ -123,7 +123,7 @@ def moments(
     return [(raw[j] / arb(sources) ** j, up[j] / arb(sources) ** j) for j in range(top + 1)]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _stirling(n: int, k: int) -> int:
     if n == k:
         return 1
@@ -137,7 +137,7 @@ def all_counts(sources: int, trials: int, rate: Fraction, alpha: float, ones: in
     """δ(ε) of one data set, t ~ Bin(trials, rate): every t, every k, every X."""
     law = noisy(sources - 1 - ones, ones, alpha)
     mass = binomial(trials, ball(rate))
-    seen = [(mass[t], views(sources, t, law)) for t in range(1, trials + 1) if not mass[t] == 0]
+    seen = [(mass[t], views(sources, t, law)) for t in range(1, trials + 1) if not mass[t] == 0]  # noqa: SIM201 (balls)
     flat = [(w * a, w * b) for w, part in seen for a, b in part]
     return lambda epsilon: divergence(flat, epsilon, ball(alpha), ball(alpha))
 
