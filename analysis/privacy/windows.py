@@ -115,7 +115,7 @@ def centred_rounding(first: int, last: int, mean: float, variance: float) -> flo
     """A sharper charge for one column of `binomial_columns`, for a window about the mean.
 
     Products at k and k' share all roundings but those between, 6u|k-k'|. Normalising compares k with all k', each by
-    its probability, and E|k'-mean| is at most the standard deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u.
+    its probability, with E|k'-mean| at most the deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u.
     """
     reach = max(mean - first, last - mean) + math.sqrt(variance) + 2.0
     return (6.1 * reach + (last - first + 3)) * UNIT

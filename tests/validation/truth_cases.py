@@ -361,7 +361,8 @@ def capped(rng: random.Random) -> Case:
 
 KINDS: dict[str, tuple[float, Callable[[random.Random], Case]]] = {
     "eavesdropper": (6, eavesdropper), "peer": (4, peer), "timed": (2, timed),
-    "learner_tiny": (12, learner_tiny), "learner_full": (5, learner_full), "learner_half": (0.3, learner_half), "learner_few": (8, learner_few),
+    "learner_tiny": (12, learner_tiny), "learner_full": (5, learner_full), "learner_half": (0.3, learner_half),
+    "learner_few": (8, learner_few),
     "learner_huge": (0.3, learner_huge), "learner_any": (12, learner_any), "sources_few": (9, sources_few),
     "shuffled": (10, shuffled), "messages": (6, messages), "kary_many": (6, kary_many), "kary_tiny": (4, kary_tiny),
     "coalition_tiny": (4, coalition_tiny), "coalition_many": (5, coalition_many), "fetch_tiny": (4, fetch_tiny),
