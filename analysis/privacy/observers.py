@@ -3,7 +3,6 @@
 Every observer has `delta(epsilon)`, a bracket, and `epsilon(delta)`, a PrivacyBound. The learner is `LabelExchange`.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 from analysis.privacy.bound import Bracket, PrivacyBound
@@ -17,8 +16,9 @@ from analysis.privacy.conditions import (
     TIMES_FREE,
 )
 from analysis.privacy.inversion import invert
-from analysis.privacy.label_exchange import LabelExchange, check_epsilon
-from analysis.privacy.local import local_delta
+from analysis.privacy.label_exchange import LabelExchange, check_cluster_size, check_epsilon
+from analysis.privacy.local import check_flip_prob, local_delta, outward
+from analysis.privacy.windows import some
 
 
 @dataclass(frozen=True)
@@ -102,13 +102,14 @@ class Peer:
     flip_prob: float
 
     def __post_init__(self) -> None:
-        LabelExchange(self.cluster_size, self.flip_prob, 1.0)  # checks the ranges
+        check_cluster_size(self.cluster_size)
+        check_flip_prob(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) = max(0, 1-α-αe^ε)/n: the target was the one she asked."""
         check_epsilon(epsilon)
         local = local_delta(self.flip_prob, epsilon)
-        return Bracket(local.lower / self.cluster_size * (1 - 2**-50), local.upper / self.cluster_size * (1 + 2**-50))
+        return outward(local.lower / self.cluster_size, local.upper / self.cluster_size) if local.upper else local
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ)."""
@@ -153,11 +154,10 @@ class Coalition:
         direct = local_delta(e.flip_prob, epsilon)
         if direct.upper == 0.0:
             return Bracket(0.0, 0.0)
-        met = -math.expm1(self.members * math.log1p(-1.0 / e.cluster_size))  # some member asked the target
+        met = some(1.0 / e.cluster_size, self.members)  # some member asked the target
         rest = coalition_delta(e.cluster_size, e.flip_prob, e.sampling_rate, self.members, epsilon)
-        down, up = 1.0 - 2.0**-48, 1.0 + 2.0**-48
-        lower = down * (met * direct.lower + (1.0 - met) * rest.lower)
-        return Bracket(lower, min(1.0, up * (met * direct.upper + (1.0 - met) * rest.upper)))
+        lower = (met * direct.lower + (1.0 - met) * rest.lower) * (1.0 - 2.0**-48)
+        return outward(lower, (met * direct.upper + (1.0 - met) * rest.upper) * (1.0 + 2.0**-48))
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ)."""

@@ -64,7 +64,7 @@ class Cluster:
     def bits(self) -> Floats:
         """Law (ones + 1, zeros + 1) of the noisy ones among the holders of 1 and among those of 0."""
         alpha = self.flip_prob
-        high = binomial_pmf(0, self.ones, self.ones, 1.0 - alpha)
+        high = binomial_pmf(0, self.ones, self.ones, alpha)[::-1]
         return np.asarray(np.multiply.outer(high, binomial_pmf(0, self.zeros, self.zeros, alpha)))
 
     @property

@@ -15,13 +15,17 @@ import numpy as np
 from analysis.privacy.bound import Bracket
 from analysis.privacy.direct import likelihoods
 from analysis.privacy.label_exchange import LabelExchange
-from analysis.privacy.local import local_epsilon
+from analysis.privacy.local import local_epsilon, outward, worth
+from analysis.privacy.setting import LARGEST_EPSILON
 from analysis.privacy.split import split, split_cells, split_weights
-from analysis.privacy.windows import Floats, binomial_pmf
+from analysis.privacy.windows import SUBNORMAL, Floats, binomial_pmf
 from analysis.privacy.world import World
 
 SLACK = 1e-11
-"""Charged for the relative rounding error of a tabulated probability (below 1e-12 up to 100 submissions)."""
+"""Charged for the relative rounding error of a tabulated probability.
+
+Proved below 3e-12 up to 100 submissions: `windows.rounding` of a column of 101 values, of X's and of t's, 1e-12 in all,
+and 2e-12 for 1 - θ(n-c)/n in the law of t, which is off by up to 100u and taken to powers of up to 100."""
 LARGEST_VIEW = 100
 """Most submissions for which views are tabulated."""
 LARGEST_COALITION = 5
@@ -57,19 +61,23 @@ class ViewLaw:
             label: 0 or 1.
         """
         p, q = (self.a, self.b) if label == 0 else (self.b, self.a)
-        gap, growth = 1.0 - 2.0 * self.flip_prob, math.expm1(epsilon)
-        keep, lose = gap - self.flip_prob * growth, gap + (1.0 - self.flip_prob) * growth
-        if keep == lose:  # ε = 0
+        keep, lose, _ = worth(self.flip_prob, epsilon)
+        if epsilon == 0.0 or keep == lose:
             keep = lose = 1.0
         return np.asarray(keep * p * (1.0 - SLACK) > lose * q)
 
     def deltas(self, epsilon: float, slack: float = 0.0) -> Floats:
-        """Σ max(0, (1 + slack) P - (1 - slack) e^ε Q) for evidence of label 0 and of label 1, (2,)."""
+        """Σ max(0, (1 + slack) P - (1 - slack) e^ε Q) for evidence of label 0 and of label 1, (2,).
+
+        Underflow is charged as well if there is slack: a few times the smallest positive number a cell.
+        """
         if epsilon >= local_epsilon(self.flip_prob):
             return np.zeros(2)
         zero, one = self.probabilities
         up, down = 1.0 + slack, (1.0 - slack) * math.exp(epsilon)
-        return np.array([np.maximum(up * p - down * q, 0.0).sum() for p, q in ((zero, one), (one, zero))])
+        tiny = math.copysign(512.0 * SUBNORMAL * zero.size * (1.0 + math.exp(epsilon)), slack) if slack else 0.0
+        sums = [float(np.maximum(up * p - down * q, 0.0).sum()) for p, q in ((zero, one), (one, zero))]
+        return np.array([max(0.0, value + tiny) for value in sums])
 
 
 class Views(Protocol):
@@ -251,7 +259,7 @@ class CoalitionViews:
         worlds = [World(s, zeros - f0, ones - f1, alpha, known_ones=j) for f0, f1, j in possible]
         mass = split_weights(s, self.sampling_rate * s / self.cluster_size)
         for (f0, f1, j), low, high in zip(possible, *map(split, _given_counts(worlds, s)), strict=True):
-            bits = np.convolve(binomial_pmf(0, f0, f0, alpha), binomial_pmf(0, f1, f1, 1.0 - alpha))
+            bits = np.convolve(binomial_pmf(0, f0, f0, alpha), binomial_pmf(0, f1, f1, alpha)[::-1])
             first = int(self.cell_of_pattern[f0, f1, j])
             here = slice(first, first + cells)
             weight[here], a[here], b[here] = fetched[f0, f1] * bits[j] * mass, low, high
@@ -277,7 +285,7 @@ class CoalitionViews:
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) from the tables, rounding charged on both sides."""
         lower, upper = (max(float(law.deltas(epsilon, s).max()) for law in self.laws) for s in (-SLACK, SLACK))
-        return Bracket(lower, min(upper, 1.0))
+        return outward(lower, upper)
 
     def epsilon(self, delta: float) -> Bracket:
         """ε(δ) by bisection on either side of δ(ε), to 1e-6."""
@@ -286,7 +294,7 @@ class CoalitionViews:
     def _cross(self, delta: float, side: str) -> tuple[float, float]:
         """ε on either side of where the bound of δ(ε) crosses `delta`."""
         local = local_epsilon(self.flip_prob)
-        low, high = 0.0, min(local, 700.0)
+        low, high = 0.0, min(local, LARGEST_EPSILON)
         if getattr(self.delta(low), side) <= delta:
             return 0.0, 0.0
         if getattr(self.delta(high), side) > delta:

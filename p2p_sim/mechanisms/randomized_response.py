@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from analysis.privacy.bound import PrivacyBound
 from analysis.privacy.conditions import LOCAL_CONDITIONS
 from analysis.privacy.local import local_delta, local_epsilon, local_flip_prob
+from analysis.privacy.windows import LEAST
 from p2p_sim.errors import InputError
 from p2p_sim.mechanisms.debias import check_labels, signed_weights
 from p2p_sim.mechanisms.interface import EngineName, LabelRelease, MechanismBase, ReleaseKind
@@ -75,8 +76,10 @@ class RandomizedResponse:
 
 
 def check_flip_prob(flip_prob: float, num_classes: int) -> float:
-    """α, if it lies in [0, (K-1)/K]."""
+    """α, if it lies in [0, (K-1)/K] and the accountant takes it: 0, or at least 1e-300."""
     largest = (num_classes - 1) / num_classes
+    if 0.0 < flip_prob < LEAST:
+        raise InputError(f"mechanism.flip_prob = {flip_prob:g}: must be 0, or at least {LEAST:g}")
     if flip_prob > largest:
         raise InputError(
             f"mechanism.flip_prob = {flip_prob:g}: must be at most {largest:.4g} for {num_classes} classes"
