@@ -1,23 +1,33 @@
-"""Cases in which a privacy figure once lay on the wrong side of the truth, or was none; each against the true value.
+"""Cases in which a privacy figure once said more than was known; each against the true value, or against its absence.
 
 Truths are exact rationals or come from `mpmath` with 60 digits.
 """
 
+import json
 import math
+import sys
 from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
 import pytest
+from pydantic import create_model
 
 from analysis.privacy import LabelExchange, local_epsilon
 from analysis.privacy.alibi import laplace_delta, laplace_epsilon, laplace_variation
+from analysis.privacy.conditions import REAL_NOISE
 from analysis.privacy.fetch import FetchDistribution
 from analysis.privacy.kary import KaryExchange
 from analysis.privacy.local import local_delta
 from analysis.privacy.observers import Eavesdropper, Peer
 from analysis.privacy.vector import vector_delta
-from p2p_sim.statements import Question, answer
+from p2p_sim import Scenario, load_scenario, run
+from p2p_sim.cli import main
+from p2p_sim.network.config import NetworkConfig
+from p2p_sim.protocol.peers import Peers
+from p2p_sim.report import write_report
+from p2p_sim.statements import Question, answer, calibrated
+from p2p_sim.sweeps.point import run_point
 
 
 def exact(x: float) -> mp.mpf:
@@ -174,3 +184,119 @@ def test_without_noise_the_figure_is_the_exposure():
     for epsilon in (0.0, 3.0, 1e3, math.inf):
         found = LabelExchange(n, 0.0, theta).delta(epsilon)
         assert Fraction(found.lower) <= truth <= Fraction(found.upper) <= truth * Fraction(1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("file", "changes"),
+    [
+        (
+            "regular",
+            {"network.overlay.degree": 1, "mechanism.sampling_rate": 1.0, "population.users": 6000,
+             "privacy.delta": 1e-4},
+        ),
+        ("churn", {}),
+        ("loss", {}),
+    ],
+)  # fmt: skip
+def test_no_bound_of_the_paper_stands_where_its_conditions_fail(file, changes):
+    """Lemma 9 said 1.926 of a perfect matching, on which δ(1.926) is 0.214 and ε is ε₀."""
+    result = run(load_scenario(f"scenarios/network/{file}.toml").replace(**changes))
+    assert result.row["epsilon_paper_lemma9"] is None
+    assert result.row["epsilon_paper_theorem3"] is None
+    assert result.terms["epsilon_paper_lemma9"]["not_applicable"]["id"] == "complete-fetching"
+    if file == "regular":
+        assert result.row["epsilon_upper"] >= math.log(9.0)
+
+
+def exchanged_alibi(**network):
+    tree = {
+        "name": "alibi",
+        "replicates": 1,
+        "population": {"kind": "synthetic", "users": 400, "num_clusters": 4},
+        "mechanism": {"kind": "label_exchange", "randomizer": {"kind": "alibi", "epsilon": 1.0}},
+        "learner": {"kind": "soft_logistic_regression"},
+        "network": network,
+    }
+    return Scenario.from_tree(tree)
+
+
+@pytest.mark.parametrize("network", [{}, {"loss": 0.1, "request_timeout_s": 1.0}])
+def test_no_condition_of_exchanged_alibi_gets_lost(network, tmp_path):
+    """The report guessed conditions from the basis, and knew nothing of the noise."""
+    run_point(exchanged_alibi(**network), tmp_path / "out")
+    assert str(REAL_NOISE) in write_report(tmp_path / "out").read_text()
+
+
+def test_a_calibration_states_observer_adjacency_and_conditions(monkeypatch, capsys):
+    """It printed a certified ε alone."""
+    bound = calibrated([100], 2, 0.5, 0.5, 1e-6).bound
+    size = ["--cluster-size", "100", "--epsilon", "0.5", "--delta", "1e-6", "--sampling-rate", "0.5"]
+    monkeypatch.setattr(sys, "argv", ["p2p-sim", "calibrate", *size])
+    with pytest.raises(SystemExit):
+        main()
+    told = capsys.readouterr().out
+    assert "one user's label" in told
+    assert bound.observer in told
+    assert all(condition in told for condition in bound.conditions)
+
+
+def test_delta_at_an_epsilon_comes_with_the_basis_of_that_delta():
+    """It came with that of ε at δ = 1/2, which is the noise's alone here."""
+    question = Question(2000, 0.5, 1.0, num_classes=4)
+    assert KaryExchange(2000, 0.5, 1.0, 4).epsilon(0.5).basis == answer(question, 0.5, None).bound.basis
+    assert answer(question, None, 0.1).bound.basis == "bound for shuffled labels, every data set"
+
+
+def test_a_key_that_nobody_listed_is_a_fault():
+    """The list of faults was written by hand, and a new key left ε as if there were none."""
+    planted = create_model("Planted", __base__=NetworkConfig, corruption=(float, 0.0))
+    assert not planted(corruption=0.5).ideal
+
+
+@pytest.fixture
+def own_labels(monkeypatch):
+    """A quarter of the users ask themselves."""
+    honest = Peers.first
+
+    def first(self, rng, start, stop):
+        peer = honest(self, rng, start, stop)
+        own = np.random.default_rng([self._streams.seed, self._streams.replicate, start]).random(stop - start) < 0.25
+        peer[own] = np.arange(start, stop, dtype=np.int32)[own]
+        return peer
+
+    monkeypatch.setattr(Peers, "first", first)
+
+
+def audited(monkeypatch, capsys, epsilon: float) -> tuple[int, dict, str]:
+    """Exit status, record and message of `p2p-sim audit` on the quickstart with clusters of 12."""
+    size = ["--cluster-size", "12", "--trials", "20000", "--epsilon", str(epsilon), "--json"]
+    monkeypatch.setattr(sys, "argv", ["p2p-sim", "audit", "scenarios/quickstart.toml", *size])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    shown = capsys.readouterr()
+    return int(ended.value.code or 0), json.loads(shown.out), shown.err
+
+
+def test_own_labels_are_found_at_an_epsilon_where_they_tell_nothing(monkeypatch, capsys, own_labels):
+    """At ε = 1.5 the exact δ is 0 with own labels and without: what is found is that the bound is not about them."""
+    status, record, told = audited(monkeypatch, capsys, 1.5)
+    assert (status, record["passed"], len(told.splitlines())) == (1, False, 1)
+    assert "departs from the protocol's law" in told
+    assert record["deviation"]["error"] <= 1e-9
+    assert record["faults"]["own label"] < 0.05
+    assert record["delta_detectable"] > 0.001
+
+
+def test_own_labels_are_found_by_the_attack_where_they_tell_something(monkeypatch, capsys, own_labels):
+    """At ε = 0.8 the true δ is 0.0638, thirty times the bound: the attack proves more than that by itself."""
+    status, record, told = audited(monkeypatch, capsys, 0.8)
+    assert (status, record["passed"], len(told.splitlines())) == (1, False, 1)
+    assert "the learner's attack proves δ >=" in told
+    assert 2 * record["delta_upper"] < record["delta_lower_confidence"] < 0.0638
+    assert record["test_epsilon"] == 0.8
+
+
+def test_the_same_audits_pass_what_is_sound(monkeypatch, capsys):
+    for epsilon in (0.8, 1.5):
+        status, record, told = audited(monkeypatch, capsys, epsilon)
+        assert (status, record["passed"], record["deviation"], told) == (0, True, None, "")
