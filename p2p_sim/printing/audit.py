@@ -16,7 +16,7 @@ from analysis.privacy.local import local_epsilon
 from analysis.privacy.record import whole
 from p2p_sim.audit import MOST_TRIALS, Audit
 from p2p_sim.curator_audit import CuratorAudit
-from p2p_sim.printing.values import finite, print_conditions
+from p2p_sim.printing.values import at_least, at_most, finite, print_conditions
 from p2p_sim.realised_audit import RealisedAudit
 
 AnyAudit = Audit | RealisedAudit | CuratorAudit
@@ -114,15 +114,15 @@ def _print_exchange(audit: Audit) -> None:
         ("data set attacked", f"{r.ones} ones among the others: the worst at ε = {r.epsilon:.4g}"),
         ("trials", f"{r.trials:,d} in each of two worlds, half as many in a pilot; error {r.error:g} a test"),
         (f"δ at ε = {r.epsilon:.4g}", ""),
-        ("  the attack proves at least", f"{r.delta_lower_confidence:.4g}"),
-        ("  exact upper bound", f"{r.delta_exact.upper:.4g}  ({r.basis})"),
+        ("  the attack proves at least", f"{at_least(r.delta_lower_confidence)}"),
+        ("  exact upper bound", f"{at_most(r.delta_exact.upper)}  ({r.basis})"),
         (
             "  power: proves, if all is right",
             f"about {r.expected:.4g}; fails if its event reaches about {r.detectable:.4g}",
         ),
         (f"ε at δ = {r.delta:g}", ""),
-        ("  the attack proves at least", f"{r.epsilon_lower_confidence:.4g}"),
-        ("  exact upper bound", f"{r.epsilon_exact.upper:.4g}"),
+        ("  the attack proves at least", f"{at_least(r.epsilon_lower_confidence)}"),
+        ("  exact upper bound", f"{at_most(r.epsilon_exact.upper)}"),
         ("  power: proves, if all is right", f"about {r.expected_epsilon:.4g}"),
         ("  the paper's Lemma 9", paper),
         ("law of the exchange", f"{audit.tests:,d} events of {len(audit.stages)} data sets; error {r.error:g} in all"),
@@ -162,9 +162,9 @@ def _print_realised(audit: RealisedAudit) -> None:
         ("data set attacked", f"{audit.ones} ones among the others: the worst without faults"),
         ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
         (f"δ at ε = {audit.epsilon:.4g}", ""),
-        ("  the attack proves at least", f"{audit.delta_lower_confidence:.4g}"),
-        ("  certified", f"{audit.delta_certified:.4g}  ({REALISED_BASIS}; {audit.delta_mean:.4g} in the trials)"),
-        ("  noise alone", f"{audit.delta_local:.4g}"),
+        ("  the attack proves at least", f"{at_least(audit.delta_lower_confidence)}"),
+        ("  certified", f"{at_most(audit.delta_certified)}  ({REALISED_BASIS}; {audit.delta_mean:.4g} in the trials)"),
+        ("  noise alone", f"{at_most(audit.delta_local)}"),
     ):
         table.add_row(text, value)
     Console(soft_wrap=True).print(table)
@@ -181,8 +181,8 @@ def _print_curator(audit: CuratorAudit) -> None:
         ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
         ("event seen", f"{audit.hits:,d} times in one world, {audit.misses:,d} in the other"),
         ("pure ε", ""),
-        ("  the attack proves at least", f"{audit.epsilon_lower_confidence:.4g}"),
-        ("  upper bound", f"{audit.epsilon_true:.4g}  ({PURE})"),
+        ("  the attack proves at least", f"{at_least(audit.epsilon_lower_confidence)}"),
+        ("  upper bound", f"{at_most(audit.epsilon_true)}  ({PURE})"),
         ("  power: proves, if all is right", f"about {audit.expected:.4g}"),
         ("  the paper's Theorem 1", paper),
     ):
@@ -203,13 +203,13 @@ def failure(audit: AnyAudit) -> str:
     """Why an audit failed, in one line."""
     if isinstance(audit, RealisedAudit):
         return (
-            f"audit failed: the learner's attack proves δ >= {audit.delta_lower_confidence:.4g} at ε = "
-            f"{audit.epsilon:.4g}, above the certified {audit.delta_certified:.4g} (error {audit.error:g})"
+            f"audit failed: the learner's attack proves δ >= {at_least(audit.delta_lower_confidence)} at ε = "
+            f"{audit.epsilon:.4g}, above the certified {at_most(audit.delta_certified)} (error {audit.error:g})"
         )
     if isinstance(audit, CuratorAudit):
         return (
-            f"audit failed: the learner's attack proves ε >= {audit.epsilon_lower_confidence:.4g}, above the upper "
-            f"bound {audit.epsilon_true:.4g} (error {audit.error:g})"
+            f"audit failed: the learner's attack proves ε >= {at_least(audit.epsilon_lower_confidence)}, above the "
+            f"upper bound {at_most(audit.epsilon_true)} (error {audit.error:g})"
         )
     found = [] if audit.result.passed else [_proved(audit)]
     if audit.deviation is not None:
@@ -224,7 +224,8 @@ def _proved(audit: Audit) -> str:
     """That the attack proves more than the bound allows."""
     r = audit.result
     if r.delta_lower_confidence > r.delta_exact.upper:
-        found = f"δ >= {r.delta_lower_confidence:.4g} at ε = {r.epsilon:.4g}, above the exact {r.delta_exact.upper:.4g}"
+        proved, most, where = r.delta_lower_confidence, r.delta_exact.upper, f"ε = {r.epsilon:.4g}"
     else:
-        found = f"ε >= {r.epsilon_lower_confidence:.4g} at δ = {r.delta:g}, above the exact {r.epsilon_exact.upper:.4g}"
+        proved, most, where = r.epsilon_lower_confidence, r.epsilon_exact.upper, f"δ = {r.delta:g}"
+    found = f"{'δ' if where[0] == 'ε' else 'ε'} >= {at_least(proved)} at {where}, above the exact {at_most(most)}"
     return f"the {r.observer}'s attack proves {found} (error {r.error:g}), more than the bound allows"
