@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from analysis.privacy.exchange.windows import LEAST
 from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
@@ -75,8 +76,10 @@ class RandomizedResponse:
 
 
 def check_flip_prob(flip_prob: float, num_classes: int) -> float:
-    """α, if it lies in [0, (K-1)/K]."""
+    """α, if it lies in [0, (K-1)/K] and the accountant takes it: 0, or at least 1e-300."""
     largest = (num_classes - 1) / num_classes
+    if 0.0 < flip_prob < LEAST:
+        raise InputError(f"mechanism.flip_prob = {flip_prob:g}: must be 0, or at least {LEAST:g}")
     if flip_prob > largest:
         raise InputError(
             f"mechanism.flip_prob = {flip_prob:g}: must be at most {largest:.4g} for {num_classes} classes"

@@ -131,7 +131,8 @@ class ClusterResampling:
         pure = self.pure_epsilon
         if epsilon >= pure:
             return Bracket(0.0, 0.0)
-        epsilon = min(epsilon, LARGEST_EPSILON)
+        if epsilon > LARGEST_EPSILON:  # e^ε is not formed: δ is no larger than at 700
+            return Bracket(0.0, self.delta(LARGEST_EPSILON).upper)
         upper = -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-12)  # of any ε-private mechanism
         if self._countable:
             counted = counts_delta(self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold, epsilon)
