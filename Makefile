@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check docs validate mutants fuzz soak bench figures published clean
+.PHONY: run test check docs validate truth mutants fuzz soak bench figures published clean
 .DEFAULT_GOAL := run
 
 run: .venv/.run  ## run the quickstart scenario
@@ -21,9 +21,13 @@ check: .venv/.dev  ## formatting, lint, types, tests
 docs: .venv/.docs  ## the site of the docs, in build/docs; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -n -q docs build/docs
 
-validate: .venv/.validate fuzz soak  ## slow validation: killed processes, many machines; fuzzing; soak; mutation testing
+validate: .venv/.validate fuzz soak  ## slow validation: killed processes, many machines; privacy figures; fuzzing; soak; mutation testing
 	$(BIN)/pytest tests/validation -m slow
+	$(MAKE) truth
 	$(MAKE) mutants
+
+truth: .venv/.validate  ## ten thousand random privacy figures against 50-digit arithmetic
+	$(BIN)/python -m tests.validation.truth --points 10000 --seed 1
 
 mutants: .venv/.validate  ## mutation testing of the privacy code and of the protocol; goes on where it was cut off
 	$(BIN)/python -m tests.validation.mutation

@@ -3,7 +3,6 @@
 import copy
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -14,6 +13,7 @@ from analysis.privacy.statement.domain import Situation
 from p2p_sim.base.config import Config, explain
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.plugins import LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
+from p2p_sim.base.toml import parsed, read_toml
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.estimator import EstimatorConfig
 from p2p_sim.learning.knn import KnnConfig
@@ -63,8 +63,6 @@ MechanismConfig = Annotated[
     | AlibiConfig,
     PlugIns(MECHANISMS, MechanismBase),
 ]
-LARGEST_FILE, DEEPEST = 10_000_000, 40
-"""Bytes of a scenario or sweep file, and levels of its tables and lists."""
 MODEL_VERSION = 4
 """Raised whenever the same scenario would give other rows."""
 EITHER = (
@@ -255,40 +253,6 @@ def _plugged(tree: dict[str, Any]) -> tuple[tuple[dict[str, Any], str], ...]:
     )
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; one InputError says why it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)  # a device may have no end
-        text = content.decode()
-    except (OSError, ValueError) as error:  # a name may hold a null character
-        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    if len(content) > LARGEST_FILE:
-        raise InputError(f"{path}: is larger than {LARGEST_FILE:,} bytes")
-    try:
-        return _parsed(text)
-    except ValueError as error:
-        raise InputError(f"{path}: not valid TOML ({error})") from None
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    """TOML as nested tables; a ValueError for whole numbers beyond 64 bits and for what is nested too deeply."""
-    deep = f"nested more than {DEEPEST} levels"
-    try:
-        tree = tomllib.loads(text)
-    except RecursionError:
-        raise ValueError(deep) from None
-    level: list[Any] = [tree]
-    for _ in range(DEEPEST):
-        level = [c for n in level for c in (n.values() if isinstance(n, dict) else n if isinstance(n, list) else ())]
-        beyond = [number for number in level if isinstance(number, int) and not -(2**63) <= number < 2**63]
-        if beyond:
-            raise ValueError(f"{hex(beyond[0])[:20]}... is a whole number beyond 64 bits")
-    if level:
-        raise ValueError(deep)
-    return tree
-
-
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
     """Read a scenario file; `overrides` are "dotted.key=value" with the value in TOML syntax.
 
@@ -312,7 +276,7 @@ def parse_override(override: str) -> tuple[str, Any]:
     if not equals or not key:
         raise InputError(f"--set {override}: must read key=value, such as mechanism.flip_prob=0.2")
     try:
-        value = _parsed(f"value = {text.strip()}")
+        value = parsed(f"value = {text.strip()}")
     except ValueError:
         text = shortened(text)
         raise InputError(

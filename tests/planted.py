@@ -37,7 +37,7 @@ class Rounds:
     rounds: int
     fresh: bool = False
 
-    def release(self, population, network, streams: Streams, record: bool = False) -> Outcome:
+    def release(self, population, network, streams: Streams, record: bool = False, study: bool = False) -> Outcome:
         alpha, held = self.alpha, population
         if not self.fresh:
             noisy = RandomizedResponse(alpha).randomize(population.labels, streams.generator("memoised"))

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from analysis.privacy import LabelExchange, lemma9_epsilon
 from analysis.privacy.attack.power import AuditResult, Plan, plan
-from analysis.privacy.attack.views import CoalitionViews, LearnerViews
+from analysis.privacy.attack.views import CoalitionViews, CountViews, LearnerViews
 from p2p_sim.attacks.exchange import audit, count
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms import label_exchange
@@ -134,7 +134,7 @@ def test_an_ignored_sampling_rate_is_caught():
 
 def test_fresh_noise_in_every_round_is_caught():
     """Detects fresh noise sold as memoised: four rounds, n = 6, α = 0.2, θ = 1."""
-    attack = plan(LearnerViews(LabelExchange(6, 0.2, 1.0, rounds=4)), 1e-3, 40_000)
+    attack = plan(CountViews(LabelExchange(6, 0.2, 1.0, rounds=4)), 1e-3, 40_000)
     assert attacked(attack, Rounds(0.2, 1.0, 4)).passed
     leak = attacked(attack, Rounds(0.2, 1.0, 4, fresh=True))
     assert leak.delta_lower_confidence > leak.delta_exact.upper
@@ -162,7 +162,7 @@ def test_own_label_after_a_failed_fetch_is_caught(monkeypatch):
 def composed(n: int, alpha: float, epsilon: float) -> float:
     """The wrong claim for two memoised rounds at θ = 1: each pair of rounds taken as independent."""
     worst = 0.0
-    for law in LearnerViews(LabelExchange(n, alpha, 1.0)).laws:
+    for law in CountViews(LabelExchange(n, alpha, 1.0)).laws:
         zero, one = (np.multiply.outer(p[p > 0], p[p > 0]) for p in law.probabilities)
         for p, q in ((zero, one), (one, zero)):
             worst = max(worst, float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()))
@@ -173,7 +173,7 @@ def test_composition_of_memoised_rounds_is_refuted():
     """Detects that two memoised rounds are not two independent ones: claimed δ 0.0247, truth 0.0365 at ε = 1.2."""
     claim = composed(20, 0.1, 1.2)
     assert claim == pytest.approx(0.0247, abs=1e-4)
-    attack = plan(LearnerViews(LabelExchange(20, 0.1, 1.0, rounds=2)), 1e-3, 500_000, epsilon=1.2)
+    attack = plan(CountViews(LabelExchange(20, 0.1, 1.0, rounds=2)), 1e-3, 500_000, epsilon=1.2)
     result = attacked(attack, Rounds(0.1, 1.0, 2))
     assert result.delta_exact.upper == pytest.approx(0.0365, abs=1e-4)
     assert claim < result.delta_lower_confidence <= result.delta_exact.upper

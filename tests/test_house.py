@@ -20,7 +20,12 @@ ROOMS = (
     ("p2p_sim.base",),
     ("analysis.figures",),
     ("analysis.utility",),
+    ("analysis.privacy.claims",),
+    ("analysis.privacy.attack",),
     ("analysis.privacy",),
+    ("analysis.privacy.networks", "analysis.privacy.others"),
+    ("analysis.privacy.exchange",),
+    ("analysis.privacy.statement",),
 )
 """From the top down; a room may import from those below it, and modules of one line not from each other."""
 FLOOR = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
@@ -48,7 +53,8 @@ def imports(source: str, known: set[str]) -> set[str]:
 
 
 def room(module: str) -> str | None:
-    return next((r for r in FLOOR if module == r or module.startswith(r + ".")), None)
+    rooms = [room for room in FLOOR if module == room or module.startswith(room + ".")]
+    return max(rooms, key=len, default=None)
 
 
 def faults(graph: nx.DiGraph) -> list[str]:

@@ -6,6 +6,7 @@ import math
 import pytest
 
 from analysis.privacy import LabelExchange, local_epsilon
+from analysis.privacy.attack.split import split_cells
 from analysis.privacy.attack.views import CoalitionViews, LearnerViews
 from analysis.privacy.exchange.coalition import known_law
 from analysis.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
@@ -125,7 +126,7 @@ def test_what_members_know_of_either_label_equals_enumeration_of_whom_they_ask()
                 truth[f0, f1, sum(bits)] += 0.2**flips * 0.8 ** (len(bits) - flips) / 8**3
         for pattern, first in zip(views.patterns, views.cell_of_pattern[tuple(zip(*views.patterns, strict=True))],
                                   strict=True):  # fmt: skip
-            found = law.probabilities[:, first : first + (views.sources + 1) ** 2].sum(axis=1)
+            found = law.probabilities[:, first : first + split_cells(views.sources)].sum(axis=1)
             assert found == pytest.approx([truth[pattern]] * 2, abs=1e-13)
 
 

@@ -134,7 +134,7 @@ def test_tradeoff_curve_lies_below_every_test_and_close():
     exchange = LabelExchange(30, 0.1, 1.0)
     zero, one = exchange.privacy_loss_pmfs(0)
     order = sorted(zero, key=lambda key: one[key] / max(zero[key], 1e-300), reverse=True)
-    first = np.cumsum([zero[key] for key in order])
+    first = np.minimum(np.cumsum([zero[key] for key in order]), 1.0)
     second = 1.0 - np.cumsum([one[key] for key in order])
     curve = exchange.tradeoff(first)
     assert np.all(curve <= second + 1e-12)

@@ -2,37 +2,55 @@
 
 A population of many copies of one small cluster is as many independent trials. In one world the target, the first user
 of each cluster, holds label 0, in the other 1; all else has the same law. Mechanism and network are the scenario's.
+Without faults the law of all that is seen is exactly known, and the counts must keep to it as well.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from analysis.privacy.attack.conformity import (
+    Detection,
+    Deviation,
+    Stage,
+    Tally,
+    detections,
+    events_counted,
+    worst_deviation,
+)
 from analysis.privacy.attack.power import AuditResult, Plan, plan
-from analysis.privacy.attack.views import LARGEST_COALITION, CoalitionViews, LearnerViews, Views
+from analysis.privacy.attack.split import split_name
+from analysis.privacy.attack.submission_law import Cluster
+from analysis.privacy.attack.views import LARGEST_COALITION, CoalitionViews, CountViews, LearnerViews, Views
 from analysis.privacy.exchange.label_exchange import LabelExchange
-from analysis.privacy.exchange.one_cluster import LARGEST_EPSILON
-from analysis.privacy.exchange.paper import lemma9_epsilon
+from analysis.privacy.exchange.observers import Coalition
+from analysis.privacy.exchange.paper import Lemma9
+from analysis.privacy.statement.checks import LARGEST_EPSILON
+from analysis.privacy.statement.domain import Situation, Stated
 from analysis.privacy.statement.local import local_epsilon
 from p2p_sim.attacks.curator import CuratorAudit, audit_scenario
-from p2p_sim.attacks.faulty_network import RealisedAudit, audit_realised
+from p2p_sim.attacks.faulty_network import PILOT, PILOT_SEED, RealisedAudit, audit_realised
+from p2p_sim.attacks.tallies import coalition_cell_name, coalition_cells, count_cells, learner_cells, seen_in, sent_of
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.mechanisms.interface import LabelRelease, Mechanism
-from p2p_sim.mechanisms.label_exchange import exchange_of
+from p2p_sim.mechanisms.interface import Mechanism, Outcome
+from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.roles import NOBODY
-from p2p_sim.protocol.transcript import REPLY, REQUEST, SUBMISSION, Messages
+from p2p_sim.protocol.transcript import Messages
 from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario
 
 LARGEST_CLUSTER = 30
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
+BALANCED_SEED = 104_729
 SHARDS = 4
 """Shards run at a time, which bounds the memory."""
 Counts = NDArray[np.int64]
@@ -43,7 +61,9 @@ class Audit:
     """A finished audit: what was attacked, and the result.
 
     scenario: its name; cluster_size, flip_prob, sampling_rate: n, α, θ; members: c, 0 for the learner alone.
-    lemma9: the paper's ε for the learner at the result's δ, None where its conditions do not hold.
+    lemma9: the paper's ε for this observer at the result's δ, or why there is none.
+    conditions: under which the exact figures hold.
+    stages: the data sets in which the exchange was held against the protocol's law; deviation: None if there is none.
     """
 
     scenario: str
@@ -51,13 +71,26 @@ class Audit:
     flip_prob: float
     sampling_rate: float
     members: int
-    lemma9: float | None
+    lemma9: Stated
+    conditions: tuple[str, ...]
     result: AuditResult
+    stages: tuple[Stage, ...]
+    deviation: Deviation | None
 
     @property
     def passed(self) -> bool:
-        """Whether no attack exceeds the exact bound."""
-        return self.result.passed
+        """Whether no attack exceeds the exact bound, and the exchange keeps to the law that the bound is about."""
+        return self.result.passed and self.deviation is None
+
+    @property
+    def tests(self) -> int:
+        """Events that were held against the protocol's law."""
+        return sum(events_counted(self.stages))
+
+    @cached_property
+    def detections(self) -> tuple[Detection, ...]:
+        """Known faults, and from which strength on they are found."""
+        return detections(self.stages, self.result.error)
 
 
 def audit(
@@ -114,10 +147,75 @@ def audit(
         views = CoalitionViews(size, alpha, theta, colluders)
     attack = plan(views, delta, trials, epsilon)
     with threadpool_limits(1):
-        zero, one = (count(attack, mechanism, network, scenario.seed, label) for label in (0, 1))
-    result = attack.judge(zero, one)
-    lemma9 = None if colluders else lemma9_epsilon(size, alpha, theta, delta)
-    return Audit(scenario.name, size, alpha, theta, colluders, lemma9, result)
+        result, stages, deviation = _examined(attack, mechanism, network, scenario.seed)
+    lemma9 = Lemma9(size, alpha, theta, delta).stated(Situation(observer=observer))
+    exchange = LabelExchange(size, alpha, theta)
+    conditions = Coalition(exchange, colluders).conditions if colluders else exchange.conditions
+    return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, stages, deviation)
+
+
+def _examined(
+    attack: Plan, mechanism: LabelExchangeMechanism, network: NetworkConfig, seed: int
+) -> tuple[AuditResult, tuple[Stage, ...], Deviation | None]:
+    """The attack's result, the data sets held against the protocol's law, and the deviation found there.
+
+    A pilot with a seed of its own picks the attack's events; its trials count for the law too. Half of the labels are
+    ones in a further data set, which serves the law alone: some faults cannot be seen where all labels are alike.
+    """
+    views, pilot = attack.views, max(int(PILOT * attack.trials), 1)
+    half = (views.cluster_size - views.members - 1) // 2
+    everything = attack.trials + pilot
+    stages = [_stage(views, mechanism, *shown, everything) for shown in ((attack.ones, 0), (attack.ones, 1), (half, 1))]
+
+    def seen(stage: Stage, trials: int, offset: int) -> Tally:
+        return watch(views, stage, trials, mechanism, network, seed + offset)
+
+    first = [seen(stage, pilot, PILOT_SEED) for stage in stages[:2]]
+    zero, one = (seen(stage, attack.trials, 0) for stage in stages[:2])
+    tallies = [first[0] + zero, first[1] + one, seen(stages[2], everything, BALANCED_SEED)]
+    result = attack.judge(zero.cells[0], one.cells[0], np.stack([tally.cells[0] for tally in first]))
+    return result, tuple(stages), worst_deviation(stages, tallies, attack.error)
+
+
+def _stage(views: Views, mechanism: LabelExchangeMechanism, ones: int, label: int, trials: int) -> Stage:
+    """A data set with the laws of the observer's view in it, and of what the learner alone sees."""
+    noise, theta = flipped_labels(mechanism.randomizer, "an audit"), mechanism.sampling_rate
+    n, alpha = views.cluster_size, noise.flip_prob
+    labels = tuple(cluster_labels(views, ones, label).tolist())
+    alone = LearnerViews(LabelExchange(n, alpha, theta)) if isinstance(views, CoalitionViews) else views
+    laws = [alone.laws[ones].probabilities[label]]
+    names: list[Callable[[int], str]] = [partial(split_name, users=n)]
+    if isinstance(views, CoalitionViews):
+        laws.insert(0, views.laws[ones].probabilities[label])
+        names.insert(0, partial(coalition_cell_name, views=views))
+    return Stage(Cluster(labels, alpha, theta, views.members), trials, tuple(laws), tuple(names))
+
+
+def watch(views: Views, stage: Stage, trials: int, mechanism: Mechanism, network: NetworkConfig, seed: int) -> Tally:
+    """What is seen in `trials` copies of a data set.
+
+    Args:
+        views: of the observer. stage: the data set.
+        mechanism, network: what simulates the messages. seed: root seed; each label of the target has own streams.
+    """
+    n, labels, total = views.cluster_size, np.array(stage.cluster.labels, dtype=np.uint8), None
+    for population, outcome, streams in _runs(labels, trials, mechanism, network, seed, views.members > 0, True):
+        clusters, release, times = population.num_users // n, outcome.labels, outcome.arrival_s
+        assert times is not None
+        sent = sent_of(release.user, release.payload, n, clusters)
+        arrival = np.full(sent.size, np.inf)
+        arrival[release.user] = times
+        met, cells = None, [learner_cells(release, n, clusters)]
+        if isinstance(views, CoalitionViews):
+            met = _met(outcome, views, population)
+            cells.insert(0, coalition_cells(met, views, population))
+        seen = seen_in(sent, arrival.reshape(sent.shape), met, stage.cluster, streams.generator("audit-ties"))
+        counts = tuple(np.bincount(c, minlength=law.size) for c, law in zip(cells, stage.laws, strict=True))
+        disorder = np.unique(release.user[1:][np.diff(release.user) <= 0] // n).size
+        tally = Tally(seen, counts, disorder)
+        total = tally if total is None else total + tally
+    assert total is not None
+    return total
 
 
 def count(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int, label: int) -> Counts:
@@ -130,82 +228,50 @@ def count(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int,
         seed: root seed; each world has streams of its own.
         label: the target's, 0 or 1.
     """
-    views, size = attack.views, attack.views.cluster_size
-    cluster = cluster_labels(attack, label)
-    counts = np.zeros(attack.law.a.size, dtype=np.int64)
-    together = SHARDS * (BLOCK // size)
-    for batch, done in enumerate(range(0, attack.trials, together)):
-        clusters = min(together, attack.trials - done)
-        offsets = np.arange(clusters + 1, dtype=np.int64) * size
-        labels = np.tile(cluster, clusters)
-        population = Population(np.zeros((labels.size, 1)), labels, offsets, 2)
-        streams = Streams(seed, 2 * batch + label)
-        outcome = mechanism.release(population, network, streams, record=views.members > 0)
+    views, counts = attack.views, np.zeros(attack.law.a.size, dtype=np.int64)
+    labels = cluster_labels(views, attack.ones, label)
+    for population, outcome, _ in _runs(labels, attack.trials, mechanism, network, seed, views.members > 0):
+        clusters = population.num_users // labels.size
         if isinstance(views, CoalitionViews):
-            assert outcome.transcript is not None
-            members = np.add.outer(offsets[:-1], np.arange(1, 1 + views.members)).ravel()
-            seen = outcome.transcript.view("coalition", members.tolist())
-            cells = coalition_cells(seen, views, population)
+            cells = coalition_cells(_met(outcome, views, population), views, population)
+        elif isinstance(views, LearnerViews):
+            cells = learner_cells(outcome.labels, labels.size, clusters)
         else:
-            assert isinstance(views, LearnerViews)
-            cells = learner_cells(outcome.labels, views, clusters)
+            assert isinstance(views, CountViews)
+            cells = count_cells(outcome.labels, views, clusters)
         counts += np.bincount(cells, minlength=counts.size)
     return counts
 
 
-def cluster_labels(attack: Plan, label: int) -> NDArray[np.uint8]:
+def _runs(
+    labels: NDArray[np.uint8], trials: int, mechanism: Mechanism, network: NetworkConfig, seed: int, record: bool,
+    study: bool = False,
+) -> Iterator[tuple[Population, Outcome, Streams]]:  # fmt: skip
+    """Releases of many copies of a cluster, some shards at a time."""
+    together = SHARDS * (BLOCK // labels.size)
+    for batch, done in enumerate(range(0, trials, together)):
+        clusters = min(together, trials - done)
+        offsets = np.arange(clusters + 1, dtype=np.int64) * labels.size
+        population = Population(np.zeros((clusters * labels.size, 1)), np.tile(labels, clusters), offsets, 2)
+        streams = Streams(seed, 2 * batch + int(labels[0]))
+        yield population, mechanism.release(population, network, streams, record, study), streams
+
+
+def _met(outcome: Outcome, views: CoalitionViews, population: Population) -> Messages:
+    """What a coalition saw."""
+    assert outcome.transcript is not None
+    first = population.cluster_offsets[:-1]
+    members = np.add.outer(first, np.arange(1, 1 + views.members)).ravel()
+    return outcome.transcript.view("coalition", members.tolist())
+
+
+def cluster_labels(views: Views, ones: int, label: int) -> NDArray[np.uint8]:
     """Labels of the attacked cluster (n,): the target's, the members' (all 0), the others' ones, the others' zeros."""
-    labels = np.zeros(attack.views.cluster_size, dtype=np.uint8)
+    labels = np.zeros(views.cluster_size, dtype=np.uint8)
     labels[0] = label
-    others = 1 + attack.views.members
-    labels[others : others + attack.ones] = 1
+    others = 1 + views.members
+    labels[others : others + ones] = 1
     return labels
-
-
-def learner_cells(release: LabelRelease, views: LearnerViews, clusters: int) -> Counts:
-    """The cell of `LearnerViews` that each cluster's submissions make: (clusters,).
-
-    Args:
-        release: all submissions; in several rounds a user may have submitted several times.
-        views: what the learner may see of a cluster.
-        clusters: how many there are.
-    """
-    cluster = release.user // views.cluster_size
-    kept = np.bincount(cluster, minlength=clusters)
-    ones = np.bincount(cluster, weights=release.payload, minlength=clusters).astype(np.int64)
-    return kept * (views.trials + 1) + ones
-
-
-def coalition_cells(seen: Messages, views: CoalitionViews, population: Population) -> Counts:
-    """The cell of `CoalitionViews` that each cluster's messages make, as its members and the learner saw them: (C,).
-
-    Members are the users 1 to c of each cluster; of the others' true labels the coalition is taken to know all.
-    """
-    n, c = views.cluster_size, views.members
-    shape = (population.num_users // n, n)
-    user, other = np.divmod(seen.sender, n), np.divmod(seen.receiver, n)
-    from_member = (user[1] >= 1) & (user[1] <= c)
-    to_member = (other[1] >= 1) & (other[1] <= c) & (seen.receiver >= 0)
-
-    bit = np.full(shape, -1, dtype=np.int8)  # what members fetched
-    got = (seen.kind == REPLY) & to_member & ~from_member
-    bit[user[0][got], user[1][got]] = seen.label[got]
-
-    asked = np.zeros(shape, dtype=np.bool_)  # who fetched from a member, so that her submission tells nothing
-    rows = (seen.kind == REQUEST) & to_member
-    asked[user[0][rows], user[1][rows]] = True
-
-    tells = (seen.kind == SUBMISSION) & ~from_member & ~asked[user]
-    cluster = user[0][tells]
-    kept = np.bincount(cluster, minlength=shape[0])
-    ones = np.bincount(cluster, weights=seen.label[tells], minlength=shape[0]).astype(np.int64)
-
-    target, known = bit[:, 0], bit[:, 1:] >= 0
-    truth = population.labels.reshape(shape)[:, 1:]
-    f0, f1 = (known & (truth == 0)).sum(axis=1), (known & (truth == 1)).sum(axis=1)
-    pattern = views.cell_of_pattern[f0, f1, (bit[:, 1:] == 1).sum(axis=1)]
-    cells = pattern + kept * (views.sources + 1) + ones
-    return np.where(target >= 0, target, cells).astype(np.int64)
 
 
 def _colluders(observer: str, members: int | None) -> int:

@@ -17,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from analysis.privacy.attack.power import ERROR, delta_lower, plan
+from analysis.privacy.attack.power import ERROR, delta_lower, evidence, plan
+from analysis.privacy.attack.split import split_cells
 from analysis.privacy.attack.views import LearnerViews
 from analysis.privacy.exchange.label_exchange import LabelExchange
 from analysis.privacy.statement.local import local_delta, local_epsilon
+from p2p_sim.attacks.tallies import learner_cells
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.mechanisms.exchange_privacy import target_deltas
-from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels
 from p2p_sim.population.population import Population
@@ -92,8 +93,9 @@ def audit_realised(
     ones = plan(ideal, scenario.privacy.delta, trials, tested).ones
     attack = _Attack(scenario, mechanism, cluster_size, ones, tested)
     with threadpool_limits(1):
-        pilot = [attack.world(label, max(int(PILOT * trials), 1), PILOT_SEED)[0] for label in (0, 1)]
-        events = _events(pilot, tested)
+        runs = [attack.world(label, max(int(PILOT * trials), 1), PILOT_SEED)[0] for label in (0, 1)]
+        pilot = np.stack(runs).astype(np.float64)
+        events = [evidence(pilot + 0.5, tested, label) for label in (0, 1)]
         (zero, certified), (one, more) = (attack.world(label, trials, 0) for label in (0, 1))
     proved = max(
         delta_lower(int(own[event].sum()), int(other[event].sum()), trials, tested, error / 2)
@@ -124,7 +126,7 @@ class _Attack:
         `pilot` moves the seed; a pilot's networks are not looked at.
         """
         noise = flipped_labels(self.mechanism.randomizer, "an audit")
-        n, found, deltas = self.cluster_size, np.zeros(3 * self.cluster_size**2, dtype=np.int64), []
+        n, found, deltas = self.cluster_size, np.zeros(split_cells(self.cluster_size), dtype=np.int64), []
         pattern = np.zeros(n, dtype=np.uint8)
         pattern[0], pattern[1 : 1 + self.ones] = label, 1
         together = SHARDS * (BLOCK // n)
@@ -135,33 +137,10 @@ class _Attack:
             streams = Streams(self.scenario.seed + pilot, 2 * batch + label)
             places = self.scenario.places(None)
             outcome = self.mechanism.release(people, self.scenario.network, streams, study=not pilot, places=places)
-            found += np.bincount(views(outcome.labels, n, clusters), minlength=found.size)
+            found += np.bincount(learner_cells(outcome.labels, n, clusters), minlength=found.size)
             if outcome.realised is not None:
                 deltas.append(target_deltas(outcome.realised, noise, self.epsilon))
         return found, np.concatenate(deltas) if deltas else np.zeros(0)
-
-
-def views(release: LabelRelease, cluster_size: int, clusters: int) -> Counts:
-    """What the learner sees of each cluster (clusters,): (target's submission, others', ones of these), as one number.
-
-    Args:
-        release: all submissions; user 0 of each cluster is the target.
-        cluster_size: n. clusters: how many there are.
-    """
-    cluster, user = np.divmod(release.user, cluster_size)
-    target = user == 0
-    state = np.zeros(clusters, dtype=np.int64)
-    state[cluster[target]] = 1 + release.payload[target]
-    kept = np.bincount(cluster[~target], minlength=clusters)
-    ones = np.bincount(cluster[~target], weights=release.payload[~target], minlength=clusters).astype(np.int64)
-    return (state * cluster_size + kept) * cluster_size + ones
-
-
-def _events(pilot: list[Counts], epsilon: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Views that seem evidence beyond e^ε for label 0, and for 1: half a trial is added to every count."""
-    zero, one = (counts + 0.5 for counts in pilot)
-    grow = math.exp(epsilon)
-    return zero > grow * one, one > grow * zero
 
 
 def _doubt(values: NDArray[np.float64], largest: float, error: float) -> float:

@@ -209,7 +209,9 @@ def audit(
     data_dir: DataDir = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Attack the simulated exchange, or a curator; exit status 1 if the attack proves more than the bound allows.
+    """Attack the simulated exchange, or a curator; exit status 1 if that proves more than the bound allows.
+
+    So it is if the exchange departs from the law of the protocol, which the bound is about.
 
     Example: p2p-sim audit scenarios/quickstart.toml --cluster-size 12
     """
@@ -307,7 +309,7 @@ def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scena
 
 def _checked(file: Path, overrides: list[str] | None) -> str:
     """What a valid scenario or sweep file is."""
-    from p2p_sim.scenario import read_toml
+    from p2p_sim.base.toml import read_toml
     from p2p_sim.sweeps.plan import load_sweep
 
     if "axes" not in read_toml(file):

@@ -96,7 +96,8 @@ def _observer(q: Question) -> Observer | KaryExchange:
         if q.observer != "learner" or q.rounds > 1:
             raise InputError(f"--num-classes {q.num_classes}: is known for --observer learner and a single round")
         return KaryExchange(q.cluster_size, q.flip_prob, q.sampling_rate, q.num_classes)
-    exchange = LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate, q.rounds)
+    any_flip_prob = q.observer in ("peer", "eavesdropper")  # whose figures hold for the smallest, too
+    exchange = LabelExchange(q.cluster_size, 0.5 if any_flip_prob else q.flip_prob, q.sampling_rate, q.rounds)
     if q.observer == "peer":
         if q.rounds > 1:
             raise InputError(f"--rounds {q.rounds}: a peer's figure is known for a single round")

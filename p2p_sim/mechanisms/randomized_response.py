@@ -14,6 +14,7 @@ from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
 from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
+from analysis.privacy.statement.windows import LEAST
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.mechanisms.interface import LabelRelease, OwnMechanism, ReleaseKind, Setup
@@ -106,8 +107,10 @@ class RandomizedResponse(Message):
 
 
 def check_flip_prob(flip_prob: float, num_classes: int) -> float:
-    """α, if it lies in [0, (K-1)/K]."""
+    """α, if it lies in [0, (K-1)/K] and the accountant takes it: 0, or at least 1e-300."""
     largest = (num_classes - 1) / num_classes
+    if 0.0 < flip_prob < LEAST:
+        raise InputError(f"mechanism.flip_prob = {flip_prob:g}: must be 0, or at least {LEAST:g}")
     if flip_prob > largest:
         raise InputError(
             f"mechanism.flip_prob = {flip_prob:g}: must be at most {largest:.4g} for {num_classes} classes"

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from p2p_sim.base.config import explain
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.toml import read_toml
 from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import (
     EITHER,
@@ -22,7 +23,6 @@ from p2p_sim.scenario import (
     drop_key,
     load_scenario,
     parse_override,
-    read_toml,
     set_key,
 )
 from p2p_sim.sweeps.file import Axis, Plot, SweepFile, Until

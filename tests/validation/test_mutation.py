@@ -13,7 +13,7 @@ from tests.validation.mutation.score import Score, lines
 from tests.validation.mutation.worker import measure, run
 
 pytestmark = pytest.mark.slow
-MODULE, JUDGE = "analysis/privacy/exchange/windows.py", "tests/test_observers.py"
+MODULE, JUDGE = "analysis/privacy/statement/windows.py", "tests/test_observers.py"
 
 
 def test_every_drawn_mutant_is_python_and_another_program():

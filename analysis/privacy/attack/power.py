@@ -1,7 +1,8 @@
 """Statistics of an attack: what two counts prove about ε and δ, and what they could have proved.
 
-The event is fixed before any trial, from the exact laws; so its two proportions have Clopper-Pearson bounds, and
-P - e^ε Q at these bounds is a lower bound of δ(ε) at the stated error probability, whatever the mechanism really does.
+Each event is fixed before the trials that count: one from the exact laws, one from a pilot run, which finds leaks that
+the laws do not know. So its two proportions have Clopper-Pearson bounds, and P - e^ε Q at these bounds is a lower bound
+of δ(ε) at the stated error probability, whatever the mechanism really does. The events share the error.
 """
 
 import math
@@ -68,7 +69,7 @@ class AuditResult:
     delta: at which ε is tested; epsilon_exact, epsilon_lower_confidence: likewise.
     trials: independent clusters in each of the two worlds; error: probability that a test fails a sound mechanism.
     expected, expected_epsilon: the two lower bounds to expect if the mechanism is exactly right.
-    detectable: a true δ at `epsilon` from which on the δ-test is more likely to fail than to pass (about).
+    detectable: the δ at `epsilon` that one of the attack's events must reach for the δ-test to fail (about).
     basis: where the exact figures come from.
     """
 
@@ -117,18 +118,22 @@ class Plan:
         """Of the data set that is attacked."""
         return self.views.laws[self.ones]
 
-    def judge(self, zero: NDArray[np.int64], one: NDArray[np.int64]) -> AuditResult:
+    def judge(
+        self, zero: NDArray[np.int64], one: NDArray[np.int64], pilot: NDArray[np.int64] | None = None
+    ) -> AuditResult:
         """Compare what was seen with what is exactly possible.
 
         Args:
             zero, one: (J,) how often each cell was seen with the target's label 0 and with 1; `trials` in total each.
+            pilot: (2, J) the same in other trials, which may suggest events; None: the exact laws alone do.
         """
         for seen in (zero, one):
             if seen.shape != self.law.a.shape or int(seen.sum()) != self.trials:
                 raise ValueError(f"counts: need {self.law.a.size} cells and {self.trials} trials in each world")
         exact = self.views.delta(self.epsilon)
-        expected = self._bounds(self.law.probabilities * self.trials)
-        found = self._bounds(np.stack([zero, one]).astype(np.float64))
+        events = [self._exact_events()] + ([] if pilot is None else [self._pilot_events(pilot)])
+        expected = self._bounds(self.law.probabilities * self.trials, events)
+        found = self._bounds(np.stack([zero, one]).astype(np.float64), events)
         return AuditResult(
             self.views.observer,
             self.ones,
@@ -141,19 +146,58 @@ class Plan:
             self.trials,
             self.error,
             *expected,
-            exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected[0]),
+            max(
+                exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected[0]),
+                _least_proof(exact.upper, self.trials, self.epsilon, self.error / (2 * len(events))),
+            ),
             self.views.basis,
         )
 
-    def _bounds(self, counts: NDArray[np.float64]) -> tuple[float, float]:
-        """Lower bounds of δ at ε and of ε at δ from (2, J) counts; each test's error is shared by two directions."""
-        deltas, epsilons = [], []
-        for label, threshold in enumerate(self.epsilon_events):
-            hits = _hits(self.law, counts, self.epsilon, label)
-            deltas.append(delta_lower(*hits, self.trials, self.epsilon, self.error / 2))
-            hits = _hits(self.law, counts, threshold, label)
-            epsilons.append(epsilon_lower(*hits, self.trials, self.delta, self.error / 2))
+    def _exact_events(self) -> "Events":
+        """Those that tell most under the exact laws."""
+        pairs = enumerate(self.epsilon_events)
+        return tuple((self.law.event(self.epsilon, label), self.law.event(other, label)) for label, other in pairs)
+
+    def _pilot_events(self, pilot: NDArray[np.int64]) -> "Events":
+        """Those that told most in the pilot, to whose counts up to half a trial a cell is added, by the exact laws."""
+        counts = pilot + min(0.5 * self.law.a.size, 0.1 * float(pilot[0].sum())) * self.law.probabilities
+        scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
+        found = []
+        for label in (0, 1):
+
+            def reached(threshold: float, label: int = label) -> float:
+                hits = _hits(evidence(counts, threshold, label), scaled, label)
+                return epsilon_lower(*hits, self.trials, self.delta, self.error / 4)
+
+            best = max(_thresholds(self.law), key=reached)
+            found.append((evidence(counts, self.epsilon, label), evidence(counts, best, label)))
+        return tuple(found)
+
+    def _bounds(self, counts: NDArray[np.float64], events: "list[Events]") -> tuple[float, float]:
+        """Lower bounds of δ at ε and of ε at δ from (2, J) counts; each test's error is shared by all its events."""
+        deltas, epsilons, error = [], [], self.error / (2 * len(events))
+        for label, (for_delta, for_epsilon) in ((i, pair[i]) for pair in events for i in (0, 1)):
+            deltas.append(delta_lower(*_hits(for_delta, counts, label), self.trials, self.epsilon, error))
+            epsilons.append(epsilon_lower(*_hits(for_epsilon, counts, label), self.trials, self.delta, error))
         return max(deltas), max(epsilons)
+
+
+def _least_proof(delta: float, trials: int, epsilon: float, error: float) -> float:
+    """How frequent an event must be to prove more than δ, if it never occurs in the other world; 1 if none can."""
+    low, high = 0, trials
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if delta_lower(middle, 0, trials, epsilon, error) > delta else (middle, high)
+    return high / trials
+
+
+Events = tuple[tuple[NDArray[np.bool_], NDArray[np.bool_]], ...]
+"""For evidence of label 0 and of label 1: the cells (J,) of the δ-test's event, and of the ε-test's."""
+
+
+def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray[np.bool_]:
+    """Cells (J,) that seem evidence beyond e^ε for a label, by (2, J) counts in the two worlds."""
+    return np.asarray(counts[label] > math.exp(epsilon) * counts[1 - label])
 
 
 def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, error: float = ERROR) -> Plan:
@@ -180,7 +224,7 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, 
         ones = int(np.argmax(worst))
         law = views.laws[ones]
         counts = law.probabilities * trials
-        reached = max(delta_lower(*_hits(law, counts, tested, i), trials, tested, error / 2) for i in (0, 1))
+        reached = max(delta_lower(*_hits(law.event(tested, i), counts, i), trials, tested, error / 2) for i in (0, 1))
         choices.append((reached / worst[ones] if worst[ones] > 0 else 0.0, -tested, ones))
     _, minus, ones = max(choices)
     events = tuple(_best_event(views.laws[ones], delta, trials, label, error) for label in (0, 1))
@@ -189,14 +233,17 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, 
 
 def _best_event(law: ViewLaw, delta: float, trials: int, label: int, error: float) -> float:
     """The threshold ε' of the event from which the ε-test expects most."""
-    counts = law.probabilities * trials
-    thresholds = np.linspace(0.0, min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON), _EVENTS, endpoint=False)
-    reached = [epsilon_lower(*_hits(law, counts, float(e), label), trials, delta, error / 2) for e in thresholds]
-    return float(thresholds[int(np.argmax(reached))])
+    counts, thresholds = law.probabilities * trials, _thresholds(law)
+    reached = [epsilon_lower(*_hits(law.event(e, label), counts, label), trials, delta, error / 2) for e in thresholds]
+    return thresholds[int(np.argmax(reached))]
 
 
-def _hits(law: ViewLaw, counts: NDArray[np.float64], epsilon: float, label: int) -> tuple[int, int]:
-    """How often the event for a label occurred in that label's world and in the other, from (2, J) counts."""
-    event = law.event(epsilon, label)
-    own, other = counts[label][event].sum(), counts[1 - label][event].sum()
-    return round(float(own)), round(float(other))
+def _thresholds(law: ViewLaw) -> list[float]:
+    """Those that are tried for the ε-test."""
+    largest = min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON)
+    return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]
+
+
+def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> tuple[int, int]:
+    """How often an event for a label occurred in that label's world and in the other, from (2, J) counts."""
+    return round(float(counts[label][event].sum())), round(float(counts[1 - label][event].sum()))

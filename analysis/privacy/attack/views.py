@@ -12,15 +12,20 @@ from typing import Protocol
 
 import numpy as np
 
+from analysis.privacy.attack.split import split, split_cells, split_weights
 from analysis.privacy.exchange.direct import likelihoods
 from analysis.privacy.exchange.label_exchange import LabelExchange
 from analysis.privacy.exchange.unknown_bits import World
-from analysis.privacy.exchange.windows import Floats, binomial_pmf
 from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.local import local_epsilon
+from analysis.privacy.statement.checks import LARGEST_EPSILON
+from analysis.privacy.statement.local import local_epsilon, outward, worth
+from analysis.privacy.statement.windows import SUBNORMAL, Floats, binomial_pmf
 
 SLACK = 1e-11
-"""Charged for the relative rounding error of a tabulated probability (below 1e-12 up to 100 submissions)."""
+"""Charged for the relative rounding error of a tabulated probability.
+
+Proved below 3e-12 up to 100 submissions: `windows.rounding` of a column of 101 values, of X's and of t's, 1e-12 in all,
+and 2e-12 for 1 - θ(n-c)/n in the law of t, which is off by up to 100u and taken to powers of up to 100."""
 LARGEST_VIEW = 100
 """Most submissions for which views are tabulated."""
 LARGEST_COALITION = 5
@@ -56,19 +61,23 @@ class ViewLaw:
             label: 0 or 1.
         """
         p, q = (self.a, self.b) if label == 0 else (self.b, self.a)
-        gap, growth = 1.0 - 2.0 * self.flip_prob, math.expm1(epsilon)
-        keep, lose = gap - self.flip_prob * growth, gap + (1.0 - self.flip_prob) * growth
-        if keep == lose:  # ε = 0
+        keep, lose, _ = worth(self.flip_prob, epsilon)
+        if epsilon == 0.0 or keep == lose:
             keep = lose = 1.0
         return np.asarray(keep * p * (1.0 - SLACK) > lose * q)
 
     def deltas(self, epsilon: float, slack: float = 0.0) -> Floats:
-        """Σ max(0, (1 + slack) P - (1 - slack) e^ε Q) for evidence of label 0 and of label 1, (2,)."""
+        """Σ max(0, (1 + slack) P - (1 - slack) e^ε Q) for evidence of label 0 and of label 1, (2,).
+
+        Underflow is charged as well if there is slack: a few times the smallest positive number a cell.
+        """
         if epsilon >= local_epsilon(self.flip_prob):
             return np.zeros(2)
         zero, one = self.probabilities
         up, down = 1.0 + slack, (1.0 - slack) * math.exp(epsilon)
-        return np.array([np.maximum(up * p - down * q, 0.0).sum() for p, q in ((zero, one), (one, zero))])
+        tiny = math.copysign(512.0 * SUBNORMAL * zero.size * (1.0 + math.exp(epsilon)), slack) if slack else 0.0
+        sums = [float(np.maximum(up * p - down * q, 0.0).sum()) for p, q in ((zero, one), (one, zero))]
+        return np.array([max(0.0, value + tiny) for value in sums])
 
 
 class Views(Protocol):
@@ -109,17 +118,17 @@ class Views(Protocol):
 
 
 def _given_counts(worlds: Sequence[World], trials: int) -> tuple[Floats, Floats]:
-    """A and B for every (t, k) with t, k <= trials, as (len(worlds), (trials + 1)**2); zero where k > t."""
+    """A and B for every (t, k) with t, k <= trials, as (len(worlds), trials + 1, trials + 1); zero where k > t."""
     a = np.zeros((len(worlds), trials + 1, trials + 1))
     b = np.zeros_like(a)
     for t, (low, high) in enumerate(likelihoods(worlds, range(trials + 1))):
         a[:, t, : t + 1], b[:, t, : t + 1] = low.T, high.T
-    return a.reshape(len(worlds), -1), b.reshape(len(worlds), -1)
+    return a, b
 
 
 @dataclass(frozen=True)
-class LearnerViews:
-    """The learner sees t submissions with k ones among them: cell t (T+1) + k, where T = n · rounds."""
+class CountViews:
+    """The learner counts t submissions with k ones among them: cell t (T+1) + k, where T = n · rounds."""
 
     exchange: LabelExchange
     observer: str = "learner"
@@ -147,12 +156,14 @@ class LearnerViews:
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
         """One law for each m from 0 to (n-1)/2."""
-        x, size = self.exchange, self.trials + 1
-        worlds = [x.setting.world(m) for m in range((x.cluster_size - 1) // 2 + 1)]
-        weight = np.repeat(binomial_pmf(0, self.trials, self.trials, x.sampling_rate), size)
-        return tuple(
-            ViewLaw(x.flip_prob, weight, a, b) for a, b in zip(*_given_counts(worlds, self.trials), strict=True)
-        )
+        alpha, t = self.exchange.flip_prob, self.trials
+        weight = np.repeat(binomial_pmf(0, t, t, self.exchange.sampling_rate), t + 1)
+        return tuple(ViewLaw(alpha, weight, a.ravel(), b.ravel()) for a, b in zip(*self._counts(), strict=True))
+
+    def _counts(self) -> tuple[Floats, Floats]:
+        """A and B for every m."""
+        x = self.exchange
+        return _given_counts([x.setting.world(m) for m in range((x.cluster_size - 1) // 2 + 1)], self.trials)
 
     def delta(self, epsilon: float) -> Bracket:
         """The accountant's exact δ(ε)."""
@@ -165,6 +176,23 @@ class LearnerViews:
 
 
 @dataclass(frozen=True)
+class LearnerViews(CountViews):
+    """The learner sees what the target submitted beside what the others did, in one round: the cells of `split`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.exchange.rounds != 1:
+            raise ValueError(f"rounds = {self.exchange.rounds}: a target submits once; take CountViews")
+
+    @cached_property
+    def laws(self) -> tuple[ViewLaw, ...]:
+        """One law for each m from 0 to (n-1)/2."""
+        weight = split_weights(self.cluster_size, self.exchange.sampling_rate)
+        a, b = (split(counts) for counts in self._counts())
+        return tuple(ViewLaw(self.exchange.flip_prob, weight, *pair) for pair in zip(a, b, strict=True))
+
+
+@dataclass(frozen=True)
 class CoalitionViews:
     """c passive users of the cluster, pooled with the learner.
 
@@ -172,8 +200,8 @@ class CoalitionViews:
     members know the noisy bits of f of the other n-c-1 non-members; who fetched from a member is known and tells
     nothing. What is left is an exchange among n-c sources, f of them known, with t ~ Bin(n-c, θ(n-c)/n) submissions by
     non-members who fetched from non-members. All that is conditioned on is seen and independent of the target's label.
-    Cell of (f₀ known bits of holders of label 0, f₁ of label 1, j ones among these bits, t, k): `cell_of_pattern`
-    [f₀, f₁, j] + t (n-c+1) + k.
+    Cell of (f₀ known bits of holders of label 0, f₁ of label 1, j ones among these bits, and these submissions, the
+    target's apart): `cell_of_pattern` [f₀, f₁, j] + the cell of `split` among n-c users.
 
     Args:
         cluster_size: n, at least 2.
@@ -212,7 +240,7 @@ class CoalitionViews:
         """First cell of each pattern, (c+1, c+1, c+1); -1 where there is none."""
         first = np.full((self.members + 1,) * 3, -1, dtype=np.int64)
         for i, pattern in enumerate(self.patterns):
-            first[pattern] = 2 + i * (self.sources + 1) ** 2
+            first[pattern] = 2 + i * split_cells(self.sources)
         return first
 
     @cached_property
@@ -221,7 +249,7 @@ class CoalitionViews:
         return tuple(self._law(m) for m in range((self.sources - 1) // 2 + 1))
 
     def _law(self, ones: int) -> ViewLaw:
-        alpha, s, cells = self.flip_prob, self.sources, (self.sources + 1) ** 2
+        alpha, s, cells = self.flip_prob, self.sources, split_cells(self.sources)
         zeros = s - 1 - ones
         fetched, hit = self._fetched(zeros, ones)
         size = 2 + len(self.patterns) * cells
@@ -229,9 +257,9 @@ class CoalitionViews:
         weight[:2], a[0], b[1] = hit, 1.0, 1.0
         possible = [p for p in self.patterns if p[0] <= zeros and p[1] <= ones]
         worlds = [World(s, zeros - f0, ones - f1, alpha, known_ones=j) for f0, f1, j in possible]
-        mass = np.repeat(binomial_pmf(0, s, s, self.sampling_rate * s / self.cluster_size), s + 1)
-        for (f0, f1, j), low, high in zip(possible, *_given_counts(worlds, s), strict=True):
-            bits = np.convolve(binomial_pmf(0, f0, f0, alpha), binomial_pmf(0, f1, f1, 1.0 - alpha))
+        mass = split_weights(s, self.sampling_rate * s / self.cluster_size)
+        for (f0, f1, j), low, high in zip(possible, *map(split, _given_counts(worlds, s)), strict=True):
+            bits = np.convolve(binomial_pmf(0, f0, f0, alpha), binomial_pmf(0, f1, f1, alpha)[::-1])
             first = int(self.cell_of_pattern[f0, f1, j])
             here = slice(first, first + cells)
             weight[here], a[here], b[here] = fetched[f0, f1] * bits[j] * mass, low, high
@@ -257,7 +285,7 @@ class CoalitionViews:
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) from the tables, rounding charged on both sides."""
         lower, upper = (max(float(law.deltas(epsilon, s).max()) for law in self.laws) for s in (-SLACK, SLACK))
-        return Bracket(lower, min(upper, 1.0))
+        return outward(lower, upper)
 
     def epsilon(self, delta: float) -> Bracket:
         """ε(δ) by bisection on either side of δ(ε), to 1e-6."""
@@ -266,7 +294,7 @@ class CoalitionViews:
     def _cross(self, delta: float, side: str) -> tuple[float, float]:
         """ε on either side of where the bound of δ(ε) crosses `delta`."""
         local = local_epsilon(self.flip_prob)
-        low, high = 0.0, min(local, 700.0)
+        low, high = 0.0, min(local, LARGEST_EPSILON)
         if getattr(self.delta(low), side) <= delta:
             return 0.0, 0.0
         if getattr(self.delta(high), side) > delta:

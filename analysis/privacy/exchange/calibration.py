@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from analysis.privacy.exchange.kary import KaryExchange
-from analysis.privacy.exchange.label_exchange import LabelExchange, check_delta
+from analysis.privacy.exchange.label_exchange import LabelExchange
+from analysis.privacy.statement.checks import check_delta
 from analysis.privacy.statement.local import local_flip_prob
 
 

@@ -8,15 +8,14 @@ the coalition can tell them; what remains is an exchange among n-c sources with 
 import math
 
 import numpy as np
-from scipy.special import gammaln
 
 from analysis.privacy.exchange.direct import DirectViews
 from analysis.privacy.exchange.one_cluster import Setting
 from analysis.privacy.exchange.submissions import Submissions
 from analysis.privacy.exchange.unknown_bits import World
-from analysis.privacy.exchange.windows import Floats, binomial_pmf
 from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.local import local_epsilon
+from analysis.privacy.statement.local import local_epsilon, outward, worth
+from analysis.privacy.statement.windows import SUBNORMAL, Floats, binomial_pmf, share_of
 
 ENUMERATED = 40
 """Most sources for which all data sets and all that members can know are enumerated, for up to 4 members."""
@@ -31,13 +30,13 @@ def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, m
     sources = cluster_size - members
     if sources <= ENUMERATED and members <= 4:
         return _enumerated(cluster_size, flip_prob, sampling_rate, members, epsilon)
-    rate = sampling_rate * sources / cluster_size
-    lower = Setting(sources, flip_prob, sources, rate).attained_delta(epsilon)
+    least = share_of(sampling_rate, sources, cluster_size, up=False)
+    lower = Setting(sources, flip_prob, sources, least).attained_delta(epsilon)
     left = sources - members
     if left < 1:
         return Bracket(lower, 1.0)
-    upper = Setting(left, flip_prob, sources, sampling_rate * left / cluster_size).delta(epsilon).upper
-    return Bracket(min(lower, upper), upper)
+    most = share_of(sampling_rate, left, cluster_size, up=True)
+    return Bracket(lower, Setting(left, flip_prob, sources, most).delta(epsilon).upper)
 
 
 def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, delta: float) -> float:
@@ -53,7 +52,8 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
     left = sources - members
     if left < 1:
         return local_epsilon(flip_prob)
-    return Setting(left, flip_prob, sources, sampling_rate * left / cluster_size).epsilon(delta).upper
+    most = share_of(sampling_rate, left, cluster_size, up=True)
+    return Setting(left, flip_prob, sources, most).epsilon(delta).upper
 
 
 def known_law(others: int, cluster_size: int, members: int) -> Floats:
@@ -61,26 +61,31 @@ def known_law(others: int, cluster_size: int, members: int) -> Floats:
     law = np.zeros(min(members, others) + 1)
     law[0] = 1.0
     for _ in range(members):
-        fresh = (others - np.arange(len(law))) / (cluster_size - 1)
-        new = law * (1.0 - fresh)
-        new[1:] += (law * fresh)[:-1]
+        known = np.arange(len(law))
+        new = law * ((cluster_size - 1 - others + known) / (cluster_size - 1))
+        new[1:] += (law * ((others - known) / (cluster_size - 1)))[:-1]
         law = new
     return law
 
 
 def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float) -> Bracket:
+    """All data sets and all that the members can know; exact to rounding.
+
+    A weight is a product of a known law (4u a member), a ratio of whole numbers and two binomial probabilities on at
+    most 5 values each; up to 75 of them are summed: 2e-13 is more than their relative error.
+    """
     sources, others = n - members, n - members - 1
-    submissions = Submissions.of(sources, theta * sources / n, sources, -math.inf, -50.0)
-    gap, growth = 1.0 - 2.0 * alpha, math.expm1(epsilon)
-    keep, lose = gap - alpha * growth, gap + (1.0 - alpha) * growth
-    if keep <= 0.0:
+    rates = (share_of(theta, sources, n, up=up) for up in (False, True))
+    submissions = Submissions.between(sources, *rates)
+    keep, lose, doubt = worth(alpha, epsilon)
+    if keep == 0.0:
         return Bracket(0.0, 0.0)
     best = [0.0, 0.0]
     for ones in range(others + 1):
         worlds, weights = _knowledge(n, alpha, members, ones)
-        bounds = DirectViews.of(worlds, submissions, -math.inf).deltas(keep, lose, 2.0**-51 * (gap + 1.0) / keep)
+        bounds = DirectViews.of(worlds, submissions, -math.inf).deltas(keep, lose, doubt)
         best = [max(b, float((weights @ np.maximum(v, 0.0)).max())) for b, v in zip(best, bounds, strict=True)]
-    return Bracket(best[0] * (1.0 - 1e-14), best[1] * (1.0 + 1e-14))
+    return outward(best[0] * (1.0 - 2e-13) - 500.0 * SUBNORMAL, best[1] * (1.0 + 2e-13) + 500.0 * SUBNORMAL)
 
 
 def _knowledge(n: int, alpha: float, members: int, ones: int) -> tuple[list[World], Floats]:
@@ -89,13 +94,10 @@ def _knowledge(n: int, alpha: float, members: int, ones: int) -> tuple[list[Worl
     worlds, weights = [], []
     for known, chance in enumerate(known_law(others, n, members)):
         for known_label_one in range(max(0, known - (others - ones)), min(known, ones) + 1):
-            drawn = math.exp(
-                _log_choose(ones, known_label_one)
-                + _log_choose(others - ones, known - known_label_one)
-                - _log_choose(others, known)
-            )
+            ways = math.comb(ones, known_label_one) * math.comb(others - ones, known - known_label_one)
+            drawn = ways / math.comb(others, known)
             bits = np.convolve(
-                binomial_pmf(0, known_label_one, known_label_one, 1.0 - alpha),
+                binomial_pmf(0, known_label_one, known_label_one, alpha)[::-1],
                 binomial_pmf(0, known - known_label_one, known - known_label_one, alpha),
             )
             for known_ones, probability in enumerate(bits):
@@ -103,7 +105,3 @@ def _knowledge(n: int, alpha: float, members: int, ones: int) -> tuple[list[Worl
                 worlds.append(World(sources, zeros, ones - known_label_one, alpha, known_ones))
                 weights.append(chance * drawn * float(probability))
     return worlds, np.array(weights)
-
-
-def _log_choose(n: int, k: int) -> float:
-    return float(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))

@@ -5,17 +5,31 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
 
 from analysis.privacy.exchange.submissions import Submissions
 from analysis.privacy.exchange.unknown_bits import World
-from analysis.privacy.exchange.windows import Floats, bernstein_window, rounding
+from analysis.privacy.statement.windows import (
+    SUBNORMAL,
+    UNIT,
+    Floats,
+    bernstein_window,
+    binomial_columns,
+    rounding,
+    tail_mass,
+)
+
+_FURTHER = 12.0
+"""By so much the windows of k reach further down in the logarithm, since their columns are normalised."""
 
 
 @dataclass(frozen=True)
 class DirectViews:
     """Likelihoods A and B (target's noisy bit 0 or 1) of shape (R, M): a row for each (submissions t, ones among them),
-    a column for each world; lower and upper (R,) are the weights of the row's t in the two sums."""
+    a column for each world; lower and upper (R,) are the weights of the row's t in the two sums.
+
+    slack: charged for the relative error of A and of B. tiny: for what underflow adds to either.
+    lost, missed: probabilities that the windows cut off, of the views and of X.
+    """
 
     a: Floats
     b: Floats
@@ -24,23 +38,32 @@ class DirectViews:
     slack: float
     lost: float
     missed: float
+    tiny: float = 0.0
 
     @staticmethod
     def of(worlds: Sequence[World], submissions: Submissions, log_tail: float) -> "DirectViews":
-        """Tabulate the views of worlds with the same number of sources.
+        """Tabulate the views of worlds with the same number of sources; where t = 0 nothing is seen.
 
-        The window of k misses at most 2 exp(log_tail), which is lost; that of X misses `missed` in either world.
+        The window of k misses less than 2 exp(log_tail), which is lost; that of X misses `missed` in either world, by
+        which normalising makes the rest too large. A row is Σ_j Bin(k; t, j/S) Pr[X = j]. With K values of k and J of j
+        its relative error is at most that of the kernel, `rounding(K)`, that of X, and (J+1)u for the sum; underflow
+        adds K + J times the number that X is charged.
         """
-        parts = list(likelihoods(worlds, submissions.counts, log_tail))
+        seen = np.array(submissions.counts) > 0
+        counts = [t for t in submissions.counts if t > 0]
+        parts = list(likelihoods(worlds, counts, log_tail)) or [(np.zeros((0, len(worlds))),) * 2]
         rows = [len(a) for a, _ in parts]
+        most, of_x = max(rows), [world.rounding(log_tail) for world in worlds]
+        sums = max(count for _, count in of_x) + 2
         return DirectViews(
             np.concatenate([a for a, _ in parts]),
             np.concatenate([b for _, b in parts]),
-            np.repeat(submissions.lower, rows),
-            np.repeat(submissions.upper, rows),
-            2.0 * rounding(4 * worlds[0].sources + max(submissions.counts)),
-            submissions.lost + 2.0 * math.exp(log_tail),
-            6.0 * math.exp(log_tail),
+            np.repeat(submissions.lower[seen], rows) if counts else np.zeros(0),
+            np.repeat(submissions.upper[seen], rows) if counts else np.zeros(0),
+            rounding(most) + max(error for error, _ in of_x) + sums * UNIT,
+            submissions.lost + 2.0 * tail_mass(log_tail),
+            (6.0 + 4.0 * math.exp(-_FURTHER)) * tail_mass(log_tail),
+            2.0 * (most + sums * sums) * SUBNORMAL,
         )
 
     def deltas(self, keep: float, lose: float, doubt: float) -> tuple[Floats, Floats]:
@@ -49,12 +72,19 @@ class DirectViews:
         Args:
             keep, lose: positive coefficients, keep known to a relative error of `doubt` and lose to 1e-15.
         """
-        down, up = 1.0 - self.slack - doubt, 1.0 + self.slack + doubt
+        slack = self.slack + 2e-15
         pairs = ((self.a, self.b), (self.b, self.a))
-        lower = [self.lower @ np.maximum(keep * down * p - lose * up * q, 0.0) for p, q in pairs]
-        upper = [self.upper @ np.maximum(keep * up * p - lose * down * q, 0.0) for p, q in pairs]
-        missed = (keep + lose) * self.missed
-        return np.stack(lower, axis=1) - missed, np.stack(upper, axis=1) + self.lost + missed
+        less, more = keep * (1.0 - slack - doubt), keep * (1.0 + slack + doubt)
+        lower = [self.lower @ np.maximum(less * p - lose * (1.0 + slack) * q, 0.0) for p, q in pairs]
+        upper = [self.upper @ np.maximum(more * p - lose * (1.0 - slack) * q, 0.0) for p, q in pairs]
+        sums, missed = (len(self.upper) + 4) * UNIT, (keep + lose) * self.missed
+        below, above = (
+            (keep + lose) * self.tiny * float(w.sum()) + len(w) * SUBNORMAL for w in (self.lower, self.upper)
+        )
+        return (
+            np.stack(lower, axis=1) * (1.0 - sums) - missed - below,
+            np.stack(upper, axis=1) * (1.0 + sums) + self.lost + missed + above,
+        )
 
 
 def likelihoods(
@@ -75,17 +105,9 @@ def likelihoods(
 def _kernel(sources: int, t: int, low: int, high: int, log_tail: float) -> Floats:
     """Bin(k; t, j/sources) as an array (k, j), j = low..high, for all k that matter for any of these j."""
     p, q = low / sources, high / sources
-    first = bernstein_window(t * p, t * p * (1.0 - p), t, log_tail)[0]
-    last = bernstein_window(t * q, t * q * (1.0 - q), t, log_tail)[1]
-    k = np.arange(first, last + 1, dtype=np.float64)
+    first = bernstein_window(t * p, t * p * (1.0 - p), t, log_tail - _FURTHER)[0]
+    last = bernstein_window(t * q, t * q * (1.0 - q), t, log_tail - _FURTHER)[1]
     j = np.arange(low, high + 1, dtype=np.float64)
-    inner = (j > 0) & (j < sources)
-    kernel = np.zeros((k.size, j.size))
-    share = j[inner] / sources
-    exponent = np.multiply.outer(k, np.log(share) - np.log1p(-share))
-    exponent += t * np.log1p(-share)
-    exponent += (gammaln(t + 1.0) - gammaln(k + 1.0) - gammaln(t - k + 1.0))[:, None]
-    kernel[:, inner] = np.exp(exponent, out=exponent)
-    kernel[k == 0, j == 0] = 1.0
-    kernel[k == t, j == sources] = 1.0
-    return kernel
+    with np.errstate(divide="ignore"):
+        odds = j / (sources - j)
+    return binomial_columns(first, last, t, odds)

@@ -17,14 +17,20 @@ import math
 from dataclasses import dataclass
 
 from analysis.privacy.exchange.blanket import Blanket
-from analysis.privacy.exchange.kary_exact import exact_delta
-from analysis.privacy.exchange.label_exchange import check_delta, check_epsilon
-from analysis.privacy.exchange.one_cluster import LARGEST_EPSILON
+from analysis.privacy.exchange.kary_exact import bracket
 from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.checks import (
+    LARGEST_EPSILON,
+    check_delta,
+    check_epsilon,
+    check_flip_prob,
+    check_sampling_rate,
+)
 from analysis.privacy.statement.conditions import LEARNER_CONDITIONS
 from analysis.privacy.statement.domain import ANY_CLASSES
-from analysis.privacy.statement.local import local_epsilon
+from analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
+from analysis.privacy.statement.windows import LEAST, share_of, some
 
 ENUMERATED = 2_000_000
 """Largest table of (noisy counts × released counts) that is enumerated."""
@@ -37,8 +43,8 @@ class KaryExchange(Accountant):
 
     Args:
         cluster_size: n, at least 2.
-        flip_prob: α in [0, (K-1)/K], the K-1 other classes equally likely.
-        sampling_rate: θ in (0, 1].
+        flip_prob: α, 0 or in [1e-300, (K-1)/K], the K-1 other classes equally likely.
+        sampling_rate: θ in [1e-300, 1].
         num_classes: K, at least 2.
     """
 
@@ -54,9 +60,9 @@ class KaryExchange(Accountant):
             raise ValueError(
                 f"cluster_size = {self.cluster_size}: must be a whole number from 2 to {LARGEST_CLUSTER:,}"
             )
-        if not 0.0 < self.sampling_rate <= 1.0:
-            raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
-        local_epsilon(self.flip_prob, self.num_classes)  # checks α and K
+        check_sampling_rate(self.sampling_rate)
+        local_epsilon(self.flip_prob, self.num_classes)  # checks K
+        check_flip_prob(self.flip_prob, self.num_classes, LEAST)
 
     @property
     def enumerable(self) -> bool:
@@ -69,17 +75,20 @@ class KaryExchange(Accountant):
         check_epsilon(epsilon)
         if epsilon >= local_epsilon(self.flip_prob, self.num_classes):
             return Bracket(0.0, 0.0)
-        epsilon = min(epsilon, LARGEST_EPSILON)
+        capped = self._exposure * local_delta(self.flip_prob, epsilon, self.num_classes).upper
+        if self.flip_prob == 0.0:  # whether anybody submits the target's label, as for two classes
+            return outward(self._exposure * (1.0 - 2.0**-46) if self.enumerable else 0.0, capped)
         if self.enumerable:
-            value = exact_delta(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate, epsilon)
-            return Bracket(max(0.0, value * (1.0 - 1e-13) - 1e-15), value * (1.0 + 1e-13) + 1e-15)
-        return Bracket(0.0, self.shuffled_delta(epsilon))
+            found = bracket(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate, epsilon)
+            return outward(found.lower, min(found.upper, capped))
+        return outward(0.0, min(self.shuffled_delta(epsilon), capped))
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), the smaller of the local ε₀ and what `delta` certifies."""
         check_delta(delta)
         local = local_epsilon(self.flip_prob, self.num_classes)
         low, high = 0.0, min(local, LARGEST_EPSILON)
+        high = 0.0 if self.delta(low).upper <= delta else high
         if self.delta(high).upper > delta:
             return PrivacyBound(0.0, local, delta, "learner", "label", "local randomiser alone", self.conditions)
         while high - low > 1e-6 * high:
@@ -103,13 +112,18 @@ class KaryExchange(Accountant):
         check_delta(delta)
         return self.delta(epsilon).upper <= delta
 
+    @property
+    def _exposure(self) -> float:
+        """Probability that somebody submits the target's label, rounded up: all there is if the fetches are known."""
+        return some(self.sampling_rate / self.cluster_size, self.cluster_size) * (1.0 + 2.0**-47)
+
     def shuffled_delta(self, epsilon: float) -> float:
-        """Upper bound on δ(ε) by the blanket of uniform labels."""
-        k, alpha, growth = self.num_classes, self.flip_prob, math.expm1(epsilon)
-        other = alpha / (k - 1)
-        gap, rest = 1.0 - alpha - other, growth * other
-        keep, lose = gap - rest + 2.0**-50 * (gap + rest), gap + growth * (1.0 - alpha)  # rounded in δ's favour
-        return Blanket(self.cluster_size, min(1.0, alpha * k / (k - 1)), k, keep, lose, rest).delta()
+        """Upper bound on δ(ε) by the blanket of uniform labels; it falls with γ, which is rounded down."""
+        k, alpha = self.num_classes, self.flip_prob
+        keep, lose, doubt = worth(alpha, epsilon, k)
+        rest = math.expm1(min(epsilon, LARGEST_EPSILON)) * (alpha / (k - 1))
+        share = share_of(alpha, k, k - 1, up=False)
+        return Blanket(self.cluster_size, min(share, 1.0), k, keep * (1.0 + doubt), lose, rest).delta()
 
 
 class ShuffledLabels(KaryExchange):
@@ -119,3 +133,8 @@ class ShuffledLabels(KaryExchange):
     def enumerable(self) -> bool:
         """False: the exact figure is that of at most one submission a user."""
         return False
+
+    @property
+    def _exposure(self) -> float:
+        """One: somebody may well submit the target's label."""
+        return 1.0

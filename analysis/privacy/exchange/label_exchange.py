@@ -16,13 +16,21 @@ import numpy as np
 from analysis.privacy.exchange.direct import likelihoods
 from analysis.privacy.exchange.one_cluster import Setting
 from analysis.privacy.exchange.tradeoff import tradeoff_curve
-from analysis.privacy.exchange.windows import Floats
 from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.checks import (
+    check_cluster_size,
+    check_delta,
+    check_epsilon,
+    check_flip_prob,
+    check_sampling_rate,
+)
 from analysis.privacy.statement.conditions import LEARNER_CONDITIONS
 from analysis.privacy.statement.domain import LEARNER
+from analysis.privacy.statement.local import worth
+from analysis.privacy.statement.windows import LEAST, Floats, binomial_pmf
 
-LARGEST_CLUSTER, LARGEST_ROUNDS = 10_000_000, 1000
+LARGEST_ROUNDS = 1000
 LARGEST_TABLE = 512
 """Most users for which the law of the view is tabulated."""
 
@@ -33,8 +41,8 @@ class LabelExchange(Accountant):
 
     Args:
         cluster_size: n, users in the cluster, at least 2.
-        flip_prob: α in [0, 1/2].
-        sampling_rate: θ in (0, 1].
+        flip_prob: α, 0 or in [1e-300, 1/2].
+        sampling_rate: θ in [1e-300, 1].
         rounds: R, exchanges with memoised noisy labels and fresh peers, at least 1; together they are one exchange with
             t ~ Bin(Rn, θ) submissions, which composition would misjudge.
     """
@@ -47,14 +55,9 @@ class LabelExchange(Accountant):
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.cluster_size, int) or not 2 <= self.cluster_size <= LARGEST_CLUSTER:
-            raise ValueError(
-                f"cluster_size = {self.cluster_size}: must be a whole number from 2 to {LARGEST_CLUSTER:,}"
-            )
-        if not 0.0 <= self.flip_prob <= 0.5:
-            raise ValueError(f"flip_prob = {self.flip_prob}: must lie in [0, 0.5]")
-        if not 0.0 < self.sampling_rate <= 1.0:
-            raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
+        check_cluster_size(self.cluster_size)
+        check_flip_prob(self.flip_prob, least=LEAST)
+        check_sampling_rate(self.sampling_rate)
         if not isinstance(self.rounds, int) or not 1 <= self.rounds <= LARGEST_ROUNDS:
             raise ValueError(f"rounds = {self.rounds}: must be a whole number from 1 to {LARGEST_ROUNDS:,}")
 
@@ -124,10 +127,7 @@ class LabelExchange(Accountant):
         if n * self.rounds > LARGEST_TABLE:
             raise ValueError(f"cluster_size = {n}: the view is tabulated up to {LARGEST_TABLE} submissions")
         trials = self.rounds * n
-        from scipy.special import bdtr  # only the point masses of t, at moderate size
-
-        cdf = np.concatenate([[0.0], bdtr(np.arange(trials + 1), trials, self.sampling_rate)])
-        mass = np.diff(cdf)
+        mass = binomial_pmf(0, trials, trials, self.sampling_rate)
         zero: dict[tuple[int, int], float] = {}
         one: dict[tuple[int, int], float] = {}
         for t, (a, b) in zip(
@@ -150,27 +150,14 @@ class LabelExchange(Accountant):
         check_epsilon(epsilon)
         if kept < 0:
             raise ValueError(f"kept = {kept}: must be at least 0")
-        alpha, growth = self.flip_prob, math.expm1(min(epsilon, 700.0))
-        keep = 1.0 - 2.0 * alpha - alpha * growth
-        if keep <= 0.0 or kept == 0:
+        keep, lose, _ = worth(self.flip_prob, epsilon)
+        if keep == 0.0 or kept == 0:
             return -1
         given = Submissions((kept,), np.ones(1), np.ones(1), 0.0)
         views = CutOffViews.of(self.setting.world(ones), given, -60.0)
-        return views.nodes.first_above(kept, -math.log1p(growth / keep), None) - 1
+        return views.nodes.first_above(kept, -math.log1p((lose - keep) / keep), None) - 1
 
 
 @lru_cache(maxsize=65_536)
 def _epsilon(setting: Setting, delta: float) -> Bracket:
     return setting.epsilon(delta)
-
-
-def check_epsilon(epsilon: float) -> None:
-    """Raise unless ε is a number of at least 0."""
-    if not epsilon >= 0.0:
-        raise ValueError(f"epsilon = {epsilon}: must be at least 0")
-
-
-def check_delta(delta: float) -> None:
-    """Raise unless δ lies strictly between 0 and 1."""
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta = {delta}: must lie in (0, 1)")

@@ -3,13 +3,13 @@
 Every observer has `delta(epsilon)`, a bracket, and `epsilon(delta)`, a PrivacyBound. The learner is `LabelExchange`.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 from analysis.privacy.exchange.coalition import coalition_delta
-from analysis.privacy.exchange.label_exchange import LabelExchange, check_epsilon
+from analysis.privacy.exchange.label_exchange import LabelExchange
 from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.checks import check_cluster_size, check_epsilon, check_flip_prob
 from analysis.privacy.statement.conditions import (
     ASKED_BY_DRAW,
     LEARNER_CONDITIONS,
@@ -19,7 +19,8 @@ from analysis.privacy.statement.conditions import (
     TIMES_FREE,
 )
 from analysis.privacy.statement.inversion import invert
-from analysis.privacy.statement.local import local_delta
+from analysis.privacy.statement.local import local_delta, outward
+from analysis.privacy.statement.windows import some
 
 
 @dataclass(frozen=True)
@@ -103,13 +104,14 @@ class Peer(Accountant):
     flip_prob: float
 
     def __post_init__(self) -> None:
-        LabelExchange(self.cluster_size, self.flip_prob, 1.0)  # checks the ranges
+        check_cluster_size(self.cluster_size)
+        check_flip_prob(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) = max(0, 1-α-αe^ε)/n: the target was the one she asked."""
         check_epsilon(epsilon)
         local = local_delta(self.flip_prob, epsilon)
-        return Bracket(local.lower / self.cluster_size * (1 - 2**-50), local.upper / self.cluster_size * (1 + 2**-50))
+        return outward(local.lower / self.cluster_size, local.upper / self.cluster_size) if local.upper else local
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ)."""
@@ -154,11 +156,10 @@ class Coalition(Accountant):
         direct = local_delta(e.flip_prob, epsilon)
         if direct.upper == 0.0:
             return Bracket(0.0, 0.0)
-        met = -math.expm1(self.members * math.log1p(-1.0 / e.cluster_size))  # some member asked the target
+        met = some(1.0 / e.cluster_size, self.members)  # some member asked the target
         rest = coalition_delta(e.cluster_size, e.flip_prob, e.sampling_rate, self.members, epsilon)
-        down, up = 1.0 - 2.0**-48, 1.0 + 2.0**-48
-        lower = down * (met * direct.lower + (1.0 - met) * rest.lower)
-        return Bracket(lower, min(1.0, up * (met * direct.upper + (1.0 - met) * rest.upper)))
+        lower = (met * direct.lower + (1.0 - met) * rest.lower) * (1.0 - 2.0**-48)
+        return outward(lower, (met * direct.upper + (1.0 - met) * rest.upper) * (1.0 + 2.0**-48))
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ)."""

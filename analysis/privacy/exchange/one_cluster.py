@@ -17,9 +17,10 @@ from analysis.privacy.exchange.cutoff import CutOffViews
 from analysis.privacy.exchange.direct import DirectViews
 from analysis.privacy.exchange.submissions import Submissions
 from analysis.privacy.exchange.unknown_bits import World
-from analysis.privacy.exchange.windows import Floats
 from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.local import local_epsilon
+from analysis.privacy.statement.checks import LARGEST_EPSILON
+from analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
+from analysis.privacy.statement.windows import SUBNORMAL, Floats, share_of, some
 
 EXHAUSTIVE = 2048
 """Most sources for which every data set is evaluated."""
@@ -29,7 +30,8 @@ CACHED = 256
 """Most sources for which tabulated views are kept."""
 SUMMED_IN_FULL = 64
 """Most sources for which no sum is truncated at all."""
-LARGEST_EPSILON = 700.0
+_LEAST_TAIL = -740.0
+"""Smallest logarithm of a truncation: that of nearly the smallest positive number."""
 _BATCH = 64
 Views = DirectViews | CutOffViews
 
@@ -40,8 +42,11 @@ class Setting:
 
     Args:
         sources: S, users who can be fetched, the target among them; at least 1.
-        flip_prob: α in [0, 1/2].
+        flip_prob: α, 0 or in [1e-300, 1/2].
         trials, rate: the number of informative submissions is Bin(trials, rate).
+
+    With α = 0, δ is for every ε the probability that somebody submits the target's label: it is nowhere larger if one
+    is told who fetched from whom, and if all others hold label 0, a submitted 1 is hers.
     """
 
     sources: int
@@ -56,7 +61,9 @@ class Setting:
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
         """δ at several ε, over all data sets and both directions; truncations are chosen for the largest ε."""
         local = local_epsilon(self.flip_prob)
-        inside = [min(e, LARGEST_EPSILON) for e in epsilons if e < local]
+        if math.isinf(local):
+            return [self._exposed] * len(epsilons)
+        inside = [e for e in epsilons if e < local]
         if not inside:
             return [Bracket(0.0, 0.0)] * len(epsilons)
         log_delta = self._log_delta(max(inside))
@@ -76,21 +83,24 @@ class Setting:
             include(scan.views([0]), below=True, above=False)
             for m in self._covering():
                 include(reduced.views([m]), below=False, above=True)
-        found = iter(Bracket(float(a), min(1.0, float(b))) for a, b in zip(lower, upper, strict=True))
+        found = iter(outward(float(a), float(b)) for a, b in zip(lower, upper, strict=True))
         return [next(found) if e < local else Bracket(0.0, 0.0) for e in epsilons]
 
     def attained_delta(self, epsilon: float) -> float:
         """δ(ε) of the data set in which all others hold label 0: a lower bound over all data sets."""
-        if epsilon >= local_epsilon(self.flip_prob):
-            return 0.0
-        epsilon = min(epsilon, LARGEST_EPSILON)
-        return _Scan(self, self._log_delta(epsilon)).at(0, epsilon).lower
+        local = local_epsilon(self.flip_prob)
+        if epsilon >= local or math.isinf(local):
+            return 0.0 if epsilon >= local else self._exposed.lower
+        return outward(_Scan(self, self._log_delta(epsilon)).at(0, epsilon).lower, 1.0).lower
 
     def epsilon(self, delta: float) -> Bracket:
         """ε(δ) over all data sets and both directions."""
         local = local_epsilon(self.flip_prob)
         if local == 0.0:
             return Bracket(0.0, 0.0)
+        if math.isinf(local):
+            exposed = self._exposed
+            return Bracket(*(local if end > delta else 0.0 for end in (exposed.lower, exposed.upper)))
         log_delta = math.log(delta)
         scan = _Scan(self, log_delta)
         lower = scan.attained(0, delta)
@@ -111,9 +121,9 @@ class Setting:
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
-        if epsilon >= local_epsilon(self.flip_prob):
-            return True
-        epsilon = min(epsilon, LARGEST_EPSILON)
+        local = local_epsilon(self.flip_prob)
+        if epsilon >= local or math.isinf(local):
+            return epsilon >= local or self._exposed.upper <= delta
         if self.tabulated:
             scan = _Scan(self, math.log(delta))
             return all(scan.deltas(scan.views(ones), epsilon).upper <= delta for ones in self._batches())
@@ -133,9 +143,15 @@ class Setting:
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
     def reduced(self) -> "Setting":
-        """The exchange that is left when b others are revealed."""
+        """The exchange that is left when b others are revealed; its rate is rounded up, for upper bounds."""
         left = self.sources - self.revealed
-        return replace(self, sources=left, rate=self.rate * left / self.sources)
+        return replace(self, sources=left, rate=share_of(self.rate, left, self.sources, up=True))
+
+    @property
+    def _exposed(self) -> Bracket:
+        """Probability that somebody submits the target's label."""
+        chance = some(self.rate / self.sources, self.trials)
+        return outward(chance * (1.0 - 2.0**-47), chance * (1.0 + 2.0**-47))
 
     def world(self, ones: int) -> World:
         """The world in which `ones` of the others hold label 1."""
@@ -174,7 +190,7 @@ class _Scan:
         """Allowed probability of each truncation, as a logarithm; small clusters are summed in full."""
         if self.setting.sources <= SUMMED_IN_FULL and self.setting.trials <= TABULATED:
             return -math.inf
-        return self.log_delta - 14.0 - min(local_epsilon(self.setting.flip_prob), 40.0)
+        return max(self.log_delta - 14.0 - local_epsilon(self.setting.flip_prob), _LEAST_TAIL)
 
     def views(self, ones: Sequence[int], quadrature: bool = False) -> Views:
         """The learner's views of these data sets."""
@@ -188,12 +204,18 @@ class _Scan:
 
     def bounds(self, views: Views, epsilon: float) -> tuple[Floats, Floats]:
         """Lower and upper bounds of δ for each data set and direction, (M, 2)."""
-        alpha = self.setting.flip_prob
-        gap, growth = 1.0 - 2.0 * alpha, math.expm1(epsilon)
-        keep, lose = gap - alpha * growth, gap + (1.0 - alpha) * growth
-        if keep <= 0.0:
+        keep, lose, doubt = worth(self.setting.flip_prob, epsilon)
+        if keep == 0.0:
             return np.zeros((1, 2)), np.zeros((1, 2))
-        return views.deltas(keep, lose, 2.0**-51 * (gap + alpha * growth) / keep)
+        lower, upper = views.deltas(keep, lose, doubt)
+        return lower, np.minimum(upper, self._cap(epsilon))
+
+    def _cap(self, epsilon: float) -> float:
+        """What δ(ε) is if one is told who fetched from whom, an upper bound: the exposure times the local δ."""
+        return (
+            self.setting._exposed.upper * local_delta(self.setting.flip_prob, epsilon).upper * (1.0 + 2.0**-50)
+            + SUBNORMAL
+        )
 
     def at(self, ones: int, epsilon: float) -> Bracket:
         """δ(ε) of one data set, the larger direction."""

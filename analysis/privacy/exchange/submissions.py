@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.privacy.exchange.windows import Floats, bernstein_window, binomial_pmf
+from analysis.privacy.statement.windows import SUBNORMAL, Floats, bernstein_window, binomial_pmf, rounding, tail_mass
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,9 @@ class Submissions:
     @staticmethod
     def of(trials: int, rate: float, sources: int, log_tail: float, log_delta: float) -> "Submissions":
         """Blocks so narrow that δ changes by a few percent within one, wider where t is improbable.
+
+        The weights are rounded against us: those of the lower sum down, those of the upper sum up, and what underflows
+        is lost.
 
         Args:
             trials, rate: of the binomial law of t.
@@ -61,9 +64,19 @@ class Submissions:
         ends = np.minimum(ends, trials)
         lower, upper = np.append(held, 0.0), np.append(np.where(single, held, 0.0), 0.0)
         upper[1:] += np.where(single, 0.0, held)
-        missed = math.exp(log_tail)
+        missed, error, tiny = tail_mass(log_tail), 2.0 * rounding(mass.size), 2.0 * mass.size * SUBNORMAL
         upper[0] += missed if first > 0 else 0.0
         used = (lower > 0) | (upper > 0)
         counts = np.array([*starts, ends[-1]])[used]
-        lower *= 1.0 - 4.0 * missed  # the masses were normalised to the window
-        return Submissions(tuple(int(t) for t in counts), lower[used], upper[used], missed if last < trials else 0.0)
+        lower = np.maximum(lower[used] * (1.0 - 4.0 * missed - error) - tiny, 0.0)  # normalised to the window
+        upper = upper[used] * (1.0 + error) + tiny
+        lost = (missed if last < trials else 0.0) + tiny * float(mass.size)
+        return Submissions(tuple(int(t) for t in counts), lower, upper, lost)
+
+    @staticmethod
+    def between(trials: int, least: float, most: float) -> "Submissions":
+        """Every t on its own, where all that is known of the rate is that it lies between two: δ rises with it."""
+        low, high = (Submissions.of(trials, rate, trials, -math.inf, -50.0) for rate in (least, most))
+        lower, upper = np.zeros(trials + 1), np.zeros(trials + 1)
+        lower[list(low.counts)], upper[list(high.counts)] = low.lower, high.upper
+        return Submissions(tuple(range(trials + 1)), lower, upper, high.lost)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from analysis.privacy.exchange.windows import Floats
 from analysis.privacy.statement.bound import Bracket
+from analysis.privacy.statement.windows import Floats
 
 
 def tradeoff_curve(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.privacy.exchange.windows import Floats, bernstein_window, binomial_pmf
+from analysis.privacy.statement.windows import UNIT, Floats, bernstein_window, binomial_pmf, centred_rounding
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,38 @@ class World:
     def noisy_ones(self, log_tail: float) -> tuple[int, Floats]:
         """First value and probabilities of X, the noisy ones among all but the target.
 
-        X = known_ones + Bin(ones, 1-α) + Bin(zeros, α); the window misses at most 6 exp(log_tail).
+        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α); the window misses at most 6 exp(log_tail). Flips among
+        the ones are counted, not those who keep their label, since 1-α would be rounded.
         """
-        first, pmf = 0, np.ones(1)
         alpha = self.flip_prob
-        for users, probability in ((self.ones, 1.0 - alpha), (self.zeros, alpha)):
-            low, high = bernstein_window(users * probability, users * alpha * (1.0 - alpha), users, log_tail)
-            first += low
-            pmf = np.convolve(pmf, binomial_pmf(low, high, users, probability))
+        first, flipped = self._flips(self.ones, log_tail)
+        low, risen = self._flips(self.zeros, log_tail)
+        start = low + self.ones - first - len(flipped) + 1
+        pmf = np.convolve(flipped[::-1], risen)
         others = self.zeros + self.ones
         mean = self.ones * (1.0 - alpha) + self.zeros * alpha
         low, high = bernstein_window(mean, others * alpha * (1.0 - alpha), others, log_tail)
-        low = max(low, first)
-        return low + self.known_ones, pmf[low - first : high + 1 - first]
+        low, high = max(low, start), min(high, start + len(pmf) - 1)
+        return low + self.known_ones, pmf[low - start : high + 1 - start]
+
+    def rounding(self, log_tail: float) -> tuple[float, int]:
+        """Charged for the probabilities of X: a relative error, and how often the smallest positive number.
+
+        The convolution of windows of L and L' values keeps their relative errors and adds (min(L, L') + 1)u; by
+        underflow each value gets at most 2L + 2L' + min(L, L') times 2^-1074.
+        """
+        alpha, error, widths = self.flip_prob, 0.0, []
+        for users in (self.ones, self.zeros):
+            low, high = self._window(users, log_tail)
+            error += centred_rounding(low, high, users * alpha, users * alpha * (1.0 - alpha))
+            widths.append(high - low + 1)
+        return error + (min(widths) + 1) * UNIT, 3 * sum(widths)
+
+    def _flips(self, users: int, log_tail: float) -> tuple[int, Floats]:
+        """First value and probabilities of the number of flips among so many users."""
+        low, high = self._window(users, log_tail)
+        return low, binomial_pmf(low, high, users, self.flip_prob)
+
+    def _window(self, users: int, log_tail: float) -> tuple[int, int]:
+        alpha = self.flip_prob
+        return bernstein_window(users * alpha, users * alpha * (1.0 - alpha), users, log_tail)

@@ -24,17 +24,17 @@ import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 
-from analysis.privacy.exchange.label_exchange import check_delta, check_epsilon
-from analysis.privacy.exchange.windows import Floats
-from analysis.privacy.networks.losses import Levels, LossLaw, amplified_delta
+from analysis.privacy.networks.losses import LEAST_FLIP, Levels, LossLaw, amplified_delta
 from analysis.privacy.networks.neighbourhood import Neighbourhood
 from analysis.privacy.networks.three_point import fetch_levels, tail_bounds
 from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.checks import check_delta, check_epsilon, check_flip_prob
 from analysis.privacy.statement.conditions import FETCH_CONDITIONS, PASSIVE
 from analysis.privacy.statement.domain import REALISED
 from analysis.privacy.statement.inversion import cross
-from analysis.privacy.statement.local import local_delta, local_epsilon
+from analysis.privacy.statement.local import local_delta, local_epsilon, outward
+from analysis.privacy.statement.windows import Floats
 
 _NEARLY = 0.99
 NEAR = 128
@@ -73,8 +73,7 @@ class FetchDistribution(Accountant):
             raise ValueError(f"weights of shape {w.shape}: must be square")
         if w.nnz and not (np.isfinite(w.data).all() and w.data.min() >= 0.0):
             raise ValueError("weights: must be finite and at least 0")
-        if not 0.0 <= self.flip_prob <= 0.5:
-            raise ValueError(f"flip_prob = {self.flip_prob}: must lie in [0, 0.5]")
+        check_flip_prob(self.flip_prob)
         rates = np.asarray(self.sampling_rate, dtype=np.float64)
         if rates.shape not in ((), w.shape[:1]):
             raise ValueError(f"sampling_rate of shape {rates.shape}: must be one number, or one for each user")
@@ -274,11 +273,13 @@ class FetchDistribution(Accountant):
             return UserBound(self.flip_prob, 1.0, ())
         users, weights = self._column(target)
         pooled = self._members[users]
-        met = 1.0 - float(np.prod(1.0 - weights[pooled]) ** self.draws)
+        with np.errstate(divide="ignore"):
+            unmet = self.draws * float(np.log1p(-np.minimum(weights[pooled], 1.0)).sum())
+        met = min(1.0, -math.expm1(unmet) * (1.0 + 1e-12))
         others = (self._rates[users] > 0.0) & ~pooled
         users, weights = users[others], weights[others]
         ways: list[Callable[[], Levels | LossLaw]] = [lambda: self._levels(target, users, weights)]
-        if self.flip_prob > 0.0 and users.size and self._sees_neighbourhood(users):
+        if self.flip_prob >= LEAST_FLIP and users.size and self._sees_neighbourhood(users):
             ways.insert(0, lambda: self._neighbourhood.law(target))
         return UserBound(self.flip_prob, met, tuple(ways))
 
@@ -327,4 +328,5 @@ class UserBound:
             if place == len(self._built):
                 self._built.append(way())
             rest = amplified_delta(self._built[place], self.flip_prob, epsilon)
-            yield min(1.0, (self.met * direct + (1.0 - self.met) * rest) * (1.0 + 1e-12))
+            seen = self.met > 0.0 or rest > 0.0
+            yield outward(0.0, (self.met * direct + (1.0 - self.met) * rest) * (1.0 + 1e-12)).upper if seen else 0.0

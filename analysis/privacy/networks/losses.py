@@ -7,6 +7,9 @@ and the other way round under Q, where ℓ = ln(high/low). What is left is shown
 A loss between the points kg and (k+1)g of the grid is split into these two so that the hockey-stick curve of the pair
 is kept at every e^(kg) and linear in between. The curve is convex, so the new pair's is nowhere below it, and pairs
 with larger curves have products with larger curves (Blackwell).
+
+Rounding: `low` and `high` come with a few u and are moved apart by more before they are used. In the terms of a law all
+is non-negative, so that a sum of N steps of K values is off by the N times 8u of its steps and by what `_power` counts.
 """
 
 import math
@@ -15,10 +18,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.privacy.exchange.windows import Floats
+from analysis.privacy.statement.local import outward, worth
+from analysis.privacy.statement.windows import UNIT, Floats
 
 SHARES = tuple(float(share) for share in np.arange(0.05, 0.975, 0.025))
 """Levels τ that are tried, as shares of α."""
+LEAST_FLIP = 1e-100
+"""α below which no pairs are looked at: no number of users hides anything, and products of e^ε₀ would overflow."""
+_APART = 2.0**-48
+"""By this factor low and high are moved apart, more than they are rounded."""
 _NEGLIGIBLE = 1e-40
 _POINTS = 3000
 """Points of the grid for the sum of all losses, about."""
@@ -41,36 +49,44 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class LossLaw:
-    """Law of the loss under P: probabilities of (first + 0, 1, ...) · grid; `lost` has an infinite loss."""
+    """Law of the loss under P: probabilities of (first + 0, 1, ...) · grid, off by `error` times themselves; `lost` has
+    an infinite loss."""
 
     law: Floats
     first: int
     grid: float
     lost: float
+    error: float = 0.0
 
     def divergence(self, ratio: float) -> float:
-        """HS_ratio(P || Q) = Σ max(0, P - ratio·Q), an upper bound; the other direction's is equal."""
+        """HS_ratio(P || Q) = Σ max(0, P - ratio·Q), an upper bound; the other direction's is equal.
+
+        ln(ratio) and the losses are rounded, so that ln(ratio) is taken to be smaller by 4u times the larger of them.
+        """
         losses = self.grid * (self.first + np.arange(len(self.law)))
-        above = losses > math.log(ratio)
-        excess = -np.expm1(math.log(ratio) - losses[above])
-        return min(1.0, float(self.law[above] @ excess) * (1.0 + 1e-11) + self.lost)
+        least = math.log(ratio) * (1.0 - 4.0 * UNIT) - 4.0 * UNIT * (1.0 + float(np.abs(losses).max(initial=0.0)))
+        above = losses > least
+        excess = -np.expm1(least - losses[above])
+        return min(1.0, float(self.law[above] @ excess) * (1.0 + 1e-11 + self.error) + self.lost)
 
 
 def product(pairs: Sequence[Pair]) -> LossLaw:
     """Upper bound on the product of all users' pairs."""
-    law, first, lost, shown = np.ones(1), 0, 0.0, 1.0
+    law, first, lost, hidden, error = np.ones(1), 0, 0.0, 0.0, 0.0
+    pairs = [Pair(p.low * (1.0 - _APART), p.high * (1.0 + _APART), p.count, p.leak) for p in pairs]
     grid = _grid(pairs)
     for pair in pairs:
-        shown *= (1.0 - pair.leak) ** pair.count
+        hidden += pair.count * math.log1p(-pair.leak) if pair.leak < 1.0 else -math.inf
         if not pair.low.size:
             continue
         step = _step(pair, grid)
-        start, missed, power = -(len(step) // 2), 0.0, step
+        start, missed, power, doubt = -(len(step) // 2), 0.0, step, 8.0 * UNIT
         if pair.count > 1:
-            power, start, missed = _power(step, start, pair.count)
-        law, first = _trim(np.convolve(law, power), first + start)
-        lost += missed + 2.0 * _NEGLIGIBLE * len(law)
-    return LossLaw(law, first, grid, lost + 1.0 - shown)
+            power, start, missed, doubt = _power(step, start, pair.count)
+        error += doubt + (min(len(law), len(power)) + 1) * UNIT
+        law, first, cut = _trim(np.convolve(law, power), first + start)
+        lost += missed + cut
+    return LossLaw(law, first, grid, lost * (1.0 + 1e-6) - math.expm1(hidden) * (1.0 + 1e-12), error)
 
 
 def _grid(pairs: Sequence[Pair]) -> float:
@@ -109,25 +125,33 @@ def _step(pair: Pair, grid: float) -> Floats:
     return step[1:-1] if step[0] == 0.0 and step[-1] == 0.0 and middle > 1 else step
 
 
-def _power(step: Floats, first: int, count: int) -> tuple[Floats, int, float]:
-    """Law of the sum of `count` steps: probabilities, first value, and what was cut off, by repeated squaring."""
-    law, start, lost = np.ones(1), 0, 0.0
-    square, square_start, square_lost = step, first, 0.0
+def _power(step: Floats, first: int, count: int) -> tuple[Floats, int, float, float]:
+    """Law of the sum of `count` steps, by repeated squaring.
+
+    Probabilities, first value, what was cut off, and a bound on the relative rounding error: it doubles with every
+    squaring, and a convolution of K and L values adds (min(K, L) + 1)u.
+    """
+    law, start, lost, error = np.ones(1), 0, 0.0, 0.0
+    square, square_start, square_lost, doubt = step, first, 0.0, 8.0 * UNIT
     while count:
         if count & 1:
-            law, start, lost = *_trim(np.convolve(law, square), start + square_start), lost + square_lost
+            error += doubt + (min(len(law), len(square)) + 1) * UNIT
+            law, start, cut = _trim(np.convolve(law, square), start + square_start)
+            lost += square_lost + cut
         count >>= 1
         if count:
-            square, square_start = _trim(np.convolve(square, square), 2 * square_start)
-            square_lost = 2.0 * square_lost + _NEGLIGIBLE * 2.0 * len(square)
-        lost += _NEGLIGIBLE * 2.0 * len(law)
-    return law, start, lost
+            doubt = 2.0 * doubt + (len(square) + 1) * UNIT
+            square, square_start, cut = _trim(np.convolve(square, square), 2 * square_start)
+            square_lost = 2.0 * square_lost + cut
+    return law, start, lost, error
 
 
-def _trim(law: Floats, start: int) -> tuple[Floats, int]:
-    """Cut entries below the negligible at both ends."""
+def _trim(law: Floats, start: int) -> tuple[Floats, int, float]:
+    """Cut entries below the negligible at both ends; their sum comes last, at least what may have underflowed."""
     kept = np.flatnonzero(law > _NEGLIGIBLE)
-    return law[kept[0] : kept[-1] + 1], start + int(kept[0])
+    first, last = int(kept[0]), int(kept[-1])
+    cut = float(law[:first].sum() + law[last + 1 :].sum()) + len(law) * 1e-300
+    return law[first : last + 1], start + first, cut
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,9 +187,14 @@ class Levels:
 
 
 def amplified_delta(levels: Levels | LossLaw, flip_prob: float, epsilon: float) -> float:
-    """δ(ε) of the target's label from HS_r of her noisy bit: keep · HS_r, keep = 1-α-αe^ε, r = (e^ε(1-α)-α)/keep."""
-    gap, growth = 1.0 - 2.0 * flip_prob, math.expm1(min(epsilon, 700.0))
-    keep, lose = gap - flip_prob * growth, gap + (1.0 - flip_prob) * growth
-    if keep <= 0.0:
+    """δ(ε) of the target's label from HS_r of her noisy bit: keep · HS_r, keep = 1-α-αe^ε, r = (e^ε(1-α)-α)/keep.
+
+    keep is rounded up and r down, in which HS_r does not rise.
+    """
+    keep, lose, doubt = worth(flip_prob, epsilon)
+    if keep == 0.0:
         return 0.0
-    return min(1.0, keep * levels.divergence(lose / keep)) * (1.0 + 1e-12)
+    most = keep * (1.0 + doubt)
+    ratio = max(1.0, lose * (1.0 - 16.0 * UNIT) / most) if lose < most * 1e300 else 1e300
+    found = levels.divergence(ratio)
+    return outward(0.0, most * found * (1.0 + 1e-12)).upper if found > 0.0 else 0.0

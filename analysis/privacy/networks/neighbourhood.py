@@ -33,8 +33,8 @@ import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 
-from analysis.privacy.exchange.windows import Floats
 from analysis.privacy.networks.losses import LossLaw, Pair, product
+from analysis.privacy.statement.windows import UNIT, Floats
 
 _UNITS = 32
 """Steps into which the mean weight of a row's cells is cut if they are not equal."""
@@ -86,16 +86,23 @@ class Neighbourhood:
         draws = np.where(self.members, self.draws, 1)
         hit, hidden = _rings(users[~mine], cells[~mine], entries[~mine], use, draws)
         laws, units = _hidden_weight(place[users[mine]], entries[mine], hidden[cells[mine]], len(fetchers))
-        seen = self.rates[fetchers] / np.maximum(1.0 - hit[fetchers], weights)
+        unhit = 1.0 - hit[fetchers] - 2.0 * UNIT * (2 + np.diff(self.rows.indptr)[fetchers])  # a sum, rounded down
+        seen = self.rates[fetchers] / np.maximum(unhit, weights) * (1.0 + 1e-14)
         return product(
             [self._pair(*its) for its in zip(laws, units, seen.tolist(), weights.tolist(), strict=True)],
         )
 
     def _pair(self, law: Floats, unit: float, seen: float, weight: float) -> Pair:
         """A fetcher's pair, given the law of her hidden weight in units."""
+        law = law * (1.0 + 8.0 * UNIT * len(law))  # each cell added at most 4u
         used = 1 + np.flatnonzero(law[1:] > 0.0)
         low = seen * self.flip_prob * unit * used
-        return Pair(law[used] * low, law[used] * (low + seen * weight), 1, min(1.0, float(law[0]) * seen * weight))
+        return Pair(
+            law[used] * low,
+            law[used] * (low + seen * weight),
+            1,
+            min(1.0, float(law[0]) * seen * weight * (1.0 + 1e-14)),
+        )
 
 
 def _gather(table: sparse.csr_array | sparse.csc_array, lines: Ints) -> tuple[Ints, Ints, Floats]:
@@ -125,7 +132,7 @@ def _assign(cells: Ints, fetchers: Ints, shares: Floats, users: int) -> Ints:
 
 
 def _rings(users: Ints, cells: Ints, entries: Floats, rates: Floats, draws: Ints) -> tuple[Floats, Floats]:
-    """h_k, of one draw, and u_j of the entries W[k, j] with j in S_k, each (n,)."""
+    """h_k, of one draw, and u_j of the entries W[k, j] with j in S_k, each (n,); u_j rounded down: 1-u_j > 0."""
     total = np.bincount(users, weights=entries, minlength=len(rates))
     hit = np.minimum(rates * total, 1.0)
     with np.errstate(divide="ignore"):
@@ -133,7 +140,7 @@ def _rings(users: Ints, cells: Ints, entries: Floats, rates: Floats, draws: Ints
     used = hit[users] > 0.0
     users, cells, entries = users[used], cells[used], entries[used]
     log_hidden = np.bincount(cells, weights=clock[users] * entries / total[users], minlength=len(rates))
-    return hit, np.exp(log_hidden)
+    return hit, np.where(log_hidden < 0.0, np.exp(log_hidden * (1.0 + 1e-14)) * (1.0 - 2.0**-50), 1.0)
 
 
 def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> tuple[Floats, Floats]:

@@ -10,16 +10,16 @@ from functools import cached_property
 
 import numpy as np
 
-from analysis.privacy.exchange.label_exchange import LARGEST_CLUSTER, check_delta, check_epsilon
 from analysis.privacy.exchange.one_cluster import Setting
-from analysis.privacy.exchange.windows import Floats
-from analysis.privacy.networks.losses import SHARES, Levels, Pair, amplified_delta, product
+from analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Levels, Pair, amplified_delta, product
 from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import REALISED, Bracket, PrivacyBound
+from analysis.privacy.statement.checks import LARGEST_CLUSTER, check_delta, check_epsilon, check_flip_prob
 from analysis.privacy.statement.conditions import CAPPED_FETCHES, PASSIVE, REALISED_CONDITIONS, SAME_SOURCES
 from analysis.privacy.statement.domain import REALISED as REALISED_REQUIRED
 from analysis.privacy.statement.inversion import cross, invert
-from analysis.privacy.statement.local import local_delta
+from analysis.privacy.statement.local import local_delta, outward
+from analysis.privacy.statement.windows import LEAST, SUBNORMAL, Floats, share_of, some
 
 _CAPS = 32
 """Distinct caps that are kept apart; others are rounded up."""
@@ -39,7 +39,7 @@ class UniformSources(Accountant):
         known: sources whose noisy bit the learner knows (fixed answers, users who fell back to their own label), at
             most S-1, as the target is not one of them.
         submissions: t, labels that arrived, at least 0; if members submit, theirs may be counted or not.
-        flip_prob: α in [0, 1/2].
+        flip_prob: α, 0 or in [1e-300, 1/2].
         members: c, passive users pooled with the learner, sources or not.
         draws: R, at least 1: labels that each member may have got, from sources drawn independently.
     """
@@ -63,8 +63,7 @@ class UniformSources(Accountant):
         ):
             if not isinstance(value, int | np.integer) or not low <= value <= high:
                 raise ValueError(f"{key} = {value}: must be a whole number from {low} to {high:,}")
-        if not 0.0 <= self.flip_prob <= 0.5:
-            raise ValueError(f"flip_prob = {self.flip_prob}: must lie in [0, 0.5]")
+        check_flip_prob(self.flip_prob, least=LEAST)
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε), conditional on the realised network; exact if no bit is known and there are no members.
@@ -78,10 +77,9 @@ class UniformSources(Accountant):
             return Bracket(0.0, 0.0)
         rest = self._rest(epsilon, direct)
         met = self._met
-        upper = min(1.0, (met * direct.upper + (1.0 - met) * rest.upper) * (1.0 + 2.0**-48))
         if self.members == 0:
-            return Bracket(min(rest.lower, rest.upper), rest.upper)
-        return Bracket(0.0, upper)
+            return rest
+        return outward(0.0, (met * direct.upper + (1.0 - met) * rest.upper) * (1.0 + 2.0**-48))
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), conditional on the realised network.
@@ -124,17 +122,17 @@ class UniformSources(Accountant):
     def _setting(self) -> Setting:
         """What is left when all that is known, or may be, is revealed."""
         hidden = max(1, self.sources - self.known - self.members * (1 + self.draws))
-        return Setting(hidden, self.flip_prob, self.submissions, hidden / self.sources)
+        return Setting(hidden, self.flip_prob, self.submissions, share_of(1.0, hidden, self.sources, up=True))
 
     @property
     def _met(self) -> float:
         """Probability that some member fetched the target's bit."""
-        return _some(1.0 / self.sources, self.members * self.draws)
+        return some(1.0 / self.sources, self.members * self.draws)
 
     @property
     def _exposure(self) -> float:
         """Probability that some submission is the target's bit."""
-        return _some(1.0 / self.sources, self.submissions) * (1.0 + 2.0**-48)
+        return some(1.0 / self.sources, self.submissions) * (1.0 + 2.0**-48)
 
     def _rest(self, epsilon: float, direct: Bracket) -> Bracket:
         """δ(ε) if no member met the target."""
@@ -143,7 +141,7 @@ class UniformSources(Accountant):
         found = self._setting.delta(epsilon)
         if not self.known and not self.members:
             return found
-        return Bracket(0.0, min(found.upper, self._exposure * direct.upper))
+        return Bracket(0.0, min(found.upper, outward(0.0, self._exposure * direct.upper).upper))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,8 +174,7 @@ class CappedFetch(Accountant):
             raise ValueError("caps: must be one list of numbers in (0, 1]")
         if mass.shape not in ((), caps.shape) or not np.all((mass >= 0.0) & (mass <= 1.0)):
             raise ValueError("known_mass: must be a number in [0, 1], or one for each submitter")
-        if not 0.0 <= self.flip_prob <= 0.5:
-            raise ValueError(f"flip_prob = {self.flip_prob}: must lie in [0, 0.5]")
+        check_flip_prob(self.flip_prob)
 
     @property
     def kept(self) -> bool:
@@ -206,13 +203,6 @@ class CappedFetch(Accountant):
         return _capped_levels(_grouped(caps, np.broadcast_to(self.known_mass, caps.shape)), self.flip_prob)
 
 
-def _some(chance: float, trials: int) -> float:
-    """1 - (1-chance)^trials, without cancellation."""
-    if trials == 0:
-        return 0.0
-    return -math.expm1(trials * math.log1p(-chance)) if chance < 1.0 else 1.0
-
-
 def _grouped(caps: Floats, mass: Floats) -> Floats:
     """Lines (cap, known mass, number of submitters) with caps and masses rounded up to few values."""
     if caps.size == 0:
@@ -229,24 +219,32 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
 
 
 def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
-    """The bounds at each level for the groups' worst rows."""
+    """The bounds at each level for the groups' worst rows; below α = 1e-100 no noise amplifies, and none is tried."""
     caps, mass, counts = groups.T
-    exposure = -math.expm1(float(counts @ np.log1p(-np.minimum(caps, 1.0 - 1e-16)))) * (1.0 + 1e-12)
+    exposure = _exposure(caps, counts)
     others = 1.0 - caps - mass
     leaks, always, strays, laws = [], [], [], []
-    for level in (share * flip_prob for share in SHARES if flip_prob > 0.0):
+    for level in (share * flip_prob for share in SHARES if flip_prob >= LEAST_FLIP):
         inside = (2.0 * level + caps < 1.0) & (level < others * flip_prob)
         share = level / others[inside]
-        divergence = share * np.log(share / flip_prob) + (1.0 - share) * np.log((1.0 - share) / (1.0 - flip_prob))
+        divergence = share * np.log(share / flip_prob) + (1.0 - share) * (np.log1p(-share) - math.log1p(-flip_prob))
         chance = np.ones(len(caps))
-        chance[inside] = np.minimum(1.0, 2.0 * np.exp(-others[inside] / caps[inside] * divergence) * (1.0 + 1e-9))
+        chance[inside] = np.minimum(
+            1.0, 2.0 * np.exp(-others[inside] / caps[inside] * divergence) * (1.0 + 1e-9) + SUBNORMAL
+        )
         kept = chance < 1.0
         if not kept.any():
             continue
-        shown = 1.0 - np.prod((1.0 - caps[~kept]) ** counts[~kept])
+        shown = _exposure(caps[~kept], counts[~kept])
         always.append(float(shown))
-        leaks.append(float(shown + (counts * caps * chance)[kept].sum()))
-        strays.append(float((counts * chance)[kept].sum()))
+        leaks.append(float(shown + (counts * caps * chance)[kept].sum()) * (1.0 + 1e-12))
+        strays.append(float((counts * chance)[kept].sum()) * (1.0 + 1e-12))
         pairs = [Pair.three_point(level, c, 1.0, int(k)) for c, k in zip(caps[kept], counts[kept], strict=True)]
         laws.append(product(pairs))
     return Levels(min(1.0, exposure), tuple(leaks), tuple(always), tuple(strays), tuple(laws))
+
+
+def _exposure(caps: Floats, counts: Floats) -> float:
+    """Probability that somebody submits the target's bit, rounded up."""
+    with np.errstate(divide="ignore"):
+        return -math.expm1(float(counts @ np.log1p(-caps))) * (1.0 + 1e-12)

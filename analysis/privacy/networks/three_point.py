@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.special import betainc
 
-from analysis.privacy.exchange.windows import Floats
-from analysis.privacy.networks.losses import SHARES, Levels, Pair, product
+from analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Levels, Pair, product
+from analysis.privacy.statement.windows import SUBNORMAL, Floats
 
 Fetchers = tuple[Floats, float, float, int]
 """Users with one and the same row: weights of the others who hide, sorted; w; rate; how many users."""
@@ -26,9 +26,12 @@ def fetch_levels(
     weights = np.array([w for _, w, _, _ in groups])
     rates = np.array([rate for _, _, rate, _ in groups])
     counts = np.array([count for _, _, _, count in groups], dtype=np.float64)
-    shown = 1.0 - (1.0 - rates * weights) ** counts  # somebody of the group submits the target's bit
+    with np.errstate(divide="ignore"):
+        shown = (
+            -np.expm1(counts * np.log1p(-rates * weights)) * (1.0 + 1e-15) + SUBNORMAL
+        )  # she submits the target's bit
     exposure = _some(shown)
-    if flip_prob == 0.0 or not groups:
+    if flip_prob < LEAST_FLIP or not groups:
         return Levels(exposure)
     levels = np.array(SHARES) * flip_prob
     chances = np.minimum(1.0, 2.0 * np.stack([tails(others, flip_prob, levels) for others, _, _, _ in groups]))
@@ -36,8 +39,8 @@ def fetch_levels(
     leaks, always, strays, laws = [], [], [], []
     for level, chance in zip(levels.tolist(), chances.T, strict=True):
         kept = chance < 1.0
-        base, stray = _some(shown[~kept]), float(chance[kept].sum())
-        leak = base + float((shown * chance)[kept].sum())
+        base, stray = _some(shown[~kept]), float(chance[kept].sum()) * (1.0 + 1e-12)
+        leak = base + float((shown * chance)[kept].sum()) * (1.0 + 1e-12)
         if not kept.any() or (leak >= 0.25 * exposure and stray >= 1.0) or base >= exposure:
             continue  # says little more than the exposure
         lines, place = np.unique(np.stack([weights[kept], rates[kept]], axis=1), axis=0, return_inverse=True)
@@ -58,6 +61,9 @@ def three_point_divergence(weights: Floats, level: float, sampling_rate: float, 
 def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
     """Bounds on Pr[Σ w_j Bernoulli(α) < level] at each level; labels of 1 only make the sum larger.
 
+    SciPy's incomplete beta function is measured to be good to 5e-13; 1e-11 is charged, and as much for Chernoff's
+    bound, whose exponent is a sum of logarithms that is good to 1e-13 of itself.
+
     Args:
         weights: sorted, positive. flip_prob: α in (0, 1/2]. levels: (K,), positive.
     """
@@ -67,15 +73,15 @@ def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
         fewer = np.ceil(levels / float(weights[0]) * (1.0 + 1e-12))
         inside = np.minimum(fewer, weights.size)
         exact = betainc(weights.size - inside + 1.0, inside, 1.0 - flip_prob) * (1.0 + 1e-11)
-        return np.where(fewer > weights.size, 1.0, exact)
+        return np.where(fewer > weights.size, 1.0, exact + SUBNORMAL)
     values, counts = np.unique(weights, return_counts=True)
     strengths = 2.0 ** np.arange(-6.0, 8.0, 0.25) / values.max()
     factors = np.log1p(flip_prob * np.expm1(-np.outer(strengths, values))) @ counts
     exponents = np.outer(levels, strengths) + factors
-    return np.asarray(np.exp(np.minimum(0.0, exponents.min(axis=1))) * (1.0 + 1e-11))
+    return np.asarray(np.exp(np.minimum(0.0, exponents.min(axis=1) * (1.0 - 1e-12))) * (1.0 + 1e-11) + SUBNORMAL)
 
 
 def _some(chances: Floats) -> float:
     """Probability that one of several independent events happens, rounded up."""
     with np.errstate(divide="ignore"):
-        return min(1.0, -math.expm1(float(np.log1p(-chances).sum())) * (1.0 + 1e-12))
+        return min(1.0, -math.expm1(float(np.log1p(-np.minimum(chances, 1.0)).sum())) * (1.0 + 1e-12))

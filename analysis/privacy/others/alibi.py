@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.statement.bound import Bracket
+from analysis.privacy.statement.local import outward
 
 Floats = NDArray[np.floating]
 
@@ -51,6 +52,8 @@ def laplace_variation(noise_scale: float) -> float:
         noise_scale: b, above 0.
     """
     inverse = 1.0 / noise_scale
+    if inverse > 1e3:
+        return 1.0
     return max(0.0, -math.expm1(-inverse) - inverse / 2.0 * math.exp(-inverse))
 
 
@@ -90,6 +93,8 @@ def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:
     Args:
         noise_scale: b, above 0; epsilon: ε, at least 0.
     """
-    most = 1.0 - math.exp(min(0.0, epsilon - laplace_epsilon(noise_scale)))
-    certain = 1.0 - math.exp(min(0.0, epsilon - 2.0 / noise_scale * (1.0 - 2.0**-50)))
-    return Bracket(max(0.0, certain / 4.0 - 2.0**-50), min(1.0, most * (1.0 + 2.0**-50)) if most > 0 else 0.0)
+    if epsilon >= laplace_epsilon(noise_scale):
+        return Bracket(0.0, 0.0)
+    most = -math.expm1(epsilon - laplace_epsilon(noise_scale))
+    certain = -math.expm1(min(0.0, epsilon - 2.0 / noise_scale * (1.0 - 2.0**-50)))
+    return outward(certain / 4.0 * (1.0 - 2.0**-49), most * (1.0 + 2.0**-49))

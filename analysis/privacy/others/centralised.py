@@ -25,11 +25,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from analysis.privacy.exchange.label_exchange import LARGEST_CLUSTER, check_delta, check_epsilon
-from analysis.privacy.exchange.one_cluster import LARGEST_EPSILON
 from analysis.privacy.others.resampled_counts import affordable, counts_delta
 from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.checks import LARGEST_CLUSTER, LARGEST_EPSILON, check_delta, check_epsilon
 from analysis.privacy.statement.conditions import LABEL_FREE_CLUSTERS, Condition
 
 CURATOR_CONDITIONS = (
@@ -137,7 +136,8 @@ class ClusterResampling(Accountant):
         pure = self.pure_epsilon
         if epsilon >= pure:
             return Bracket(0.0, 0.0)
-        epsilon = min(epsilon, LARGEST_EPSILON)
+        if epsilon > LARGEST_EPSILON:  # e^ε is not formed: δ is no larger than at 700
+            return Bracket(0.0, self.delta(LARGEST_EPSILON).upper)
         upper = -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-12)  # of any ε-private mechanism
         if self._countable:
             counted = counts_delta(self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold, epsilon)

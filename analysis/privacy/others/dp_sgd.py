@@ -27,9 +27,9 @@ from functools import lru_cache
 from typing import Any
 
 from analysis.privacy.exchange.calibration import smallest_of_three_digits
-from analysis.privacy.exchange.label_exchange import check_delta, check_epsilon
 from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.checks import check_delta, check_epsilon
 from analysis.privacy.statement.conditions import Condition
 
 DP_SGD_CONDITIONS = (

@@ -19,15 +19,15 @@ from functools import lru_cache
 import numpy as np
 
 from analysis.privacy.exchange.kary import ShuffledLabels
-from analysis.privacy.exchange.label_exchange import check_delta, check_epsilon
-from analysis.privacy.exchange.one_cluster import EXHAUSTIVE, LARGEST_EPSILON, SUMMED_IN_FULL
+from analysis.privacy.exchange.one_cluster import EXHAUSTIVE, SUMMED_IN_FULL
 from analysis.privacy.exchange.unknown_bits import World
-from analysis.privacy.exchange.windows import Floats, rounding
 from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.checks import check_delta, check_epsilon
 from analysis.privacy.statement.conditions import LABEL_FREE_CLUSTERS, Condition
 from analysis.privacy.statement.inversion import invert
-from analysis.privacy.statement.local import local_epsilon
+from analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
+from analysis.privacy.statement.windows import SUBNORMAL, UNIT, Floats, rounding, tail_mass
 
 SHUFFLER_CONDITIONS = (
     Condition(
@@ -45,7 +45,7 @@ class ShuffledResponse(Accountant):
 
     Args:
         cluster_size: n, 2 to 1,000,000.
-        flip_prob: α in [0, (K-1)/K], the K-1 other classes equally likely.
+        flip_prob: α, 0 or in [1e-300, (K-1)/K], the K-1 other classes equally likely.
         num_classes: K, at least 2.
     """
 
@@ -73,13 +73,14 @@ class ShuffledResponse(Accountant):
         alpha = self.flip_prob
         if epsilon >= local_epsilon(alpha):
             return Bracket(0.0, 0.0)
-        epsilon = min(epsilon, LARGEST_EPSILON)
+        if alpha == 0.0:
+            return Bracket(1.0, 1.0)
         if self.cluster_size <= EXHAUSTIVE:
             return _divergence(_laws(self.cluster_size, alpha, 1), alpha, epsilon)
         lower = _divergence(_others_zero(self.cluster_size, alpha), alpha, epsilon).lower
         revealed = self.cluster_size // 100
         upper = _divergence(_laws(self.cluster_size - revealed, alpha, revealed + 1), alpha, epsilon).upper
-        return Bracket(lower, max(lower, upper))
+        return Bracket(lower, upper)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
@@ -122,17 +123,23 @@ def _others_zero(n: int, flip_prob: float) -> Floats:
 
 
 def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
-    """The largest hockey-stick divergence over data sets and directions, with its rounding."""
-    gap, growth = 1.0 - 2.0 * flip_prob, math.expm1(epsilon)
-    keep, lose = gap - flip_prob * growth, gap + (1.0 - flip_prob) * growth
-    if keep <= 0.0:
+    """The largest hockey-stick divergence over data sets and directions, with its rounding.
+
+    A law of N values comes of two windows of at most N + 1 values each, which is charged as in `World.rounding`; the
+    sum adds Nu. What X's windows miss, 6 exp(_LOG_TAIL), is charged in full: normalising adds as much to the rest.
+    """
+    keep, lose, doubt = worth(flip_prob, epsilon)
+    if keep == 0.0:
         return Bracket(0.0, 0.0)
     same, more = np.pad(laws, ((0, 0), (0, 1))), np.pad(laws, ((0, 0), (1, 0)))
-    error = 2.0 * rounding(laws.shape[1]) + 2.0**-51 * (gap + flip_prob * growth) / keep
-    missed, lower, upper = 8.0 * math.exp(_LOG_TAIL), 0.0, 0.0
+    values = 2 * laws.shape[1] + 2
+    error, sums = rounding(values) + 2e-15, (laws.shape[1] + 4) * UNIT
+    less, most = keep * (1.0 - error - doubt), keep * (1.0 + error + doubt)
+    missed = 8.0 * tail_mass(_LOG_TAIL) * min(1, laws.shape[1] // (SUMMED_IN_FULL + 1))
+    tiny, lower, upper = (keep + lose) * 2.0 * values * values * SUBNORMAL, 0.0, 0.0
     for own, other in ((same, more), (more, same)):
-        sure = np.maximum(keep * (1.0 - error) * own - lose * (1.0 + error) * other, 0.0).sum(axis=1)
-        possible = np.maximum(keep * (1.0 + error) * own - lose * (1.0 - error) * other, 0.0).sum(axis=1)
-        lower = max(lower, float(sure.max()) - lose * missed)
-        upper = max(upper, float(possible.max()) + keep * missed)
-    return Bracket(max(0.0, lower * (1.0 - error)), min(1.0, upper * (1.0 + error)))
+        sure = np.maximum(less * own - lose * (1.0 + error) * other, 0.0).sum(axis=1)
+        possible = np.maximum(most * own - lose * (1.0 - error) * other, 0.0).sum(axis=1)
+        lower = max(lower, float(sure.max()) * (1.0 - sums) - (keep + lose) * missed - tiny)
+        upper = max(upper, float(possible.max()) * (1.0 + sums) + keep * missed + tiny)
+    return outward(lower, min(upper, local_delta(flip_prob, epsilon).upper))

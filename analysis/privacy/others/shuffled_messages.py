@@ -26,9 +26,9 @@ from dataclasses import dataclass
 
 from analysis.privacy.exchange.blanket import Blanket
 from analysis.privacy.exchange.kary import LARGEST_CLUSTER
-from analysis.privacy.exchange.label_exchange import check_delta, check_epsilon
 from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.checks import check_delta, check_epsilon
 from analysis.privacy.statement.conditions import LEARNER_CONDITIONS
 from analysis.privacy.statement.domain import ANY_MESSAGE
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.privacy.statement.bound import Bracket
 from analysis.privacy.statement.finite_law import Floats
-from analysis.privacy.statement.local import local_epsilon, local_flip_prob
+from analysis.privacy.statement.local import OVERFLOW, local_epsilon, local_flip_prob, outward
 
 
 def vector_epsilon(bit_flip_prob: float) -> float:
@@ -40,18 +40,27 @@ def bit_flip_prob_of(epsilon: float) -> float:
 
 
 def vector_delta(bit_flip_prob: float, epsilon: float) -> Bracket:
-    """δ(ε) of one noisy vector: max(0, (1-p)² - e^ε p²), exact to rounding.
+    """δ(ε) of one noisy vector: max(0, (1-p)² - e^ε p²) = max(0, 1-2p - p²(e^ε-1)), exact to rounding.
 
     Of the two bits that depend on which of two labels is true, only the outcome (1, 0) speaks for the first label.
+    Above ε = 700, p² e^ε is (p e^(ε/4) e^(ε/4))², off by 14u if exp is off by an ulp (measured).
 
     Args:
         bit_flip_prob: p in [0, 1/2]; epsilon: ε, at least 0.
     """
     if epsilon >= vector_epsilon(bit_flip_prob):
         return Bracket(0.0, 0.0)
-    kept, lost = (1.0 - bit_flip_prob) ** 2, math.exp(min(epsilon, 700.0)) * bit_flip_prob**2
-    doubt = 2.0**-50 * (kept + lost)
-    return Bracket(max(0.0, kept - lost - doubt), min(1.0, max(0.0, kept - lost + doubt)))
+    if bit_flip_prob == 0.0:
+        return Bracket(1.0, 1.0)
+    gap = 1.0 - 2.0 * bit_flip_prob
+    if epsilon <= OVERFLOW:
+        lost = bit_flip_prob * math.expm1(epsilon) * bit_flip_prob
+    else:
+        lost = (bit_flip_prob * math.exp(epsilon / 4.0) * math.exp(epsilon / 4.0)) ** 2
+    doubt = 2.0**-49 * (gap + lost)
+    if gap - lost + doubt <= 0.0:
+        return Bracket(0.0, 0.0)
+    return outward(gap - lost - doubt, gap - lost + doubt)
 
 
 def vector_law(bit_flip_prob: float, num_classes: int) -> Floats:

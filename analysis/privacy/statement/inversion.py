@@ -4,9 +4,8 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from analysis.privacy.exchange.label_exchange import check_delta
-from analysis.privacy.exchange.one_cluster import LARGEST_EPSILON
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.checks import LARGEST_EPSILON, check_delta
 from analysis.privacy.statement.local import local_epsilon
 
 Curve = Callable[[float], Bracket]

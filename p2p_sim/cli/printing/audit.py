@@ -1,18 +1,23 @@
 """What `p2p-sim audit` shows."""
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from analysis.privacy.others.centralised import PURE
+from analysis.privacy.attack.conformity import Detection, Deviation
+from analysis.privacy.others.centralised import CURATOR_CONDITIONS, PURE
+from analysis.privacy.statement.bound import REALISED, PrivacyBound
+from analysis.privacy.statement.conditions import INDEPENDENT_FETCHES, REALISED_CONDITIONS
 from analysis.privacy.statement.local import local_epsilon
+from analysis.privacy.statement.record import whole
 from p2p_sim.attacks.curator import CuratorAudit
-from p2p_sim.attacks.exchange import Audit
+from p2p_sim.attacks.exchange import MOST_TRIALS, Audit
 from p2p_sim.attacks.faulty_network import RealisedAudit
-from p2p_sim.cli.printing.values import finite
+from p2p_sim.cli.printing.values import at_least, at_most, finite, print_conditions
 
 AnyAudit = Audit | RealisedAudit | CuratorAudit
 REALISED_BASIS = "mean over the realised networks"
@@ -21,14 +26,13 @@ REALISED_BASIS = "mean over the realised networks"
 def audit_record(audit: AnyAudit) -> dict[str, Any]:
     """The audit as one flat record."""
     if isinstance(audit, RealisedAudit):
-        found = asdict(audit) | {"passed": audit.passed, "observer": "learner", "basis": REALISED_BASIS}
+        found = asdict(audit) | {"passed": audit.passed, **_said(audit)}
         return {"name": found.pop("scenario"), "test_epsilon": found.pop("epsilon"), **found}
     if isinstance(audit, CuratorAudit):
         found = asdict(audit) | {"passed": audit.passed, "paper_refuted": audit.paper_refuted}
         named = {
             "name": found.pop("scenario"),
-            "observer": "learner",
-            "basis": PURE,
+            **_said(audit),
             "delta": 0.0,
             "epsilon_lower": found.pop("epsilon_attained"),
             "epsilon_upper": found.pop("epsilon_true"),
@@ -38,7 +42,7 @@ def audit_record(audit: AnyAudit) -> dict[str, Any]:
     r = audit.result
     return {
         "name": audit.scenario,
-        "observer": r.observer,
+        **_said(audit),
         "members": audit.members,
         "cluster_size": audit.cluster_size,
         "flip_prob": audit.flip_prob,
@@ -46,22 +50,43 @@ def audit_record(audit: AnyAudit) -> dict[str, Any]:
         "ones": r.ones,
         "trials": r.trials,
         "error": r.error,
-        "basis": r.basis,
         "delta": r.delta,
         "epsilon_lower": r.epsilon_exact.lower,
         "epsilon_upper": r.epsilon_exact.upper,
         "epsilon_lower_confidence": r.epsilon_lower_confidence,
         "epsilon_expected": r.expected_epsilon,
         "epsilon_local": local_epsilon(audit.flip_prob),
-        "epsilon_paper_lemma9": audit.lemma9,
+        "epsilon_paper_lemma9": audit.lemma9.epsilon,
         "test_epsilon": r.epsilon,
         "delta_lower": r.delta_exact.lower,
         "delta_upper": r.delta_exact.upper,
         "delta_lower_confidence": r.delta_lower_confidence,
         "delta_expected": r.expected,
         "delta_detectable": r.detectable,
-        "passed": r.passed,
+        "tests": audit.tests,
+        "deviation": None if audit.deviation is None else asdict(audit.deviation),
+        "faults": {found.fault.name: found.strength for found in audit.detections},
+        "passed": audit.passed,
     }
+
+
+def _bound(audit: AnyAudit) -> PrivacyBound:
+    """The bound that the attack is held against, as a statement."""
+    if isinstance(audit, RealisedAudit):
+        conditions = (*REALISED_CONDITIONS, INDEPENDENT_FETCHES)
+        figures = 0.0, audit.epsilon, audit.delta_certified
+        return PrivacyBound(*figures, "learner", "label", REALISED_BASIS, conditions, REALISED)
+    if isinstance(audit, CuratorAudit):
+        figures = audit.epsilon_attained, audit.epsilon_true, 0.0
+        return PrivacyBound(*figures, "learner", "label", PURE, CURATOR_CONDITIONS)
+    exact, r = audit.result.epsilon_exact, audit.result
+    return PrivacyBound(exact.lower, exact.upper, r.delta, r.observer, "label", r.basis, audit.conditions)
+
+
+def _said(audit: AnyAudit) -> dict[str, Any]:
+    """What is said of the bound besides its numbers."""
+    numbers = ("epsilon_lower", "epsilon_upper", "delta")
+    return {key: value for key, value in whole(_bound(audit)).items() if key not in numbers}
 
 
 def print_audit_json(audit: AnyAudit) -> None:
@@ -70,37 +95,64 @@ def print_audit_json(audit: AnyAudit) -> None:
 
 
 def print_audit(audit: AnyAudit) -> None:
-    """A table: attack, exact or certified value and the paper's bound side by side."""
+    """A table: attack, exact or certified value and the paper's bound side by side; then the bound's conditions."""
     if isinstance(audit, RealisedAudit):
         _print_realised(audit)
-        return
-    if isinstance(audit, CuratorAudit):
+    elif isinstance(audit, CuratorAudit):
         _print_curator(audit)
-        return
+    else:
+        _print_exchange(audit)
+    print_conditions(_bound(audit))
+
+
+def _print_exchange(audit: Audit) -> None:
     r, paper = audit.result, _paper(audit)
     who = r.observer if not audit.members else f"{r.observer} of {audit.members} with the learner"
     table = Table(title=f"{audit.scenario}: audit, {who}", title_justify="left", show_header=False)
     for text, value in (
         ("cluster", f"{audit.cluster_size} users, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
         ("data set attacked", f"{r.ones} ones among the others: the worst at ε = {r.epsilon:.4g}"),
-        ("trials", f"{r.trials:,d} in each of two worlds; error {r.error:g} a test"),
+        ("trials", f"{r.trials:,d} in each of two worlds, half as many in a pilot; error {r.error:g} a test"),
         (f"δ at ε = {r.epsilon:.4g}", ""),
-        ("  the attack proves at least", f"{r.delta_lower_confidence:.4g}"),
-        ("  exact upper bound", f"{r.delta_exact.upper:.4g}  ({r.basis})"),
+        ("  the attack proves at least", f"{at_least(r.delta_lower_confidence)}"),
+        ("  exact upper bound", f"{at_most(r.delta_exact.upper)}  ({r.basis})"),
         (
             "  power: proves, if all is right",
-            f"about {r.expected:.4g}; fails for a true δ from about {r.detectable:.4g}",
+            f"about {r.expected:.4g}; fails if its event reaches about {r.detectable:.4g}",
         ),
         (f"ε at δ = {r.delta:g}", ""),
-        ("  the attack proves at least", f"{r.epsilon_lower_confidence:.4g}"),
-        ("  exact upper bound", f"{r.epsilon_exact.upper:.4g}"),
+        ("  the attack proves at least", f"{at_least(r.epsilon_lower_confidence)}"),
+        ("  exact upper bound", f"{at_most(r.epsilon_exact.upper)}"),
         ("  power: proves, if all is right", f"about {r.expected_epsilon:.4g}"),
         ("  the paper's Lemma 9", paper),
+        ("law of the exchange", f"{audit.tests:,d} events of {len(audit.stages)} data sets; error {r.error:g} in all"),
+        ("  found", "what the protocol says" if audit.deviation is None else _departs(audit.deviation)),
+        ("  finds in half of the audits", "a fault from this probability on"),
+        *((f"    {found.fault.name}", _strength(found, r.trials)) for found in audit.detections),
     ):
         table.add_row(text, value)
     Console(soft_wrap=True).print(table)
-    if r.passed:
-        print("passed: the attack stays within the exact bound")
+    if audit.passed:
+        print("passed: the attack stays within the exact bound, and the exchange keeps to the protocol's law")
+
+
+def _strength(found: Detection, trials: int) -> str:
+    """From which probability on a fault is found, or what it would take."""
+    if found.strength is not None:
+        return f"{found.strength:.2g}: {found.fault.text}"
+    needed = math.inf if found.more is None else found.more * trials
+    if needed <= MOST_TRIALS:
+        return f"not found with so few trials, even if it always happens; about {needed:.2g} would do"
+    return f"not found with --trials up to {MOST_TRIALS:,d} either; take larger clusters, or a larger θ"
+
+
+def _departs(deviation: Deviation) -> str:
+    """What deviates, in one line."""
+    d = deviation
+    return (
+        f"{d.what} in {d.hits / d.trials:.4g} of {d.trials:,d} trials instead of {d.expected:.4g} ({d.where}; "
+        f"error probability {max(d.error, 1e-300):.1g})"
+    )
 
 
 def _print_realised(audit: RealisedAudit) -> None:
@@ -110,9 +162,9 @@ def _print_realised(audit: RealisedAudit) -> None:
         ("data set attacked", f"{audit.ones} ones among the others: the worst without faults"),
         ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
         (f"δ at ε = {audit.epsilon:.4g}", ""),
-        ("  the attack proves at least", f"{audit.delta_lower_confidence:.4g}"),
-        ("  certified", f"{audit.delta_certified:.4g}  ({REALISED_BASIS}; {audit.delta_mean:.4g} in the trials)"),
-        ("  noise alone", f"{audit.delta_local:.4g}"),
+        ("  the attack proves at least", f"{at_least(audit.delta_lower_confidence)}"),
+        ("  certified", f"{at_most(audit.delta_certified)}  ({REALISED_BASIS}; {audit.delta_mean:.4g} in the trials)"),
+        ("  noise alone", f"{at_most(audit.delta_local)}"),
     ):
         table.add_row(text, value)
     Console(soft_wrap=True).print(table)
@@ -129,8 +181,8 @@ def _print_curator(audit: CuratorAudit) -> None:
         ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
         ("event seen", f"{audit.hits:,d} times in one world, {audit.misses:,d} in the other"),
         ("pure ε", ""),
-        ("  the attack proves at least", f"{audit.epsilon_lower_confidence:.4g}"),
-        ("  upper bound", f"{audit.epsilon_true:.4g}  ({PURE})"),
+        ("  the attack proves at least", f"{at_least(audit.epsilon_lower_confidence)}"),
+        ("  upper bound", f"{at_most(audit.epsilon_true)}  ({PURE})"),
         ("  power: proves, if all is right", f"about {audit.expected:.4g}"),
         ("  the paper's Theorem 1", paper),
     ):
@@ -142,27 +194,38 @@ def _print_curator(audit: CuratorAudit) -> None:
 
 def _paper(audit: Audit) -> str:
     """The paper's bound, and whether the exact value refutes it."""
-    if audit.lemma9 is None:
-        return "not applicable"
-    refuted = audit.lemma9 < max(audit.result.epsilon_exact.lower, audit.result.epsilon_lower_confidence)
-    return f"{audit.lemma9:.4g}" + ("  (refuted: below what is possible)" if refuted else "")
+    possible = max(audit.result.epsilon_exact.lower, audit.result.epsilon_lower_confidence)
+    refuted = audit.lemma9.epsilon is not None and audit.lemma9.epsilon < possible
+    return str(audit.lemma9) + ("  (refuted: below what is possible)" if refuted else "")
 
 
 def failure(audit: AnyAudit) -> str:
     """Why an audit failed, in one line."""
     if isinstance(audit, RealisedAudit):
         return (
-            f"audit failed: the learner's attack proves δ >= {audit.delta_lower_confidence:.4g} at ε = "
-            f"{audit.epsilon:.4g}, above the certified {audit.delta_certified:.4g} (error {audit.error:g})"
+            f"audit failed: the learner's attack proves δ >= {at_least(audit.delta_lower_confidence)} at ε = "
+            f"{audit.epsilon:.4g}, above the certified {at_most(audit.delta_certified)} (error {audit.error:g})"
         )
     if isinstance(audit, CuratorAudit):
         return (
-            f"audit failed: the learner's attack proves ε >= {audit.epsilon_lower_confidence:.4g}, above the upper "
-            f"bound {audit.epsilon_true:.4g} (error {audit.error:g})"
+            f"audit failed: the learner's attack proves ε >= {at_least(audit.epsilon_lower_confidence)}, above the "
+            f"upper bound {at_most(audit.epsilon_true)} (error {audit.error:g})"
         )
+    found = [] if audit.result.passed else [_proved(audit)]
+    if audit.deviation is not None:
+        found.append(
+            "the simulated exchange departs from the protocol's law, so that the bound is not about it: "
+            + _departs(audit.deviation)
+        )
+    return "audit failed: " + "; and ".join(found)
+
+
+def _proved(audit: Audit) -> str:
+    """That the attack proves more than the bound allows."""
     r = audit.result
     if r.delta_lower_confidence > r.delta_exact.upper:
-        found = f"δ >= {r.delta_lower_confidence:.4g} at ε = {r.epsilon:.4g}, above the exact {r.delta_exact.upper:.4g}"
+        proved, most, where = r.delta_lower_confidence, r.delta_exact.upper, f"ε = {r.epsilon:.4g}"
     else:
-        found = f"ε >= {r.epsilon_lower_confidence:.4g} at δ = {r.delta:g}, above the exact {r.epsilon_exact.upper:.4g}"
-    return f"audit failed: the {r.observer}'s attack proves {found} (error {r.error:g})"
+        proved, most, where = r.epsilon_lower_confidence, r.epsilon_exact.upper, f"δ = {r.delta:g}"
+    found = f"{'δ' if where[0] == 'ε' else 'ε'} >= {at_least(proved)} at {where}, above the exact {at_most(most)}"
+    return f"the {r.observer}'s attack proves {found} (error {r.error:g}), more than the bound allows"

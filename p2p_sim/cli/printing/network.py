@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.cli.printing.values import ODDITIES, finite, number, print_conditions, warn_of_oddities
+from p2p_sim.cli.printing.values import ODDITIES, at_most, finite, number, print_conditions, warn_of_oddities
 
 Line = tuple[str, str]
 
@@ -86,9 +86,9 @@ def _observers(r: dict[str, Any]) -> list[Line]:
 
 def _privacy(r: dict[str, Any]) -> list[Line]:
     return [
-        (f"ε, learner, at δ = {r['delta']:g}: worst user", f"{number(r['epsilon_upper'])}  ({r['basis']})"),
-        ("  median user", number(r["epsilon_median_user"])),
-        ("  noisy label alone, ε₀", number(r["epsilon_local"])),
+        (f"ε, learner, at δ = {r['delta']:g}: worst user", f"{at_most(r['epsilon_upper'])}  ({r['basis']})"),
+        ("  median user", at_most(r["epsilon_median_user"])),
+        ("  noisy label alone, ε₀", at_most(r["epsilon_local"])),
     ]
 
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.privacy.statement.record import whole
-from p2p_sim.cli.printing.values import finite, number, print_conditions
+from p2p_sim.cli.printing.values import at_least, at_most, finite, number, print_conditions
 from p2p_sim.cli.questions import Answer, Calibration, Question
 
 
@@ -27,14 +27,14 @@ def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
         "observer", bound.observer + (f" of {question.members or 1}" if bound.observer == "coalition" else "")
     )
     if found.delta_upper is not None:
-        table.add_row(f"δ at ε = {bound.epsilon_upper:g}, at most", number(found.delta_upper))
-        table.add_row("  no smaller δ holds than", number(found.delta_lower))
+        table.add_row(f"δ at ε = {bound.epsilon_upper:g}, at most", at_most(found.delta_upper))
+        table.add_row("  no smaller δ holds than", at_least(found.delta_lower))
     else:
-        table.add_row(f"ε at δ = {bound.delta:g}, at most", number(bound.epsilon_upper))
-        table.add_row("  no smaller ε holds than", number(bound.epsilon_lower))
+        table.add_row(f"ε at δ = {bound.delta:g}, at most", at_most(bound.epsilon_upper))
+        table.add_row("  no smaller ε holds than", at_least(bound.epsilon_lower))
         if bound.observer == "learner":
             table.add_row("  the paper's Lemma 9", str(found.lemma9))
-    table.add_row("noisy label alone, ε₀", number(found.local))
+    table.add_row("noisy label alone, ε₀", at_most(found.local))
     table.add_row("basis", bound.basis)
     Console(soft_wrap=True).print(table)
     print_conditions(bound)
@@ -52,7 +52,7 @@ def print_calibration(found: Calibration, as_json: bool) -> None:
     for size, alpha in found.each.items() if len(found.each) > 1 else ():
         table.add_row(f"  clusters of {size:,} alone", number(alpha))
     table.add_row(
-        f"certified ε at δ = {found.bound.delta:g}", f"{number(found.bound.epsilon_upper)} (target {found.epsilon:g})"
+        f"certified ε at δ = {found.bound.delta:g}", f"{at_most(found.bound.epsilon_upper)} (target {found.epsilon:g})"
     )
     table.add_row("observer", found.bound.observer)
     table.add_row("basis", found.bound.basis)

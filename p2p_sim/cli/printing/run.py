@@ -10,7 +10,7 @@ from rich.table import Table
 from analysis.privacy.statement.record import Terms, statement_of
 from analysis.utility.summary import excess_error, means, summarise, worst_epsilons
 from p2p_sim.base.plugins import MECHANISMS, offer_of
-from p2p_sim.cli.printing.values import ODDITIES, finite, number, print_conditions, warn_of_oddities
+from p2p_sim.cli.printing.values import ODDITIES, at_least, at_most, finite, print_conditions, warn_of_oddities
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import MANIFEST, ROWS, TABLE
 from p2p_sim.sweeps.point import FIGURE, Finished
@@ -66,7 +66,7 @@ def _statement(rows: Any) -> str:
     first = rows.iloc[0]
     says = (
         f"Whoever learns from the {{}} cannot tell any one user's label better than (ε, δ) = "
-        f"({worst_epsilons(rows)['epsilon_upper']:.3g}, {first['delta']:g}) allows"
+        f"({at_most(worst_epsilons(rows)['epsilon_upper'])}, {first['delta']:g}) allows"
     )
     simulated = "The noise is simulated; it protects nobody's real data."
     if rows["oracle"].any():
@@ -75,7 +75,7 @@ def _statement(rows: Any) -> str:
         return f"{says.format('release')}.\n{TRUSTED[first['trust']]}{simulated}"
     return (
         f"{says.format('submissions')}.\nPeers and eavesdroppers see single noisy labels: "
-        f"ε = {number(float(rows['epsilon_local'].max()))}. {simulated}"
+        f"ε = {at_most(float(rows['epsilon_local'].max()))}. {simulated}"
     )
 
 
@@ -95,9 +95,9 @@ def _privacy(rows: Any, terms: Terms) -> list[tuple[str, str]]:
     assert lower is not None
     basis = rows.loc[rows["epsilon_upper"].astype(float).idxmax(), "basis"]
     return [
-        (f"ε, learner, at δ = {first['delta']:g}", f"{number(upper)}  (worst cluster; {basis})"),
+        (f"ε, learner, at δ = {first['delta']:g}", f"{at_most(upper)}  (worst cluster; {basis})"),
         *_observers(rows, worst),
-        ("  no smaller ε holds than", number(lower)),
+        ("  no smaller ε holds than", at_least(lower)),
         *_printed(worst, terms),
     ]
 
@@ -110,7 +110,7 @@ def _printed(worst: dict[str, float | None], terms: Terms) -> list[tuple[str, st
         if fails is not None:
             lines.append((text, f"not applicable: {fails['text']}"))
         elif worst[name] is not None:
-            lines.append((text, number(worst[name])))
+            lines.append((text, at_most(worst[name])))
     return lines
 
 
@@ -120,15 +120,15 @@ def _observers(rows: Any, worst: dict[str, float | None]) -> list[tuple[str, str
         return []
     lines = []
     if rows["own_labels"].sum() > 0:
-        others, fell_back = number(worst["epsilon_others_upper"]), _range(rows["own_labels"])
+        others, fell_back = at_most(worst["epsilon_others_upper"]), _range(rows["own_labels"])
         lines.append(("  but for those who fell back", f"{others}  ({fell_back} fell back)"))
-    lines.append(("  if she sees arrival times", number(worst["epsilon_times_upper"])))
+    lines.append(("  if she sees arrival times", at_most(worst["epsilon_times_upper"])))
     if worst["epsilon_coalition_upper"] is not None:
         members = _range(rows["coalition_members"])
-        lines.append(("  with a coalition", f"{number(worst['epsilon_coalition_upper'])}  ({members} members)"))
+        lines.append(("  with a coalition", f"{at_most(worst['epsilon_coalition_upper'])}  ({members} members)"))
     if worst["epsilon_unmet_upper"] is not None:
-        chance = f"(all but a share {number(worst['coalition_meets'])})"
-        lines.append(("    who fetched no such label", f"{number(worst['epsilon_unmet_upper'])}  {chance}"))
+        chance = f"(all but a share {at_most(worst['coalition_meets'])})"
+        lines.append(("    who fetched no such label", f"{at_most(worst['epsilon_unmet_upper'])}  {chance}"))
     return lines
 
 

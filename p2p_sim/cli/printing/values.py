@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any
 
 from analysis.privacy.statement.bound import PrivacyBound
@@ -41,6 +42,30 @@ def number(value: float | None) -> str:
     if value is None:
         return "not applicable"
     return "∞" if math.isinf(value) else f"{value:.4g}"
+
+
+def at_most(value: float | None) -> str:
+    """An upper bound in four digits, never below what it bounds.
+
+    >>> at_most(0.74211), at_most(0.5), at_most(None)
+    ('0.7422', '0.5', 'not applicable')
+    """
+    return _rounded(value, ROUND_CEILING)
+
+
+def at_least(value: float | None) -> str:
+    """A lower bound in four digits, never above what it bounds.
+
+    >>> at_least(0.74219), at_least(0.0)
+    ('0.7421', '0')
+    """
+    return _rounded(value, ROUND_FLOOR)
+
+
+def _rounded(value: float | None, direction: str) -> str:
+    if value is None or not math.isfinite(value):
+        return number(value)
+    return number(float(Context(prec=4, rounding=direction).create_decimal_from_float(value)))
 
 
 def finite(value: Any) -> Any:

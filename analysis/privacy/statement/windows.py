@@ -1,0 +1,140 @@
+"""Where a sum of independent bits has nearly all its mass: certified windows, and binomial probabilities on them.
+
+Rounding is charged from these, with u = 2^-53. A sum, product or quotient is off by a factor within 1 ± u, or, where it
+is subnormal, by at most 2^-1075. All terms here are non-negative, so a sum of N terms in any order adds (N-1)u and the
+products of a convolution or a matrix add (N+1)u.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+Floats = NDArray[np.float64]
+_LONG = 100
+"""Values from which on a window's products may overflow if they start with one."""
+UNIT = 2.0**-53
+"""u, the largest relative error of one operation."""
+SUBNORMAL = 2.0**-1074
+"""The smallest positive number."""
+LEAST = 1e-300
+"""The smallest α and θ, besides α = 0: with up to 10^7 users and 10^10 submissions no odds leave the normal numbers."""
+
+
+def bernstein_window(mean: float, variance: float, largest: int, log_tail: float) -> tuple[int, int]:
+    """Integers (first, last) such that a sum of independent bits lies outside with probability <= 2 exp(log_tail).
+
+    By Bernstein's inequality each side's tail beyond s is at most exp(-s² / (2(variance + s/3))). The reach is 1e-6
+    longer than that asks for, more than the mean and the root are off by for up to 10^9 bits.
+
+    Args:
+        mean, variance: of the sum.
+        largest: number of bits; the window is cut to [0, largest].
+        log_tail: natural logarithm of each side's allowed probability, negative; -inf asks for everything.
+    """
+    budget = -log_tail
+    if math.isinf(budget):
+        return 0, largest
+    reach = 1e-6 + (budget / 3.0 + math.sqrt(budget * budget / 9.0 + 2.0 * variance * budget)) * (1.0 + 1e-12)
+    return max(0, math.floor(mean - reach)), min(largest, math.ceil(mean + reach))
+
+
+def tail_mass(log_tail: float) -> float:
+    """exp(log_tail), rounded up, also where it underflows; 0 only where nothing is cut off."""
+    return 0.0 if math.isinf(log_tail) else max(math.exp(log_tail) * (1.0 + 1e-12), SUBNORMAL)
+
+
+def binomial_columns(first: int, last: int, trials: int, odds: Floats) -> Floats:
+    """Bin(k; trials, p) for k = first..last, one column for each of the odds p/(1-p), which may be 0 or infinite.
+
+    In each column the products of ratios of neighbours R(k) = (trials-k)/(k+1) · odds are accumulated and normalised to
+    one. They start at the first value, in long windows with a power of two that brings the largest near one,
+    or, where that overflows, at the mode: up by min(1, R) and down by min(1, 1/R).
+    Let K be the number of rows. A ratio is off by 4u, odds off by 2u included, its inverse by 5u, and each step of a
+    product adds u: before normalising an entry is off by at most 6u(K-1), the sum by as much and (K-1)u more. In all
+    that is (13K - 12)u < `rounding(K)`. Away from the mode products fall, and
+    their sum is at least a half, so that underflow adds at most 2K times the smallest positive number.
+
+    The window must hold the mode of each column and nearly all its mass; what it misses makes the values too large by
+    as much.
+    """
+    k = np.arange(first, last, dtype=np.float64)
+    certain = np.isinf(odds)
+    weights = np.ones((k.size + 1, odds.size))
+    with np.errstate(over="ignore", divide="ignore"):
+        finite = np.where(certain, 1.0, odds)
+        ratios = np.multiply.outer((trials - k) / (k + 1.0), finite)
+        if k.size > _LONG:
+            weights[0] = _starts(first, trials, finite)
+            ratios[0] *= weights[0]
+        np.cumprod(ratios, axis=0, out=weights[1:])
+        sums = weights.sum(axis=0)
+        if not np.all(np.isfinite(sums)):
+            ratios[:1] /= weights[0]
+            weights[0] = 1.0
+            np.cumprod(np.minimum(ratios, 1.0), axis=0, out=weights[1:])
+            weights[:-1] *= np.cumprod(np.minimum(1.0 / ratios, 1.0)[::-1], axis=0)[::-1]
+            sums = weights.sum(axis=0)
+    weights /= sums
+    weights[:, certain] = 0.0
+    weights[-1, certain] = 1.0
+    return weights
+
+
+def _starts(first: int, trials: int, odds: Floats) -> Floats:
+    """Powers of two, at least 2^-900, from which products of ratios reach about one at the mode."""
+    mode = np.maximum(np.floor((trials + 1) * odds / (1.0 + odds)), first)
+    rise = gammaln(first + 1.0) + gammaln(trials - first + 1.0) - gammaln(mode + 1.0) - gammaln(trials - mode + 1.0)
+    with np.errstate(divide="ignore"):
+        rise += (mode - first) * np.maximum(np.log(odds), -1e6)
+    return np.asarray(np.ldexp(1.0, -np.clip(rise / math.log(2.0), 0.0, 900.0).astype(np.int64)))
+
+
+def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floats:
+    """Bin(k; trials, probability) for k = first..last, a window that holds the mode and nearly all of the mass.
+
+    See `binomial_columns`. The probability counts as exact: 1-p is off by u only. Where it is 1-α, mirror Bin(α).
+    """
+    if probability in (0.0, 1.0):
+        return np.asarray(np.arange(first, last + 1) == trials * probability, dtype=np.float64)
+    return binomial_columns(first, last, trials, np.array([probability / (1.0 - probability)]))[:, 0]
+
+
+def rounding(steps: int) -> float:
+    """Charged for the relative error of binomial probabilities on windows of this many values in all.
+
+    13u a value are proved (see `binomial_columns`); the 16u that are charged leave 3u a value for convolving two of
+    them and for second-order terms.
+    """
+    return 16.0 * UNIT * (steps + 1)
+
+
+def centred_rounding(first: int, last: int, mean: float, variance: float) -> float:
+    """A sharper charge for one column of `binomial_columns`, for a window about the mean.
+
+    Products at k and k' share all roundings but those between, 6u|k-k'|. Normalising compares k with all k', each by
+    its probability, with E|k'-mean| at most the deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u.
+    """
+    reach = max(mean - first, last - mean) + math.sqrt(variance) + 2.0
+    return (6.1 * reach + (last - first + 3)) * UNIT
+
+
+def share_of(rate: float, part: int, whole: int, up: bool) -> float:
+    """rate · part / whole, rounded up to a number of at most 1, or down: δ does not decrease in the rate."""
+    exact = Fraction(rate) * part / whole
+    found = float(exact)
+    if up and found < exact:
+        return min(1.0, math.nextafter(found, math.inf))
+    return math.nextafter(found, 0.0) if not up and found > exact else found
+
+
+def some(chance: float, trials: float) -> float:
+    """1 - (1-chance)^trials, the probability of at least one of so many events, off by less than 2^-49 of itself.
+
+    log1p and expm1 are off by an ulp or two; d ln(1 - e^-x) / d ln x is at most one.
+    """
+    if trials == 0 or chance == 0.0:
+        return 0.0
+    return -math.expm1(trials * math.log1p(-chance)) if chance < 1.0 else 1.0

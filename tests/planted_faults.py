@@ -1,0 +1,195 @@
+"""Faults planted in the simulated exchange: the public list of what `p2p-sim audit` must find, and at which settings.
+
+Each follows the law that `attack.fault_laws` gives it: what the fault says happens with probability `strength`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from p2p_sim.attacks.exchange import Audit, audit
+from p2p_sim.mechanisms import label_exchange
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.protocol.shard_exchange import ShardExchange
+from p2p_sim.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A fault and the audit that finds it at error 1e-9.
+
+    fault: its name in `FAULTS`. strength: its probability. cluster_size, flip_prob, sampling_rate, trials: n, α, θ and
+    the clusters in each world. members: of the coalition; 0: the learner audits alone.
+    """
+
+    fault: str
+    strength: float
+    trials: int
+    cluster_size: int = 12
+    flip_prob: float = 0.1
+    sampling_rate: float = 0.5
+    members: int = 0
+
+    @property
+    def name(self) -> str:
+        """Of the entry."""
+        return f"{self.fault} {self.strength:g}"
+
+    def audit(self, seed: int = 1, epsilon: float | None = None, **network) -> Audit:
+        """What the command does at these settings; nothing is planted by this."""
+        tree = {
+            "name": "planted",
+            "seed": seed,
+            "mechanism": {"flip_prob": self.flip_prob, "sampling_rate": self.sampling_rate},
+            "network": {"start_window_s": 1.0, **network},
+            "privacy": {"delta": 1e-5},
+        }
+        observer, members = ("coalition", self.members) if self.members else ("learner", None)
+        return audit(Scenario.from_tree(tree), observer, members, self.trials, self.cluster_size, epsilon)
+
+    def plant(self, monkeypatch) -> None:
+        """Put the fault into the simulator."""
+        faulty = {"p": self.strength, "n": self.cluster_size, "alpha": self.flip_prob, "c": self.members}
+        kind = type("Faulty", (KINDS[self.fault],), faulty)
+        monkeypatch.setattr(label_exchange, "ShardExchange", kind)
+        honest = RandomizedResponse.randomize
+
+        def randomize(noise, labels, rng):
+            kind.truth = labels
+            return kind.noisy(honest(noise, labels, rng), rng)
+
+        monkeypatch.setattr(RandomizedResponse, "randomize", randomize)
+
+
+class Faulty(ShardExchange):
+    """An exchange that may go wrong; `p` is how often, `n` the cluster size, `truth` the true labels of the shard."""
+
+    p, n, alpha, c = 0.0, 1, 0.0, 0
+    truth = np.zeros(0, dtype=np.uint8)
+
+    @classmethod
+    def noisy(cls, labels, rng):
+        """The noisy labels (m,) as they are used, from those that are right."""
+        return labels
+
+    def __init__(self, shard, payload, sampling_rate, network, streams, *rest, **named):
+        super().__init__(shard, payload, sampling_rate, network, streams, *rest, **named)
+        self.true, self.rng = type(self).truth, streams.generator("planted", shard.index)
+        self.hit = self.rng.random(shard.size) < self.p
+        self.redirect(np.arange(shard.size, dtype=np.int32), self.journey.choices.peer)
+
+    def redirect(self, user, peer):
+        """Change whom users ask, in place."""
+
+
+class OwnLabel(Faulty):
+    def redirect(self, user, peer):
+        peer[self.hit] = user[self.hit]
+
+
+class TrueLabel(Faulty):
+    def submissions(self):
+        users, fetched = super().submissions()
+        place = users - self._shard.start
+        return users, np.where(self.hit[place], self.true[place], fetched)
+
+
+class NextInLine(Faulty):
+    def redirect(self, user, peer):
+        following = user - user % self.n + (user + 1) % self.n
+        peer[self.hit] = following[self.hit]
+
+
+class CommonFlips(Faulty):
+    @classmethod
+    def noisy(cls, labels, rng):
+        flips = (labels ^ cls.truth).reshape(-1, cls.n)
+        same = rng.random(len(flips)) < cls.p
+        return cls.truth ^ np.where(same[:, None], flips[:, :1], flips).ravel()
+
+
+class Redrawn(Faulty):
+    def submissions(self):
+        users, fetched = super().submissions()
+        place = users - self._shard.start
+        fresh = self.true[self.source[place]] ^ (self.rng.random(users.size) < self.alpha)
+        return users, np.where(self.hit[place], fresh, fetched)
+
+
+class AmongEquals(Faulty):
+    def redirect(self, user, peer):
+        """A uniform one of those who hold the same label: the place with the largest of as many random numbers."""
+        labels = self.true.reshape(-1, self.n)
+        same = labels[:, :, None] == labels[:, None, :]
+        place = np.where(same, self.rng.random(same.shape), -1.0).argmax(axis=2).ravel()
+        peer[self.hit] = (user - user % self.n + place)[self.hit]
+
+
+class SortedByLabel(Faulty):
+    def run(self):
+        traffic = super().run()
+        users = np.flatnonzero(np.isfinite(self.arrival) & self.hit[np.arange(self._shard.size) // self.n * self.n])
+        cluster, label, times = users // self.n, self._payload[self.source[users]], self.arrival[users]
+        self.arrival[users[np.lexsort((times, 1 - label, cluster))]] = times[np.lexsort((times, cluster))]
+        return traffic
+
+
+class Silence(Faulty):
+    @property
+    def in_time(self):
+        return super().in_time & ~(self.hit & (self._payload == 1))
+
+
+class MembersOwn(Faulty):
+    def redirect(self, user, peer):
+        self.hit &= (user % self.n >= 1) & (user % self.n <= self.c)
+        self.source = self.source.copy()
+
+    def _submit(self, users, times, source, own=False):
+        super()._submit(users, times, source, own)
+        hit = users[self.hit[users]]
+        self.source[hit] = hit
+
+
+class MemberAsksHerself(Faulty):
+    def redirect(self, user, peer):
+        here = self.hit & (user % self.n >= 1) & (user % self.n <= self.c)
+        peer[here] = user[here]
+
+
+KINDS = {
+    "own label": OwnLabel,
+    "true label": TrueLabel,
+    "neighbour's label": NextInLine,
+    "common flips": CommonFlips,
+    "flips redrawn": Redrawn,
+    "fetches among equals": AmongEquals,
+    "order by label": SortedByLabel,
+    "silence": Silence,
+    "member's own label": MembersOwn,
+    "member asks herself": MemberAsksHerself,
+}
+"""How each fault is planted."""
+
+PLANTED = (
+    Planted("own label", 0.05, 20_000),
+    Planted("own label", 0.1, 6_000),
+    Planted("own label", 0.25, 2_000),
+    Planted("own label", 1.0, 1_000),
+    Planted("true label", 0.01, 100_000, sampling_rate=1.0),
+    Planted("neighbour's label", 0.05, 20_000),
+    Planted("neighbour's label", 1.0, 1_000),
+    Planted("common flips", 0.1, 20_000),
+    Planted("flips redrawn", 0.1, 50_000),
+    Planted("flips redrawn", 1.0, 2_000),
+    Planted("fetches among equals", 0.1, 6_000),
+    Planted("order by label", 0.05, 20_000),
+    Planted("order by label", 1.0, 1_000),
+    Planted("silence", 0.05, 20_000),
+    Planted("own label", 0.1, 6_000, members=2),
+    Planted("member asks herself", 0.1, 6_000, members=1),
+    Planted("member asks herself", 1.0, 1_000, members=2),
+    Planted("member's own label", 0.3, 6_000, members=1),
+    Planted("member's own label", 1.0, 2_000, members=2),
+)
+"""What the audit must find."""

@@ -1,0 +1,80 @@
+"""The audit finds every planted fault, passes what is sound, and its stated power is what happens.
+
+A sound exchange fails with probability at most 1e-9 a test; seeds are fixed.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from analysis.privacy.attack.fault_laws import FAULTS
+from p2p_sim.cli.printing.audit import failure
+from tests.planted_faults import KINDS, PLANTED, Planted
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_every_planted_fault_is_caught(planted, monkeypatch):
+    """Detects the fault at error 1e-9, and the line that is printed says what deviates."""
+    planted.plant(monkeypatch)
+    done = planted.audit()
+    assert not done.passed
+    assert done.deviation is not None
+    assert done.deviation.error <= 1e-9
+    told = failure(done)
+    assert "departs from the protocol's law" in told
+    assert done.deviation.what in told
+    assert len(told.splitlines()) == 1
+
+
+def test_the_public_list_is_complete():
+    assert {planted.fault for planted in PLANTED} == {fault.name for fault in FAULTS} == set(KINDS)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("members", [0, 2])
+def test_the_sound_exchange_passes(seed, members):
+    assert Planted("own label", 0.0, 5_000, members=members).audit(seed).passed
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        {"start_window_s": 0.0, "latency": {"kind": "constant", "value_s": 0.1}},
+        {"duplication": 0.5, "reordering": 0.3},
+        {"bandwidth_bps": 1000.0},
+    ],
+    ids=["all at once", "copies", "slow links"],
+)
+@pytest.mark.parametrize("members", [0, 1])
+def test_networks_without_faults_pass(network, members):
+    """Submissions that arrive at the same moment have no order of users; copies of messages are no second ones."""
+    assert Planted("own label", 0.0, 5_000, 8, members=members).audit(**network).passed
+
+
+@pytest.mark.parametrize("planted", [Planted("silence", 0.0, 4_000, 2, 0.3, 1.0), Planted("silence", 0.0, 4_000, 7)])
+def test_small_clusters_and_full_sampling_pass(planted):
+    assert planted.audit().passed
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_the_stated_power_is_what_happens(fault, monkeypatch):
+    """Half as much again as stated is caught, and a third of it passes."""
+    sound = Planted(fault.name, 0.0, 6_000, 8, members=1 if fault.members else 0)
+    [stated] = [found.strength for found in sound.audit().detections if found.fault is fault]
+    assert stated is not None
+    for share, caught in ((1.5, True), (1 / 3, False)):
+        with monkeypatch.context() as patched:
+            faulty = replace(sound, strength=share * stated)
+            faulty.plant(patched)
+            assert faulty.audit(seed=2).passed is not caught
+
+
+def test_what_too_few_trials_cannot_find_is_said_with_what_it_takes(monkeypatch):
+    """Detects a power that is claimed in vain: fresh flips in tiny clusters that submit little."""
+    small = Planted("flips redrawn", 1.0, 1_000, 5, 0.2, 0.2)
+    small.plant(monkeypatch)
+    done = small.audit()
+    [found] = [found for found in done.detections if found.fault.name == small.fault]
+    assert (found.strength, done.passed) == (None, True)
+    assert found.more is not None
+    assert not replace(small, trials=int(1.5 * found.more * small.trials)).audit().passed
