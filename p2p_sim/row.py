@@ -159,7 +159,9 @@ def organisations(outcome: Outcome) -> Row:
                               "models_arrived", "organisations_offline"))  # fmt: skip
     return {
         "epsilon_by_organisation": " ".join(f"{k}:{epsilon:.6g}" for k, epsilon in enumerate(facts.epsilon)),
-        "shown_by_organisation": " ".join(f"{k}:{others}" for k, others in enumerate(facts.shown_to)),
+        "shown_by_organisation": " ".join(
+            f"{k}:{','.join(map(str, others))}" for k, others in enumerate(facts.shown_to)
+        ),
         "arrived_by_organisation": " ".join(f"{k}:{models}" for k, models in enumerate(facts.arrived)),
         "models_arrived": sum(facts.arrived),
         "organisations_offline": " ".join(str(k) for k, away in enumerate(facts.offline) if away),

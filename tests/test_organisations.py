@@ -102,11 +102,12 @@ def test_epsilon_is_that_of_the_worst_organisation(kind, combiner):
 
 def test_everything_arrives_where_nothing_fails_and_the_counts_agree():
     row = p2p_sim.run(scenario()).row
-    assert row["arrived_by_organisation"] == row["shown_by_organisation"] == "0:4 1:4 2:4 3:4 4:4"
+    assert row["arrived_by_organisation"] == "0:4 1:4 2:4 3:4 4:4"
+    assert row["shown_by_organisation"] == "0:1,2,3,4 1:0,2,3,4 2:0,1,3,4 3:0,1,2,4 4:0,1,2,3"
     assert (row["models_arrived"], row["fetches"], row["organisations_offline"]) == (20, 20, "")
     assert row["bytes_sent"] == 40 * 64 + 20 * 3 * 8
     moved = p2p_sim.run(scenario("hypothesis_transfer", source=2)).row
-    assert moved["shown_by_organisation"] == "0:0 1:0 2:4 3:0 4:0"
+    assert moved["shown_by_organisation"] == "0: 1: 2:0,1,3,4 3: 4:"
     assert moved["arrived_by_organisation"] == "0:1 1:1 2:0 3:1 4:1"
 
 

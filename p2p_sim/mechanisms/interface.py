@@ -115,12 +115,12 @@ class ByCluster:
 class OrganisationFacts:
     """What became of organisations that exchange models; tuples have an entry for each, (N,).
 
-    epsilon: what its rows have paid, by the ledger. shown_to: how many others have seen its models.
+    epsilon: what its rows have paid, by the ledger. shown_to: the others that have seen its models.
     arrived: how many models of others it had in time. offline: never there, or away when a message came.
     """
 
     epsilon: tuple[float, ...]
-    shown_to: tuple[int, ...]
+    shown_to: tuple[tuple[int, ...], ...]
     arrived: tuple[int, ...]
     offline: tuple[bool, ...]
 

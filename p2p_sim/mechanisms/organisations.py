@@ -198,7 +198,7 @@ class Organisations(Mechanism):
             raise RunFailed(f"the ledger of what organisations spent says {spent}, which is not what is stated")
         facts = OrganisationFacts(
             spent,
-            tuple(len(run.ledger.shown_to(k)) for k in range(count)),
+            tuple(tuple(sorted(run.ledger.shown_to(k))) for k in range(count)),
             tuple(np.bincount(done.asker[done.used], minlength=count).tolist()),
             tuple(done.offline.tolist()),
         )

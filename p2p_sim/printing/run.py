@@ -144,7 +144,7 @@ def _organisations(rows: Any) -> list[tuple[str, str]]:
     first, arrived = rows.iloc[0], rows["models_arrived"].astype(int)
     return [
         ("  by organisation, replicate 0", first["epsilon_by_organisation"]),
-        ("  shown to so many others", first["shown_by_organisation"]),
+        ("  shown to", first["shown_by_organisation"]),
         ("models in time, by organisation", first["arrived_by_organisation"]),
         ("  all organisations", _range(arrived)),
     ]
@@ -162,7 +162,8 @@ def _network(rows: Any) -> list[tuple[str, str]]:
         lines.insert(0, ("effective sampling rate", f"{values['effective_sampling_rate']}  (θ = {theta:g})"))
     if "arrival_p99_s" in values:
         half, most = values["arrival_p50_s"], values["arrival_p99_s"]
-        lines.append(("half, 99% of submissions in after", f"{half.value:.3g} s, {most.value:.3g} s"))
+        what = "submissions" if "effective_sampling_rate" in values else "models"
+        lines.append((f"half, 99% of {what} in after", f"{half.value:.3g} s, {most.value:.3g} s"))
     if "damage_error_rate" in values:
         lines.append(("damage by adversaries, error rate", str(values["damage_error_rate"])))
     if "damage_excess_risk" in values:

@@ -22,8 +22,8 @@ Bools = NDArray[np.bool_]
 Organisations = NDArray[np.int64]
 Pairs = NDArray[np.intp]
 
-MOST_PAIRS = 5_000_000
-"""Pairs of organisations that may ask each other; beyond them a run would end for lack of memory."""
+MOST_PAIRS = 250_000
+"""Pairs of organisations that may ask each other; a row names all that were shown a model."""
 
 
 @dataclass(frozen=True, eq=False)
