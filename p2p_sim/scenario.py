@@ -130,11 +130,6 @@ class Scenario(Config):
             self.mechanism.check_surroundings(self.clusters, self.network, self.adversaries)
         except InputError as error:
             raise ValueError(str(error)) from None
-        lying = self.adversaries.lying
-        if lying and self.mechanism.releases not in ("hard", "signed"):
-            raise ValueError(
-                f"adversaries.{lying[0]}: answers with a class; messages carry {self.mechanism.releases}; leave it out"
-            )
         return self
 
     @model_validator(mode="after")

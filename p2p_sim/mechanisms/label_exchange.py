@@ -104,7 +104,12 @@ class LabelExchangeConfig(MechanismBase):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Refuse liars that no noise of this kind is known to cover; everything else has a meaning."""
+        """Refuse liars whose answers no message can carry, or no noise is known to cover; all else has a meaning."""
+        lying = adversaries.lying
+        if lying and self.releases not in ("hard", "signed"):
+            raise InputError(
+                f"adversaries.{lying[0]}: answers with a class; messages carry {self.releases}; leave it out"
+            )
         if self.randomizer is not None:
             check_answers(adversaries)
 

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.errors import InputError
+from p2p_sim.errors import InputError, shortened
 from p2p_sim.population.datasets import split
-from p2p_sim.population.files import State, find_file, state
+from p2p_sim.population.files import State, find_file, read_bytes, state
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.source import Source
 from p2p_sim.streams import Streams
@@ -62,11 +61,12 @@ def read_hospital(path: Path, state: State) -> tuple[NDArray[np.float64], NDArra
     Raises:
         InputError: it has not 14 columns of numbers, the last one a diagnosis of 0 to 4.
     """
+    lines = read_bytes(path).decode("utf-8", errors="replace").split()
     try:
-        table = pd.read_csv(path, header=None, na_values="?", float_precision="round_trip").to_numpy(dtype=np.float64)
-    except (OSError, ValueError, OverflowError) as error:
-        raise InputError(f"{path}: not the UCI Heart format ({str(error).splitlines()[0]})") from None
-    if table.shape[1] != 14 or not np.isin(table[:, 13], range(5)).all():
+        table = np.array([[np.nan if cell == "?" else float(cell) for cell in line.split(",")] for line in lines])
+    except ValueError as error:
+        raise InputError(f"{path}: not the UCI Heart format ({shortened(str(error))})") from None
+    if table.ndim != 2 or table.shape[1] != 14 or not np.isin(table[:, 13], range(5)).all():
         raise InputError(f"{path}: not the UCI Heart format (14 columns, the last one 0 to 4)")
     rows = table[:, :13]
     if not (np.isnan(rows) | (np.abs(rows) <= MOST)).all():
