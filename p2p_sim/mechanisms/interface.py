@@ -1,7 +1,7 @@
 """The seams every mechanism shares: what it takes, what it releases, what it says of privacy."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol, Self
@@ -19,6 +19,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.network.overlay import Overlay
+from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
@@ -29,7 +30,7 @@ EngineName = Literal["events", "vectorised"]
 PayloadKind = Literal["hard", "bits", "soft", "signed"]
 ReleaseKind = Literal["hard", "bits", "soft", "signed", "model"]
 """What a release is made of: labels with such payloads, or a model."""
-Trust = Literal["nobody", "shuffler", "curator"]
+Trust = Literal["nobody", "shuffler", "curator", "organisation"]
 """Who besides herself a user must trust for the learner's figure to protect her."""
 PARAMETERS = (*summary.PARAMETERS, "sampling_rate")
 """Every parameter of a mechanism that a row may hold."""
@@ -91,6 +92,39 @@ class ModelRelease:
     predictor: Predictor
 
 
+@dataclass(frozen=True)
+class ByCluster:
+    """Predictors of several clusters, each for its own rows, by the cluster's number."""
+
+    predictors: Mapping[int, Predictor]
+
+    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Predicted class probabilities (n, K) where nobody knows whose rows these are: the mean over the clusters."""
+        return np.asarray(np.mean([each.probabilities(features) for each in self.predictors.values()], axis=0))
+
+    def within(self, features: NDArray[np.floating], cluster: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Predicted class probabilities (n, K) of rows of these clusters (n,), at least one."""
+        parts = {c: self.predictors[c].probabilities(features[cluster == c]) for c in np.unique(cluster).tolist()}
+        found = np.empty((len(cluster), next(iter(parts.values())).shape[1]))
+        for c, part in parts.items():
+            found[cluster == c] = part
+        return found
+
+
+@dataclass(frozen=True)
+class OrganisationFacts:
+    """What became of organisations that exchange models; tuples have an entry for each, (N,).
+
+    epsilon: what its rows have paid, by the ledger. shown_to: the others that have seen its models.
+    arrived: how many models of others it had in time. offline: never there, or away when a message came.
+    """
+
+    epsilon: tuple[float, ...]
+    shown_to: tuple[tuple[int, ...], ...]
+    arrived: tuple[int, ...]
+    offline: tuple[bool, ...]
+
+
 Release = LabelRelease | ModelRelease
 
 
@@ -101,6 +135,7 @@ class Outcome:
     traffic: counts. transcript: every delivered message, if it was recorded.
     arrival_s: (m,) when each label of the release reached the learner, seconds, and realised: what is known of the run
     besides labels, if they were asked for. overlay: None where everybody may ask anybody.
+    organisations: where they exchange models.
     """
 
     release: Release
@@ -109,6 +144,7 @@ class Outcome:
     arrival_s: NDArray[np.float64] | None = None
     realised: tuple[RealisedShard, ...] | None = None
     overlay: Overlay | None = None
+    organisations: OrganisationFacts | None = None
 
     @property
     def labels(self) -> LabelRelease:
@@ -170,6 +206,14 @@ class MechanismBase(Config):
     def check(self, num_classes: int) -> None:
         """Refuse parameters that do not fit K classes."""
 
+    def check_surroundings(
+        self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
+    ) -> None:
+        """Refuse what has no meaning here: by default every fault of the network, since no messages are simulated."""
+        if not network.ideal or adversaries != NOBODY:
+            beyond = (*network.faults, "adversaries")[0]
+            raise InputError(f"mechanism.kind = {self.kind!r}: no messages of it are simulated; leave out {beyond}")
+
     @abstractmethod
     def build(
         self,
@@ -200,6 +244,10 @@ class Mechanism(ABC):
     def parameters(self) -> dict[str, float]:
         """Values by name, each one of `PARAMETERS`."""
 
+    def nodes(self, population: Population) -> Population:
+        """Who sends messages over the network: every user."""
+        return population
+
     def release(
         self,
         population: Population,
@@ -219,7 +267,8 @@ class Mechanism(ABC):
             study: note what is known of the run besides labels.
             places: directories in which the network's files are looked for.
         """
-        return self.release_on(Network.open(network, population, streams, places), population, record, study)
+        opened = Network.open(network, self.nodes(population), streams, places)
+        return self.release_on(opened, population, record, study)
 
     @abstractmethod
     def release_on(

@@ -38,8 +38,10 @@ from p2p_sim.mechanisms.messages import (
     randomizer_of,
 )
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
+from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.network.shared_link import departures
+from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard, shards
 from p2p_sim.protocol.debias import check_labels
@@ -98,6 +100,18 @@ class LabelExchangeConfig(MechanismBase):
             check_flip_prob(self.flip_prob, num_classes)
         if self.randomizer is not None:
             self.randomizer.check(num_classes)
+
+    def check_surroundings(
+        self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
+    ) -> None:
+        """Refuse liars whose answers no message can carry, or no noise is known to cover; all else has a meaning."""
+        lying = adversaries.lying
+        if lying and self.releases not in ("hard", "signed"):
+            raise InputError(
+                f"adversaries.{lying[0]}: answers with a class; messages carry {self.releases}; leave it out"
+            )
+        if self.randomizer is not None:
+            check_answers(adversaries)
 
     def build(
         self,
@@ -311,10 +325,10 @@ def exchange_of(mechanism: object, purpose: str) -> LabelExchangeMechanism:
     """The mechanism, if it exchanges labels.
 
     Raises:
-        InputError: it does not, and `purpose` needs messages.
+        InputError: it does not, and `purpose` is for messages with labels.
     """
     if not isinstance(mechanism, LabelExchangeMechanism):
-        raise InputError(f"mechanism.kind: {purpose} needs messages, which kind = 'label_exchange' alone has")
+        raise InputError(f"mechanism.kind: {purpose} is there for kind = 'label_exchange' alone")
     return mechanism
 
 

@@ -137,6 +137,8 @@ def realised_privacy(outcome: Outcome, clusters: Sequence[ClusterPrivacy] | None
 def network(population: Population, outcome: Outcome) -> Row:
     """What happened on the network; None where no messages were simulated."""
     overlay, times = outcome.overlay, outcome.arrival_s
+    facts = outcome.organisations
+    nodes = population.cluster_offsets if facts is None else np.array([0, len(facts.epsilon)])
     counts = asdict(outcome.traffic) if outcome.traffic else dict.fromkeys(Traffic.__dataclass_fields__)
     arrived = times is not None and times.size > 0
     shares = {f"arrival_p{share}_s": share / 100 for share in (50, 90, 99)}
@@ -144,8 +146,25 @@ def network(population: Population, outcome: Outcome) -> Row:
         **counts,
         **{name: float(np.quantile(times, q)) if arrived and times is not None else None for name, q in shares.items()},
         "isolated_users": overlay.isolated if overlay else 0,
-        "disconnected_clusters": overlay.disconnected_clusters(population.cluster_offsets) if overlay else 0,
+        "disconnected_clusters": overlay.disconnected_clusters(nodes) if overlay else 0,
         "dropped_edges": overlay.dropped_edges if overlay else 0,
+    }
+
+
+def organisations(outcome: Outcome) -> Row:
+    """What organisations that exchange models have spent and got; lists are text, "organisation:value" each."""
+    facts = outcome.organisations
+    if facts is None:
+        return dict.fromkeys(("epsilon_by_organisation", "shown_by_organisation", "arrived_by_organisation",
+                              "models_arrived", "organisations_offline"))  # fmt: skip
+    return {
+        "epsilon_by_organisation": " ".join(f"{k}:{epsilon:.6g}" for k, epsilon in enumerate(facts.epsilon)),
+        "shown_by_organisation": " ".join(
+            f"{k}:{','.join(map(str, others))}" for k, others in enumerate(facts.shown_to)
+        ),
+        "arrived_by_organisation": " ".join(f"{k}:{models}" for k, models in enumerate(facts.arrived)),
+        "models_arrived": sum(facts.arrived),
+        "organisations_offline": " ".join(str(k) for k, away in enumerate(facts.offline) if away),
     }
 
 

@@ -98,7 +98,8 @@ def prepare(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
             scenario.engine,
             scenario.adversaries,
         )
-        return Prepared(population, mechanism, Network.open(scenario.network, population, streams, places))
+        network = Network.open(scenario.network, mechanism.nodes(population), streams, places)
+        return Prepared(population, mechanism, network)
 
 
 def _key(scenario: Scenario, replicate: int, places: tuple[Path, ...]) -> tuple[Hashable, ...]:
@@ -166,6 +167,7 @@ def complete(scenario: Scenario, replicate: int, done: Exchanged, data_dir: Path
         "excess_risk_floor": _floor(scenario, population, mechanism) if honest is None else None,
         **rows.damage(risk, honest),
         **rows.network(population, done.outcome),
+        **rows.organisations(done.outcome),
         "statement": record.identifier(terms),
     }
     each = tuple(bounds) if clusters else tuple(bounds[i] for i in where)
