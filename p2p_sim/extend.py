@@ -6,16 +6,8 @@ from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.learning.learner import Learner
-from p2p_sim.mechanisms.interface import (
-    PARAMETERS,
-    STATEMENTS,
-    LabelRelease,
-    Mechanism,
-    MechanismBase,
-    ModelRelease,
-    Outcome,
-    Predictor,
-)
+from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Mechanism, MechanismBase
+from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.without_messages import LocalMechanism, WithoutMessages
 from p2p_sim.network.overlay import GraphOverlay, edges_of

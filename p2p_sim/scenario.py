@@ -28,7 +28,7 @@ from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
 from p2p_sim.mechanisms.interface import MechanismBase
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
-from p2p_sim.mechanisms.messages import check_answers
+from p2p_sim.mechanisms.organisations_config import HypothesisTransferConfig, PrivateStackingConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
 from p2p_sim.mechanisms.shuffled_response import ShuffledResponseConfig
@@ -60,7 +60,9 @@ MechanismConfig = Annotated[
     | DpSgdConfig
     | VectorApproximationConfig
     | RRWithPriorConfig
-    | AlibiConfig,
+    | AlibiConfig
+    | PrivateStackingConfig
+    | HypothesisTransferConfig,
     PlugIns(MECHANISMS, MechanismBase),
 ]
 MODEL_VERSION = 4
@@ -100,13 +102,14 @@ class Scenario(Config):
     """"events": messages over the simulated network; "vectorised": one draw from the same law."""
     population: PopulationConfig = DigitsConfig()
     """Where the users come from; kind = "synthetic", "circle", "digits", "mnist", "fashion-mnist", "cifar-10",
-    "adult" or "table"."""
+    "adult", "uci-heart" or "table"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
     """How users are grouped by their features; kind = "given", "kmeans" or "grid". Absent: given where the population
     comes with clusters, else k-means into 20 clusters of at least 36 users."""
     mechanism: MechanismConfig
     """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "shuffled_response",
-    "cluster_rr", "dp_sgd", "vector_approximation", "rr_with_prior" or "alibi"."""
+    "cluster_rr", "dp_sgd", "vector_approximation", "rr_with_prior" or "alibi"; of organisations that exchange models,
+    "private_stacking" or "hypothesis_transfer"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
@@ -122,21 +125,10 @@ class Scenario(Config):
 
     @model_validator(mode="after")
     def _messages(self) -> Self:
-        if self.mechanism.kind != "label_exchange" and (not self.network.ideal or self.adversaries != NOBODY):
-            beyond = (*self.network.faults, "adversaries")[0]
-            raise ValueError(
-                f"mechanism.kind = {self.mechanism.kind!r}: no messages of it are simulated; leave out {beyond}"
-            )
-        lying = self.adversaries.lying
-        if lying and self.mechanism.releases not in ("hard", "signed"):
-            raise ValueError(
-                f"adversaries.{lying[0]}: answers with a class; messages carry {self.mechanism.releases}; leave it out"
-            )
-        if self.mechanism.kind == "label_exchange" and self.mechanism.randomizer is not None:
-            try:
-                check_answers(self.adversaries)
-            except InputError as error:
-                raise ValueError(str(error)) from None
+        try:
+            self.mechanism.check_surroundings(self.clusters, self.network, self.adversaries)
+        except InputError as error:
+            raise ValueError(str(error)) from None
         return self
 
     @model_validator(mode="after")

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import LabelRelease, Outcome
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.protocol.shard_exchange import ShardExchange
 

@@ -11,7 +11,7 @@ from analysis.privacy.statement.finite_law import law_delta, law_epsilon
 from benchmarks.timing import peak_bytes
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.alibi import Alibi
-from p2p_sim.mechanisms.interface import Outcome
+from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare, run
 from p2p_sim.scenario import Scenario

@@ -5,8 +5,8 @@ import pytest
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.mechanisms.interface import LabelRelease
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
+from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network

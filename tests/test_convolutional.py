@@ -20,7 +20,7 @@ from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.metrics import assess
 from p2p_sim.learning.networks import image_shape
 from p2p_sim.learning.training import CHECKPOINTS, Settings, Training
-from p2p_sim.mechanisms.interface import LabelRelease
+from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.population import Population
 from p2p_sim.replicate import learn

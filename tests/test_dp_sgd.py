@@ -15,7 +15,7 @@ from analysis.privacy import DpSgd, calibrate_noise
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig, clipped_gradient_sum, softmax
-from p2p_sim.mechanisms.interface import ModelRelease
+from p2p_sim.mechanisms.outcome import ModelRelease
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.scenario import Scenario

@@ -7,7 +7,8 @@ import pytest
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Outcome
+from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS
+from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.shuffled_response import ShuffledRandomizedResponse
 from p2p_sim.network.config import NetworkConfig

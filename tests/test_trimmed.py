@@ -9,7 +9,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.trimmed import TrimmedClustersConfig, trimmed_shares
-from p2p_sim.mechanisms.interface import LabelRelease
+from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.population.synthetic import SyntheticConfig
 
 

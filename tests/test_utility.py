@@ -12,7 +12,7 @@ from analysis.utility.intervals import mean_interval
 from analysis.utility.risk import bayes_error_rate, best_logistic_risk, error_rate, log_risk
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.mechanisms.interface import LabelRelease
+from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.population.synthetic import SyntheticConfig
 
 

@@ -19,7 +19,7 @@ from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.label_vectors import label_vectors, one_hot
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.one_vs_rest import OneVsRestConfig
-from p2p_sim.mechanisms.interface import LabelRelease
+from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.vector import VectorApproximation
 from p2p_sim.outputs.export import export_release
 from p2p_sim.replicate.run import run

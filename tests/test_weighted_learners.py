@@ -10,7 +10,7 @@ from p2p_sim.learning.estimator import EstimatorConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
 from p2p_sim.learning.table import TableConfig
-from p2p_sim.mechanisms.interface import LabelRelease
+from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.protocol.debias import signed_weights
 from p2p_sim.scenario import Scenario

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.files import find_file, read_idx
+from p2p_sim.population.files import find_file, read_idx, state
+from p2p_sim.population.heart import HOSPITALS, HeartConfig, read_hospital
 
 Floats = NDArray[np.float64]
 Rows = tuple[Floats, NDArray[np.int64]]
@@ -145,9 +145,6 @@ def branches(law: int, sizes: tuple[int, ...] = RUIJIN, group_size: int = 10) ->
     return Branches("branches", groups, (halves / halves.sum()).tolist(), sizes, law)
 
 
-HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
-HEART_CENTRE = (54, 0.7, 3, 132, 240, 0.15, 0.6, 145, 0.4, 1, 1.7, 0.7, 4.7)
-HEART_SPREAD = (9, 0.5, 1, 18, 55, 0.36, 0.8, 25, 0.5, 1.2, 0.6, 1, 1.9)
 HEART_GROUPS = ([2, 7, 8, 9, 10, 11, 12], [0, 1, 3, 4], [5, 6])
 """Pain and exercise test; age, sex, pressure, cholesterol; blood sugar and rest ECG: as the textbooks rank them."""
 HEART_IMPORTANCE = (0.6, 0.3, 0.1)
@@ -169,17 +166,9 @@ class Heart(Organisations):
 
 def heart(data_dir: Path) -> Heart:
     """The four processed files; what is missing is the centre."""
-    read = []
-    for name in HOSPITALS:
-        path = find_file("uci-heart", (data_dir,), "uci-heart", (f"processed.{name}.data",))
-        table = np.genfromtxt(path, delimiter=",", missing_values="?")
-        if table.ndim != 2 or table.shape[1] != 14:
-            raise InputError(f"{path}: must have 14 columns")
-        rows = table[:, :13]
-        rows[:, [3, 4]] = np.where(rows[:, [3, 4]] == 0.0, np.nan, rows[:, [3, 4]])  # no pressure or cholesterol is 0
-        scaled = (rows - np.array(HEART_CENTRE)) / np.array(HEART_SPREAD)
-        read.append((np.nan_to_num(scaled), (table[:, 13] > 0).astype(np.int64)))
-    return Heart("heart", [list(g) for g in HEART_GROUPS], list(HEART_IMPORTANCE), tuple(read))
+    read = [read_hospital(path, state(path)) for path in HeartConfig().files((data_dir,))]
+    parts = tuple((rows, labels.astype(np.int64)) for rows, labels in read)
+    return Heart("heart", [list(g) for g in HEART_GROUPS], list(HEART_IMPORTANCE), parts)
 
 
 def _cut(rows: Rows, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:

@@ -38,9 +38,10 @@ from p2p_sim.attacks.faulty_network import PILOT, PILOT_SEED, RealisedAudit, aud
 from p2p_sim.attacks.tallies import coalition_cell_name, coalition_cells, count_cells, learner_cells, seen_in, sent_of
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.mechanisms.interface import Mechanism, Outcome
+from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels
+from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.roles import NOBODY

@@ -7,7 +7,7 @@ from analysis.privacy.attack.fault_laws import Seen
 from analysis.privacy.attack.split import split_cells, split_name
 from analysis.privacy.attack.submission_law import Cluster
 from analysis.privacy.attack.views import CoalitionViews, CountViews
-from p2p_sim.mechanisms.interface import LabelRelease
+from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.transcript import REPLY, REQUEST, SUBMISSION, Messages
 

@@ -14,7 +14,7 @@ from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, 
 from p2p_sim.learning.learner import Learner, Loss
 from p2p_sim.learning.networks import Architecture, image_shape
 from p2p_sim.learning.training import Settings, Training, predicted
-from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
 
 if TYPE_CHECKING:
     from torch import nn

@@ -12,7 +12,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.learning.learner import Learner
 from p2p_sim.learning.logistic_regression import FittedClassifier, constant_predictor
 from p2p_sim.learning.weights import class_weights
-from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
 Parameter = bool | int | float | str

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
 from p2p_sim.learning.learner import Learner, Loss
-from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
+from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
 
 
 class KnnConfig(Learner):

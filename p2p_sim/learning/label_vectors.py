@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.learning.weights import check_accepts
-from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind
+from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
 
 ACCEPTED: tuple[ReleaseKind, ...] = ("bits", "hard", "soft")
 """Kinds of labels that can be seen as vectors in [0, 1]^K."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.config import Config
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
 
 Loss = Literal["log", "zero_one"]
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from p2p_sim.learning.learner import Learner
 from p2p_sim.learning.weights import check_accepts
-from p2p_sim.mechanisms.interface import LabelRelease, Predictor
+from p2p_sim.mechanisms.outcome import LabelRelease, Predictor
 
 Floats = NDArray[np.float64]
 

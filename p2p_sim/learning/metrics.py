@@ -1,8 +1,9 @@
 """How good a predictor is. Metrics alone may look at true labels."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.utility.heterogeneity import heterogeneity, heterogeneity_upper_estimate
 from analysis.utility.risk import (
@@ -14,9 +15,10 @@ from analysis.utility.risk import (
     log_risk,
     logistic_risk_after,
 )
+from p2p_sim.base.errors import InputError
 from p2p_sim.learning.learner import Loss
-from p2p_sim.mechanisms.interface import Predictor
-from p2p_sim.population.population import Population
+from p2p_sim.mechanisms.outcome import ByCluster, Predictor
+from p2p_sim.population.population import FiniteLaw, Population
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,17 @@ def assess(population: Population, private: Predictor, nonprivate: Predictor | N
     """Measure both predictors, or the private one alone, on the population's law or, where unknown, on its holdout.
 
     The hypothesis class is that of affine logistic models for the log loss, of all functions for the 0-1 loss.
+    Predictors of clusters are measured on the rows of those that are judged, each on its own.
     """
+    if isinstance(private, ByCluster):
+        population = _judged(population, tuple(private.predictors))
     law, holdout = population.law, population.holdout
     learned = [private] if nonprivate is None else [private, nonprivate]
     if law is None:
         assert holdout is not None
-        return Risk(*_pair([holdout_error_rate(holdout.labels, p.probabilities(holdout.features)) for p in learned]))
-    predicted = [p.probabilities(law.points) for p in learned]
+        predicted = [_predicted(p, holdout.features, holdout.cluster) for p in learned]
+        return Risk(*_pair([holdout_error_rate(holdout.labels, p) for p in predicted]))
+    predicted = [_predicted(p, law.points, law.cluster) for p in learned]
     errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted]
     bayes = bayes_error_rate(law.mass, law.label_distribution)
     if loss == "zero_one":
@@ -58,6 +64,29 @@ def assess(population: Population, private: Predictor, nonprivate: Predictor | N
         best = best_logistic_risk(law.points, law.mass, law.label_distribution[:, 1])
         risks = [log_risk(law.mass, law.label_distribution, p) for p in predicted]
     return Risk(*_pair(errors), *_pair([risk - best for risk in risks]), best, bayes, loss)
+
+
+def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
+    """The population with the law, or the holdout, of some clusters alone, as far as it says whose rows they are."""
+    law, holdout = population.law, population.holdout
+    if law is not None:
+        of = np.isin(law.cluster, clusters)
+        mass = law.mass[of] / law.mass[of].sum()
+        return replace(population, law=FiniteLaw(law.points[of], mass, law.label_distribution[of], law.cluster[of]))
+    if holdout is None or holdout.cluster is None:
+        return population
+    rows = np.flatnonzero(np.isin(holdout.cluster, clusters))
+    if not rows.size:
+        raise InputError("population.test_fraction: no row of an organisation that is judged was held out")
+    return replace(population, holdout=holdout.take(rows))
+
+
+def _predicted(
+    predictor: Predictor, features: NDArray[np.floating], cluster: NDArray[np.int64] | None
+) -> NDArray[np.float64]:
+    if isinstance(predictor, ByCluster) and cluster is not None:
+        return predictor.within(features, cluster)
+    return predictor.probabilities(features)
 
 
 def _pair(values: list[float]) -> tuple[float, float | None]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
 from p2p_sim.learning.learner import Loss
 from p2p_sim.learning.logistic_regression import PenalisedLogisticConfig
-from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
 
 
 class OneVsRestConfig(PenalisedLogisticConfig):

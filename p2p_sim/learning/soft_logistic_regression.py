@@ -9,7 +9,7 @@ from pydantic import Field
 
 from p2p_sim.learning.learner import Learner
 from p2p_sim.learning.weights import class_weights
-from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.learning.learner import Learner, Loss
 from p2p_sim.learning.weights import class_weights
-from p2p_sim.mechanisms.interface import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.learning.logistic_regression import Floats, PenalisedLogisticConfig
-from p2p_sim.mechanisms.interface import LabelRelease, Predictor
+from p2p_sim.mechanisms.outcome import LabelRelease, Predictor
 
 
 def trimmed_shares(counts: NDArray[np.integer], trim: float) -> Floats:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind
+from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
 
 
 def class_weights(

@@ -10,7 +10,8 @@ from analysis.privacy.others.noisy_distribution import released_distribution
 from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.worst import epsilons
 from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.mechanisms.interface import LabelRelease, Trust
+from p2p_sim.mechanisms.interface import Trust
+from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.without_messages import WithoutMessages
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard

@@ -12,7 +12,8 @@ from analysis.privacy.others.centralised import CURATOR_CONDITIONS, ClusterResam
 from analysis.utility.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR
-from p2p_sim.mechanisms.interface import OwnMechanism, ReleaseKind, Setup
+from p2p_sim.mechanisms.interface import OwnMechanism, Setup
+from p2p_sim.mechanisms.outcome import ReleaseKind
 
 Split = Literal["optimised", "half", "uniform", "as-printed"]
 _GIVEN = ("resampling_prob", "noise_scale", "threshold")

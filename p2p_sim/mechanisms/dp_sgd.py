@@ -15,7 +15,8 @@ from analysis.privacy.others.dp_sgd import DP_SGD_CONDITIONS, LARGEST_NOISE, SMA
 from analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import bernoulli
-from p2p_sim.mechanisms.interface import Mechanism, ModelRelease, Outcome, OwnMechanism, ReleaseKind, Setup, Trust
+from p2p_sim.mechanisms.interface import Mechanism, OwnMechanism, Setup, Trust
+from p2p_sim.mechanisms.outcome import ModelRelease, Outcome, ReleaseKind
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 

@@ -1,10 +1,10 @@
 """The seams every mechanism shares: what it takes, what it releases, what it says of privacy."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,107 +16,20 @@ from analysis.utility import summary
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.outcome import Outcome, ReleaseKind
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
-from p2p_sim.network.overlay import Overlay
+from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.engines import EngineName
-from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
-from p2p_sim.protocol.traffic import Traffic
-from p2p_sim.protocol.transcript import Transcript
 
-PayloadKind = Literal["hard", "bits", "soft", "signed"]
-ReleaseKind = Literal["hard", "bits", "soft", "signed", "model"]
-"""What a release is made of: labels with such payloads, or a model."""
-Trust = Literal["nobody", "shuffler", "curator"]
+Trust = Literal["nobody", "shuffler", "curator", "organisation"]
 """Who besides herself a user must trust for the learner's figure to protect her."""
 PARAMETERS = (*summary.PARAMETERS, "sampling_rate")
 """Every parameter of a mechanism that a row may hold."""
 STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon_paper_theorem3")
 """Every ε that may be stated beside the learner's: of a user's own message alone, and what the papers print."""
-
-
-class Predictor(Protocol):
-    """What has been learned."""
-
-    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Predicted class probabilities (n, K) of the features (n, d)."""
-        ...
-
-
-@dataclass(frozen=True)
-class LabelRelease:
-    """The noisy data set that reaches a learner: labels for some users, never a true one.
-
-    user: (m,) int32, ascending; whose (public) features the label goes with.
-    payload: (m, ...) the label: a class (hard), K bits, K probabilities (soft) or K signed weights.
-    """
-
-    user: NDArray[np.int32]
-    payload: NDArray[np.generic]
-    kind: PayloadKind = "hard"
-
-    def __len__(self) -> int:
-        return len(self.user)
-
-
-@dataclass(frozen=True)
-class ModelRelease:
-    """What a mechanism that learns by itself gives away: a predictor, and no labels."""
-
-    predictor: Predictor
-
-
-Release = LabelRelease | ModelRelease
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one run of a mechanism leaves behind; all but the release exists where messages were simulated.
-
-    traffic: counts. transcript: every delivered message, if it was recorded.
-    arrival_s: (m,) when each label of the release reached the learner, seconds, and realised: what is known of the run
-    besides labels, if they were asked for. overlay: None where everybody may ask anybody.
-    """
-
-    release: Release
-    traffic: Traffic | None = None
-    transcript: Transcript | None = None
-    arrival_s: NDArray[np.float64] | None = None
-    realised: tuple[RealisedShard, ...] | None = None
-    overlay: Overlay | None = None
-
-    @property
-    def labels(self) -> LabelRelease:
-        """The release, where it is one of labels.
-
-        Raises:
-            InputError: the mechanism releases a model.
-        """
-        if isinstance(self.release, ModelRelease):
-            raise InputError("mechanism: releases a model and no labels")
-        return self.release
-
-    @staticmethod
-    def join(parts: "Sequence[Outcome]", overlay: Overlay | None = None) -> "Outcome":
-        """The outcome of a run from those of its parts, in the order of the shards; transcripts are left out."""
-        release = LabelRelease(
-            np.concatenate([part.labels.user for part in parts]),
-            np.concatenate([part.labels.payload for part in parts]),
-            parts[0].labels.kind,
-        )
-        counts = [part.traffic for part in parts if part.traffic is not None]
-        times = [part.arrival_s for part in parts if part.arrival_s is not None]
-        facts = [part.realised for part in parts if part.realised is not None]
-        return Outcome(
-            release,
-            sum(counts, Traffic()) if counts else None,
-            None,
-            np.concatenate(times) if times else None,
-            tuple(shard for fact in facts for shard in fact) if facts else None,
-            overlay,
-        )
 
 
 @dataclass(frozen=True)
@@ -176,6 +89,14 @@ class MechanismBase(Config):
     def check(self, num_classes: int) -> None:
         """Refuse parameters that do not fit K classes."""
 
+    def check_surroundings(
+        self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
+    ) -> None:
+        """Refuse what has no meaning here: by default every fault of the network, since no messages are simulated."""
+        if not network.ideal or adversaries != NOBODY:
+            beyond = (*network.faults, "adversaries")[0]
+            raise InputError(f"mechanism.kind = {self.kind!r}: no messages of it are simulated; leave out {beyond}")
+
     def built(self, setup: Setup) -> "Mechanism":
         """The mechanism, calibrated where a target ε is given."""
         return self.build(setup.sizes, setup.num_classes, setup.delta, setup.engine, setup.adversaries)
@@ -224,6 +145,10 @@ class Mechanism(ABC):
     def parameters(self) -> dict[str, float]:
         """Values by name, each one of `PARAMETERS`."""
 
+    def nodes(self, population: Population) -> Population:
+        """Who sends messages over the network: every user."""
+        return population
+
     def release(
         self,
         population: Population,
@@ -243,7 +168,8 @@ class Mechanism(ABC):
             study: note what is known of the run besides labels.
             places: directories in which the network's files are looked for.
         """
-        return self.release_on(Network.open(network, population, streams, places), population, record, study)
+        opened = Network.open(network, self.nodes(population), streams, places)
+        return self.release_on(opened, population, record, study)
 
     @abstractmethod
     def release_on(

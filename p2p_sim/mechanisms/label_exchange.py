@@ -15,25 +15,18 @@ from analysis.privacy.statement.domain import Situation, Stated
 from analysis.privacy.statement.worst import epsilons
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, facts_of, observed
-from p2p_sim.mechanisms.interface import (
-    Accounted,
-    LabelRelease,
-    Mechanism,
-    Outcome,
-    OwnMechanism,
-    PayloadKind,
-    ReleaseKind,
-    Setup,
-    Trust,
-)
+from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup, Trust
 from p2p_sim.mechanisms.messages import (
     MessagesConfig,
     check_answers,
     flipped_labels,
     randomizer_of,
 )
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
+from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
+from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.engines import EngineName, Exchange
 from p2p_sim.protocol.randomizer import Message
@@ -84,6 +77,18 @@ class LabelExchangeConfig(OwnMechanism):
             check_flip_prob(self.flip_prob, num_classes)
         if self.randomizer is not None:
             self.randomizer.check(num_classes)
+
+    def check_surroundings(
+        self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
+    ) -> None:
+        """Refuse liars whose answers no message can carry, or no noise is known to cover; all else has a meaning."""
+        lying = adversaries.lying
+        if lying and self.releases not in ("hard", "signed"):
+            raise InputError(
+                f"adversaries.{lying[0]}: answers with a class; messages carry {self.releases}; leave it out"
+            )
+        if self.randomizer is not None:
+            check_answers(adversaries)
 
     def built(self, setup: Setup) -> "LabelExchangeMechanism":
         """The mechanism for clusters of these sizes, its noise calibrated where a target is given."""
@@ -214,8 +219,8 @@ def exchange_of(mechanism: object, purpose: str) -> LabelExchangeMechanism:
     """The mechanism, if it exchanges labels.
 
     Raises:
-        InputError: it does not, and `purpose` needs messages.
+        InputError: it does not, and `purpose` is for messages with labels.
     """
     if not isinstance(mechanism, LabelExchangeMechanism):
-        raise InputError(f"mechanism.kind: {purpose} needs messages, which kind = 'label_exchange' alone has")
+        raise InputError(f"mechanism.kind: {purpose} is there for kind = 'label_exchange' alone")
     return mechanism

@@ -14,7 +14,7 @@ from analysis.privacy.others.vector import bit_flip_prob_of
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.alibi import Alibi
-from p2p_sim.mechanisms.interface import PayloadKind
+from p2p_sim.mechanisms.outcome import PayloadKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, check_prior
 from p2p_sim.mechanisms.vector import VectorApproximation

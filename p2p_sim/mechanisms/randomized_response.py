@@ -17,7 +17,8 @@ from analysis.privacy.statement.local import local_delta, local_epsilon, local_f
 from analysis.privacy.statement.windows import LEAST
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.mechanisms.interface import LabelRelease, OwnMechanism, ReleaseKind, Setup
+from p2p_sim.mechanisms.interface import OwnMechanism, Setup
+from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard

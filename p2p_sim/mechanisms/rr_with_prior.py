@@ -16,8 +16,9 @@ from analysis.privacy.statement.conditions import ONE_LABEL, PUBLIC_PRIOR, Condi
 from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
-from p2p_sim.mechanisms.interface import LabelRelease, Outcome, OwnMechanism, ReleaseKind, Setup
+from p2p_sim.mechanisms.interface import OwnMechanism, Setup
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population

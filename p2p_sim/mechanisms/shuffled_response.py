@@ -11,7 +11,8 @@ from analysis.privacy.others.shuffled import SHUFFLER_CONDITIONS, ShuffledRespon
 from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.worst import epsilons
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import LabelRelease, ReleaseKind, Setup, Trust
+from p2p_sim.mechanisms.interface import Setup, Trust
+from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse, check_flip_prob
 from p2p_sim.mechanisms.without_messages import WithoutMessages
 from p2p_sim.population.population import Population

@@ -12,7 +12,8 @@ from analysis.privacy.others.vector import bit_flip_prob_of, vector_delta, vecto
 from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
-from p2p_sim.mechanisms.interface import LabelRelease, OwnMechanism, ReleaseKind, Setup
+from p2p_sim.mechanisms.interface import OwnMechanism, Setup
+from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import LabelRelease, Mechanism, Outcome, Trust
+from p2p_sim.mechanisms.interface import Mechanism, Trust
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard, shards

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import in_place_of, writing
-from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.protocol.transcript import KIND_NAMES
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import exchange
@@ -55,7 +54,8 @@ def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = No
     """Write every delivered message: replicate, time, kind, sender, receiver, noisy label, late; returns the lines.
 
     The learner is user -1. An eavesdropper sees all lines, the learner those she receives, a peer those she sends or
-    receives. A request carries label -1. Needs the event engine, and messages that carry a class.
+    receives. A request carries label -1, and so does a model among organisations. Needs the event engine, and messages
+    that carry a class or a model.
     """
     check_transcript(scenario)
     return _write(pd.concat(_transcripts(scenario, data_dir), ignore_index=True), path)
@@ -79,9 +79,11 @@ def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFram
 def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
     for replicate in range(scenario.replicates):
         done = exchange(Case(scenario, replicate, data_dir), record=True)
-        exchange_of(done.mechanism, "a transcript")
         transcript = done.outcome.transcript
-        assert transcript is not None
+        if transcript is None:
+            raise InputError(
+                f"mechanism.kind = {scenario.mechanism.kind!r}: a transcript needs messages, and it has none"
+            )
         m = transcript.messages
         kind = np.array(["", *KIND_NAMES.values()])[m.kind]
         yield pd.DataFrame(

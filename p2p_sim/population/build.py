@@ -1,5 +1,6 @@
 """From a source and a clustering to the population of one replicate."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
 from p2p_sim.population.datasets import AdultConfig, DigitsConfig
+from p2p_sim.population.heart import HeartConfig
 from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistConfig
 from p2p_sim.population.population import Examples, Population, Sample
 from p2p_sim.population.source import Source
@@ -25,6 +27,7 @@ PopulationConfig = Annotated[
     | FashionMnistConfig
     | Cifar10Config
     | AdultConfig
+    | HeartConfig
     | TableConfig,
     PlugIns(POPULATIONS, Source),
 ]
@@ -55,13 +58,23 @@ def build_population(
         users.labels,
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         sample.num_classes,
-        sample.holdout,
+        _placed(sample) if isinstance(clusters, GivenClusters) else sample.holdout,
         sample.law,
         point,
         law_clusters=sample.law is not None and isinstance(clusters, GivenClusters),
         row=users.row,
         source_rows=users.source_rows,
     )
+
+
+def _placed(sample: Sample) -> Examples | None:
+    """The holdout with the clusters of its rows, numbered as those of users; -1: of a cluster without users."""
+    held, given = sample.holdout, sample.users.cluster
+    if held is None or held.cluster is None or given is None:
+        return held
+    names = np.unique(given)
+    place = np.minimum(np.searchsorted(names, held.cluster), len(names) - 1)
+    return replace(held, cluster=np.where(names[place] == held.cluster, place, -1))
 
 
 def _check(kind: str, sample: Sample) -> None:

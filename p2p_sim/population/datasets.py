@@ -99,7 +99,7 @@ def split(rows: Examples, num_classes: int, test_fraction: float, streams: Strea
             "at least 1 and all but 2 are allowed"
         )
     users, holdout = rows.take(order[held:]), rows.take(order[:held])
-    return Sample(users, num_classes, Examples(holdout.features, holdout.labels))
+    return Sample(users, num_classes, Examples(holdout.features, holdout.labels, holdout.cluster))
 
 
 @lru_cache(maxsize=1)

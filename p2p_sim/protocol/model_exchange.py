@@ -1,204 +1,185 @@
-"""Organisations that pass released models on: who gets which when, what it costs in bytes, and what it costs in ε.
+"""Organisations that ask each other for released models: requests and replies over the simulated network.
 
-Anti-entropy by pulling: an organisation that lacks a model asks every `poll_s` seconds, while it is online, either
-where the model comes from or, with gossip, any other organisation; whoever is asked sends what it holds and the asker
-lacks. So lost messages and organisations that were offline catch up by the same means. Whatever is passed on was
-released before: forwarding and resending are post-processing, and cost no ε.
+Nobody's messages depend on anybody else's, so that what becomes of them is computed for all pairs at once; a simulation
+with one event a message (`tests/reference/plain_models.py`) gives the same. Every travel time, loss and copy has an
+address of its own (leg, attempt, copy, pair). A model is released once: whoever asks again, or gets a duplicate, gets
+the same one.
 """
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
-import simpy
 from numpy.typing import NDArray
-from pydantic import Field
 
-from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
-from p2p_sim.network.availability import Availability
-from p2p_sim.network.latency import LatencyConfig, LatencyLaw, Lognormal
+from p2p_sim.network.network import Network
+from p2p_sim.population.shards import Shard
+from p2p_sim.protocol.traffic import Ledger, Traffic
+from p2p_sim.protocol.transcript import REPLY, REQUEST, Messages, Transcript
 
-Process = Generator[simpy.Event, None, None]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Organisations = NDArray[np.int64]
+Pairs = NDArray[np.intp]
+
+MOST_PAIRS = 250_000
+"""Pairs of organisations that may ask each other; a row names all that were shown a model."""
 
 
-@dataclass(frozen=True)
-class Release:
-    """Private models that an organisation releases once.
+@dataclass(frozen=True, eq=False)
+class Delivered:
+    """What became of the requests of pairs, an asker and the owner of a model each.
 
-    origin: the organisation, from 0. payload_bytes: of the models, above 0. epsilon: what its rows pay, at least 0.
-    ready_s: when it is released, seconds.
+    asker, owner: (m,) organisations from 0.
+    arrival_s: (m,) when the asker first got the model before her request expired, seconds; inf if never.
+    used: (m,) whether that was before the deadline, too.
+    shown: (m,) whether some copy of the model reached the asker at all, in time or late.
+    offline: (N,) who was never there, or away when a message came to her.
     """
 
-    origin: int
-    payload_bytes: int
-    epsilon: float
-    ready_s: float = 0.0
+    asker: Organisations
+    owner: Organisations
+    arrival_s: Floats
+    used: Bools
+    shown: Bools
+    offline: Bools
+    traffic: Traffic
+    transcript: Transcript | None = None
 
 
-class ModelExchangeConfig(Config):
-    """How models spread over links that can lose messages."""
+def neighbours(network: Network, organisations: int) -> tuple[Organisations, Organisations]:
+    """All pairs (asker, owner) of different organisations that may ask each other.
 
-    spread: Literal["source", "gossip"] = "source"
-    """Whom an organisation asks: "source": where a missing model comes from; "gossip": any other organisation."""
-    poll_s: float = Field(default=60.0, gt=0, le=1e9)
-    """Time between two requests of an organisation that lacks a model, seconds, above 0 and at most 1e9."""
-    deadline_s: float = Field(default=86_400.0, gt=0, le=1e9)
-    """When organisations stop asking, seconds, above 0 and at most 1e9."""
-    latency: LatencyConfig = Lognormal()
-    """Travel time of one message: kind = "constant", "exponential", "lognormal" or "trace"."""
-    bandwidth_bps: float | None = Field(default=None, ge=1, le=1e15)
-    """Rate at which an organisation sends, bits a second, 1 to 1e15; messages queue. Absent: no limit."""
-    loss: float = Field(default=0.0, ge=0, lt=1)
-    """Probability that a message is lost, 0 to below 1."""
-    header_bytes: int = Field(default=64, ge=1, le=65_536)
-    """Bytes of a request, and of a model besides its payload, 1 to 65,536."""
-
-
-@dataclass(frozen=True)
-class ModelExchange:
-    """What happened.
-
-    received_s: (N, R) when each organisation first held each release, seconds; inf if never.
-    bytes_sent: (N,). requests, models_sent: messages of both kinds; of both together messages_lost on the way and
-    messages_undelivered because the receiver was offline.
-    epsilon: (N,) what each organisation's rows paid: the sum over its own releases, whoever passed them on.
+    Raises:
+        InputError: there are too many.
     """
-
-    received_s: NDArray[np.float64]
-    bytes_sent: NDArray[np.int64]
-    requests: int
-    models_sent: int
-    messages_lost: int
-    messages_undelivered: int
-    epsilon: NDArray[np.float64]
-
-    @property
-    def completion_s(self) -> float:
-        """When everybody held everything, seconds; inf if never."""
-        return float(self.received_s.max())
+    overlay = network.overlay
+    count = organisations * (organisations - 1) if overlay is None else len(overlay.indices)
+    if count > MOST_PAIRS:
+        raise InputError(
+            f"network.overlay: {organisations} organisations are {count:,d} pairs; at most {MOST_PAIRS:,d} are allowed"
+        )
+    if overlay is not None:
+        return np.repeat(np.arange(organisations), overlay.degrees), overlay.indices.astype(np.int64)
+    asker, owner = np.divmod(np.arange(organisations**2), organisations)
+    return asker[asker != owner], owner[asker != owner]
 
 
 def exchange_models(
-    releases: Sequence[Release],
-    organisations: int,
-    config: ModelExchangeConfig,
-    rng: np.random.Generator,
-    availability: Availability | None = None,
-    latency: LatencyLaw | None = None,
-) -> ModelExchange:
-    """Run until every organisation holds every release, or has stopped asking.
+    network: Network, asker: Organisations, owner: Organisations, payload_bytes: NDArray[np.int64], record: bool = False
+) -> Delivered:
+    """Let each asker request the owner's model once she is there, and again as `on_timeout` says.
 
     Args:
-        releases: what is released, by whom and when.
-        organisations: N, at least 2.
-        rng: of phases, choices, travel times and losses.
-        availability: who is online when, for N users; None: always.
-        latency: of `config.latency` once loaded, where that is a trace; None: the configured law itself.
-
-    Raises:
-        InputError: an origin that does not exist, or a payload or ε out of its range.
+        network: opened for N organisations as one cluster.
+        asker, owner: (m,) distinct pairs. payload_bytes: (N,) size of each one's model.
+        record: keep the transcript.
     """
-    if organisations < 2:
-        raise InputError(f"organisations = {organisations}: must be at least 2")
-    for release in releases:
-        if not 0 <= release.origin < organisations:
-            raise InputError(f"releases: origin = {release.origin}: must lie in 0..{organisations - 1}")
-        if release.payload_bytes < 1 or not release.epsilon >= 0.0 or not release.ready_s >= 0.0:
-            raise InputError(f"releases: {release}: payload_bytes must be at least 1, epsilon and ready_s at least 0")
-    run = _Run(releases, organisations, config, rng, availability, latency or config.latency.load(()))
-    environment = run.environment
-    for organisation in range(organisations):
-        environment.process(run.asks(organisation))
-    environment.run()
-    epsilon = np.zeros(organisations)
-    for release in releases:
-        epsilon[release.origin] += release.epsilon
-    return ModelExchange(
-        run.received, run.bytes_sent, run.requests, run.models_sent, run.lost, run.undelivered, epsilon
-    )
+    run = _Run(network, asker, owner, payload_bytes, record)
+    run.ask()
+    transcript = Transcript(Messages.join([run.ledger.messages()])) if record else None
+    used = np.isfinite(run.arrival) & (run.arrival <= (network.config.deadline_s or np.inf))
+    return Delivered(asker, owner, run.arrival, used, run.shown, run.offline, run.ledger.traffic(0), transcript)
 
 
-@dataclass
 class _Run:
-    releases: Sequence[Release]
-    organisations: int
-    config: ModelExchangeConfig
-    rng: np.random.Generator
-    availability: Availability | None
-    latency: LatencyLaw
-    environment: simpy.Environment = field(default_factory=simpy.Environment)
-    requests: int = 0
-    models_sent: int = 0
-    lost: int = 0
-    undelivered: int = 0
+    def __init__(
+        self,
+        network: Network,
+        asker: Organisations,
+        owner: Organisations,
+        payload_bytes: NDArray[np.int64],
+        record: bool,
+    ) -> None:
+        self.network, self.config = network, network.config
+        self.asker, self.owner, self.payload = asker, owner, payload_bytes
+        count = len(payload_bytes)
+        self.key = asker * count + owner
+        self.ledger = Ledger(0, record)
+        self.availability = network.shard_availability(Shard(0, 0, count, np.array([0, count])))
+        self.offline = np.zeros(count, dtype=np.bool_)
+        self.arrival = np.full(asker.size, np.inf)
+        self.shown = np.zeros(asker.size, dtype=np.bool_)
+        self.copies = 2 if self.config.duplication else 1
 
-    def __post_init__(self) -> None:
-        self.received = np.full((self.organisations, len(self.releases)), np.inf)
-        for index, release in enumerate(self.releases):
-            self.received[release.origin, index] = release.ready_s
-        self.bytes_sent = np.zeros(self.organisations, dtype=np.int64)
-        self.link_free = np.zeros(self.organisations)
-        # Until when a model is under way: nobody sends it a second time before.
-        self.under_way = np.zeros((self.organisations, len(self.releases)))
-
-    def asks(self, me: int) -> Process:
-        """Request what is missing, now and then, while online."""
-        yield self.environment.timeout(float(self.rng.random()) * self.config.poll_s)
-        while self.environment.now < self.config.deadline_s:
-            missing = np.flatnonzero(np.isinf(self.received[me]))
-            if missing.size == 0:
+    def ask(self) -> None:
+        """All attempts, one after another."""
+        c, count = self.config, self.offline.size
+        everybody = np.arange(count)
+        start = self._next_online(everybody, self.network.streams.generator("start").random(count) * c.start_window_s)
+        self.offline |= np.isinf(start)
+        self.ledger.event(start[np.isfinite(start)])
+        sent, end = start[self.asker], np.inf if c.deadline_s is None else c.deadline_s
+        for attempt in range(c.on_timeout.attempts):
+            pairs = np.flatnonzero(np.isinf(self.arrival) & np.isfinite(sent) & (sent <= end))
+            self.ledger.count("fetches", pairs.size)
+            self._attempt(pairs, sent[pairs], attempt)
+            open_ = pairs[np.isinf(self.arrival[pairs])]
+            self.ledger.count("answered", pairs.size - open_.size)
+            if c.request_timeout_s is None:
+                self.ledger.count("failed", open_.size)
                 return
-            wait = self._offline_for(me)
-            if wait > 0.0:
-                if self.environment.now + wait > self.config.deadline_s:
-                    return
-                yield self.environment.timeout(wait)
-                continue
-            self.requests += 1
-            self._send(me, self._whom(me, missing), self.config.header_bytes, None)
-            yield self.environment.timeout(self.config.poll_s)
+            gone = sent[open_] + c.timeout_s(attempt)
+            self.ledger.count("expired", open_.size)
+            self.ledger.event(gone)
+            sent[open_] = self._next_online(self.asker[open_], gone)
 
-    def _whom(self, me: int, missing: NDArray[np.intp]) -> int:
-        if self.config.spread == "source":
-            return self.releases[int(self.rng.choice(missing))].origin
-        other = int(self.rng.integers(self.organisations - 1))
-        return other + (other >= me)
+    def _attempt(self, pairs: Pairs, sent: Floats, attempt: int) -> None:
+        """Requests of these pairs and what they bring back."""
+        limit = np.full(self.asker.size, np.inf)
+        limit[pairs] = sent + self.config.timeout_s(attempt)
+        for copy in range(self.copies):
+            asked, there = self._travels(REQUEST, pairs, sent, attempt, copy)
+            self.ledger.delivered(REQUEST, there, self._who(self.asker, asked), self._who(self.owner, asked))
+            for duplicate in range(self.copies):
+                got, back = self._travels(REPLY, asked, there, attempt, 2 * copy + duplicate)
+                late = back > limit[got]
+                sender, receiver = self._who(self.owner, got), self._who(self.asker, got)
+                self.ledger.delivered(REPLY, back, sender, receiver, None, late)
+                self.ledger.count("late_replies", int(np.count_nonzero(late)))
+                self.shown[got] = True
+                self.arrival[got] = np.minimum(self.arrival[got], np.where(late, np.inf, back))
 
-    def _send(self, sender: int, receiver: int, size: int, model: int | None) -> None:
-        """A request, or a model, over the sender's link."""
-        start = max(self.environment.now, float(self.link_free[sender]))
-        rate = self.config.bandwidth_bps
-        self.link_free[sender] = start + (8.0 * size / rate if rate else 0.0)
-        self.bytes_sent[sender] += size
-        arrival = float(self.link_free[sender]) + float(self.latency.sample(self.rng, 1)[0])
-        if model is not None:
-            self.models_sent += 1
-            self.under_way[receiver, model] = arrival
-        if self.rng.random() < self.config.loss:
-            self.lost += 1
-        else:
-            self.environment.process(self._arrives(sender, receiver, arrival, model))
+    def _travels(self, kind: int, pairs: Pairs, times: Floats, attempt: int, copy: int) -> tuple[Pairs, Floats]:
+        """Messages sent at the given times: the pairs whose copy was delivered, and when. Odd copies are duplicates."""
+        c, leg = self.config, f"{kind}-{copy}"
+        if copy % 2:
+            kept = self._at(f"duplicate-{leg}", attempt, pairs) < c.duplication
+            pairs, times = pairs[kept], times[kept]
+        sizes = c.header_bytes + (self.payload[self.owner[pairs]] if kind == REPLY else np.zeros(pairs.size, np.int64))
+        self.ledger.count("messages_duplicated" if copy % 2 else "messages_sent", pairs.size)
+        self.ledger.count("bytes_sent", 0 if copy % 2 else int(sizes.sum()))
+        times = times + self.network.latency.quantile(self._at(f"latency-{leg}", attempt, pairs))
+        if c.reordering:
+            held = self._at(f"held-{leg}", attempt, pairs) < c.reordering
+            times = times + held * self.network.latency.quantile(self._at(f"held-for-{leg}", attempt, pairs))
+        if c.bandwidth_bps:
+            times = times + 8.0 * sizes / c.bandwidth_bps
+        times = times + self._distance(pairs)
+        lost = self._at(f"loss-{leg}", attempt, pairs) < c.loss
+        receiver = (self.owner if kind == REQUEST else self.asker)[pairs]
+        there = np.ones(pairs.size, dtype=np.bool_)
+        if self.availability is not None:
+            there = self.availability.online(receiver, times)
+        away = ~lost & ~there
+        self.offline[receiver[away]] = True
+        self.ledger.count("messages_lost", int(np.count_nonzero(lost)))
+        self.ledger.count("messages_undelivered", int(np.count_nonzero(away)))
+        return pairs[~lost & there], times[~lost & there]
 
-    def _arrives(self, sender: int, receiver: int, arrival: float, model: int | None) -> Process:
-        yield self.environment.timeout(arrival - self.environment.now)
-        now = self.environment.now
-        if self._offline_for(receiver) > 0.0:
-            self.undelivered += 1
-        elif model is not None:
-            self.received[receiver, model] = min(self.received[receiver, model], now)
-        else:
-            wanted = (
-                np.isinf(self.received[sender]) & (self.received[receiver] <= now) & (self.under_way[sender] <= now)
-            )
-            for index in np.flatnonzero(wanted).tolist():
-                size = self.config.header_bytes + self.releases[index].payload_bytes
-                self._send(receiver, sender, size, index)
+    def _distance(self, pairs: Pairs) -> Floats:
+        """Travel time for the distance of each pair, seconds."""
+        overlay = self.network.overlay
+        if not self.config.distance_s or overlay is None or overlay.position is None:
+            return np.zeros(pairs.size)
+        gap = overlay.position[self.asker[pairs]] - overlay.position[self.owner[pairs]]
+        return self.config.distance_s * np.hypot(gap[:, 0], gap[:, 1])
 
-    def _offline_for(self, organisation: int) -> float:
-        """Seconds until the organisation is online; 0 if it is."""
-        if self.availability is None:
-            return 0.0
-        now = self.environment.now
-        return float(self.availability.next_online(np.array([organisation]), np.array([now]))[0]) - now
+    def _next_online(self, organisations: Organisations, times: Floats) -> Floats:
+        return times if self.availability is None else self.availability.next_online(organisations, times)
+
+    def _at(self, purpose: str, attempt: int, pairs: Pairs) -> Floats:
+        return self.network.streams.uniforms(f"models-{purpose}", 0, attempt).at(self.key[pairs])
+
+    def _who(self, ends: Organisations, pairs: Pairs) -> NDArray[np.int32]:
+        return ends[pairs].astype(np.int32)

@@ -8,7 +8,8 @@ from threading import Lock
 from cachetools import LRUCache, cached
 
 from p2p_sim.learning.metrics import Risk, assess, exchange_floor
-from p2p_sim.mechanisms.interface import Mechanism, ModelRelease, Predictor, Release
+from p2p_sim.mechanisms.interface import Mechanism
+from p2p_sim.mechanisms.outcome import ModelRelease, Predictor, Release
 from p2p_sim.population.population import Population
 from p2p_sim.replicate.case import KEPT, Case
 

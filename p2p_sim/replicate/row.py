@@ -10,7 +10,8 @@ from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.domain import Stated
 from p2p_sim.base.errors import InputError
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
-from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Accounted, LabelRelease, Mechanism, Outcome
+from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Accounted, Mechanism
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.replicate.case import Case
@@ -54,6 +55,7 @@ def row_of(
         "excess_risk_floor": learned.floor,
         **damage(learned.risk, learned.honest),
         **network(population, outcome),
+        **organisations(outcome),
         "statement": statement,
     }
 
@@ -127,6 +129,8 @@ def submissions(population: Population, outcome: Outcome) -> Row:
 def network(population: Population, outcome: Outcome) -> Row:
     """What happened on the network; None where no messages were simulated."""
     overlay, times = outcome.overlay, outcome.arrival_s
+    facts = outcome.organisations
+    nodes = population.cluster_offsets if facts is None else np.array([0, len(facts.epsilon)])
     counts = asdict(outcome.traffic) if outcome.traffic else dict.fromkeys(Traffic.__dataclass_fields__)
     arrived = times is not None and times.size > 0
     shares = {f"arrival_p{share}_s": share / 100 for share in (50, 90, 99)}
@@ -134,8 +138,24 @@ def network(population: Population, outcome: Outcome) -> Row:
         **counts,
         **{name: float(np.quantile(times, q)) if arrived and times is not None else None for name, q in shares.items()},
         "isolated_users": overlay.isolated if overlay else 0,
-        "disconnected_clusters": overlay.disconnected_clusters(population.cluster_offsets) if overlay else 0,
+        "disconnected_clusters": overlay.disconnected_clusters(nodes) if overlay else 0,
         "dropped_edges": overlay.dropped_edges if overlay else 0,
+    }
+
+
+def organisations(outcome: Outcome) -> Row:
+    """What organisations that exchange models have spent and got; lists are text, "organisation:value" each."""
+    facts = outcome.organisations
+    if facts is None:
+        return {}
+    return {
+        "epsilon_by_organisation": " ".join(f"{k}:{epsilon:.6g}" for k, epsilon in enumerate(facts.epsilon)),
+        "shown_by_organisation": " ".join(
+            f"{k}:{','.join(map(str, others))}" for k, others in enumerate(facts.shown_to)
+        ),
+        "arrived_by_organisation": " ".join(f"{k}:{models}" for k, models in enumerate(facts.arrived)),
+        "models_arrived": sum(facts.arrived),
+        "organisations_offline": " ".join(str(k) for k, away in enumerate(facts.offline) if away),
     }
 
 

@@ -9,7 +9,8 @@ from analysis.privacy.statement import record
 from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.record import Terms
 from p2p_sim.learning.metrics import population_heterogeneity
-from p2p_sim.mechanisms.interface import Accounted, Mechanism, Outcome, Release, Setup
+from p2p_sim.mechanisms.interface import Accounted, Mechanism, Setup
+from p2p_sim.mechanisms.outcome import Outcome, Release
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.transcript import Transcript
@@ -76,7 +77,8 @@ def prepare(case: Case) -> Prepared:
             people.cluster_sizes, people.num_classes, scenario.privacy.delta, scenario.engine, scenario.adversaries
         )
         mechanism = scenario.mechanism.informed(lambda: population_heterogeneity(people)[0]).built(setup)
-        return Prepared(people, mechanism, Network.open(scenario.network, people, case.streams, case.places))
+        nodes = mechanism.nodes(people)
+        return Prepared(people, mechanism, Network.open(scenario.network, nodes, case.streams, case.places))
 
 
 def exchange(case: Case, record: bool = False, study: bool = False) -> Exchanged:

@@ -78,7 +78,7 @@ class _Stacking(PrivateBinaryClassifier):
         self.high_coef_ = None
         if self.combiner == "stacked":
             high = calibrate_perturbation(self.epsilon, len(signs), [self.l2], tight=self.tight)
-            meta = _meta_features(margins)
+            meta = meta_features(margins)
             self.high_coef_ = train(meta, signs, high, rng, np.zeros(meta.shape[1]))
             stages.append(high)
         bounds = [stage.privacy() for stage in stages]
@@ -92,7 +92,7 @@ class _Stacking(PrivateBinaryClassifier):
         check_is_fitted(self)
         margins = self._margins(read_rows(self, X))
         if self.high_coef_ is not None:
-            return np.asarray(_meta_features(margins) @ self.high_coef_)
+            return np.asarray(meta_features(margins) @ self.high_coef_)
         votes = np.tanh(0.5 * margins) if self.combiner == "mean" else np.sign(margins)
         shares = np.full(margins.shape[1], 1.0 / margins.shape[1]) if self.combiner == "majority" else self._shares()
         return np.asarray(votes @ shares)
@@ -104,7 +104,7 @@ class _Stacking(PrivateBinaryClassifier):
         raise NotImplementedError
 
 
-def _meta_features(margins: Floats) -> Floats:
+def meta_features(margins: Floats) -> Floats:
     """(2p - 1)/√K of low-level probabilities p: within norm 1 whatever the data, and 0 where a model knows nothing.
 
     The paper takes p itself, which needs an intercept and leaves most of the norm to what all rows have in common.

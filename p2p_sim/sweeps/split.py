@@ -13,7 +13,7 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from p2p_sim.base.errors import RunFailed
-from p2p_sim.mechanisms.interface import Outcome
+from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.population.shards import shards
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import Exchanged, Prepared, Result, complete, prepare

@@ -69,7 +69,8 @@ def _sprung() -> None:
 @functools.cache
 def shipped() -> tuple[tuple[Path, Tree], ...]:
     """The scenarios of the house."""
-    paths = sorted([*(ROOT / "scenarios").glob("*.toml"), *(ROOT / "scenarios" / "network").glob("*.toml")])
+    folders = (ROOT / "scenarios", ROOT / "scenarios" / "network", ROOT / "scenarios" / "models")
+    paths = sorted(path for folder in folders for path in folder.glob("*.toml"))
     return tuple((path, tomllib.loads(path.read_text(encoding="utf-8"))) for path in paths)
 
 

@@ -112,7 +112,8 @@ def _who(rows: pd.DataFrame) -> str:
     kinds = dict.fromkeys(map(str, rows["adjacency"]))
     seen = " or ".join(plain(kind) for kind in dict.fromkeys(map(str, rows["observer"])))
     text = " ".join(protected.get(kind, f"Adjacency: {plain(kind)}.") for kind in kinds)
-    return f"One user's label, whoever she is, is protected from the {seen}, who sees what is released. {text}"
+    what = "One whole row, whosever it is," if set(kinds) == {"example"} else "One user's label, whoever she is,"
+    return f"{what} is protected from the {seen}, who sees what is released. {text}"
 
 
 def _figure(done: pd.DataFrame) -> str:
@@ -125,9 +126,10 @@ def _figure(done: pd.DataFrame) -> str:
             f"In the {place} no finite ε is known to hold: ε = ∞, nothing is promised there. Each point has its own ε."
         )
     factor = rounded_up(math.exp(worst)) if worst < 50 else f"e^{number(worst)}"
+    changed = "row" if set(done["adjacency"].dropna().astype(str)) == {"example"} else "user's label"
     each = " Each point has its own ε, in the table." if len(done) > 1 else ""
     return (
-        f"At δ = {_deltas(done)}, ε is at most {rounded_up(worst)} in the {place}: changing one user's label "
+        f"At δ = {_deltas(done)}, ε is at most {rounded_up(worst)} in the {place}: changing one {changed} "
         f"multiplies the probability of anything the learner may conclude by at most e^ε = {factor}, plus δ.{each}"
     )
 

@@ -19,6 +19,7 @@ POPULATIONS = {
     "mnist": "MNIST",
     "fashion-mnist": "Fashion-MNIST",
     "adult": "UCI Adult",
+    "uci-heart": "UCI Heart Disease",
     "table": "a table of the user's own",
 }
 
@@ -60,6 +61,10 @@ def unfinished(table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], wanted: i
 
 def _users(rows: pd.DataFrame) -> str:
     kinds = _kinds(rows, "population", POPULATIONS)
+    if set(rows["adjacency"].astype(str)) == {"example"}:
+        return (
+            f"{span(rows['num_users'])} private rows from {kinds} belong to {span(rows['num_clusters'])} organisations."
+        )
     groups = f"grouped by their features into {span(rows['num_clusters'])} clusters"
     return f"{span(rows['num_users'])} users from {kinds}, each with one private label, are {groups}."
 
@@ -67,7 +72,8 @@ def _users(rows: pd.DataFrame) -> str:
 def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms) -> str:
     if set(rows["mechanism_kind"]) != {"label_exchange"}:
         names = {kind: plain(said.text) for kind, said in mechanisms.items() if said.text}
-        return f"Labels are privatised by {_kinds(rows, 'mechanism_kind', names)}."
+        what = "Rows" if set(rows["adjacency"].astype(str)) == {"example"} else "Labels"
+        return f"{what} are privatised by {_kinds(rows, 'mechanism_kind', names)}."
     noise, what = f"flips her label once, with probability α = {span(rows['flip_prob'])}", "noisy label"
     if rows["flip_prob"].isna().any():
         noise, what = f"makes a noisy message of her label once, ε₀ = {span(rows['epsilon_local'])}", "message"
@@ -80,7 +86,8 @@ def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms) -> str:
 def _engine(rows: pd.DataFrame) -> str:
     kinds = list(dict.fromkeys(map(str, rows["engine"])))
     if "label_exchange" not in set(rows["mechanism_kind"]):
-        return "No messages were simulated."
+        sent = "protocol_events" in rows and rows["protocol_events"].notna().all()
+        return "Models were sent as messages over a simulated network." if sent else "No messages were simulated."
     return f"The exchange was {' or '.join(ENGINES.get(kind, plain(kind)) for kind in kinds)}."
 
 

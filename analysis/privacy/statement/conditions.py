@@ -74,7 +74,21 @@ REAL_NOISE = Condition(
 
 PUBLIC_PRIOR = Condition("public-prior", "the prior is public and does not come from the labels")
 
+ONE_OWNER = Condition(
+    "rows-of-one-organisation", "each row belongs to one organisation; which one, and its number of rows, are public"
+)
+RELEASED_ONCE = Condition(
+    "released-once", "each organisation trains a model once and shows everybody the same one, however often it is sent"
+)
+BLIND_PARTS = Condition(
+    "blind-parts", "an organisation parts its rows between its own model and its combination without looking at them"
+)
+ROW_FREE = Condition(
+    "network-independent-of-rows", "who is online, what is lost and when anything arrives do not depend on rows"
+)
+
 LEARNER_CONDITIONS = (SET_SEEN, UNIFORM_PEERS, LABEL_FREE)
 LOCAL_CONDITIONS = (ONE_LABEL,)
 REALISED_CONDITIONS = (REALISED_NETWORK, SET_SEEN, ONE_LABEL)
 FETCH_CONDITIONS = (KNOWN_FETCHES, INDEPENDENT_FETCHES)
+MODEL_EXCHANGE_CONDITIONS = (ONE_OWNER, RELEASED_ONCE, BLIND_PARTS, ROW_FREE)

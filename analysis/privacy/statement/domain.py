@@ -85,6 +85,9 @@ REALISED: tuple[Requirement, ...] = (_flipped_labels, _two_classes, _same_noise)
 PAPER: tuple[Requirement, ...] = (*LEARNER, _single_round, _fixed_parameters)
 """What the clustering paper's bounds on the exchange require."""
 
+MODELS: tuple[Requirement, ...] = (_two_classes, _nobody_else, _single_round, _fixed_parameters)
+"""What the bound for private models of organisations requires: faults of the network are none of its business."""
+
 
 def first_failure(requirements: Sequence[Requirement], situation: Situation) -> Condition | None:
     """The first condition that fails; None where the bound applies."""

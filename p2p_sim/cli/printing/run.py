@@ -36,6 +36,7 @@ TRUSTED = {
     "nobody": "",
     "shuffler": "The shuffler, who sees each noisy label with its owner, must be trusted. ",
     "curator": "The curator, who holds all true labels, must be trusted. ",
+    "organisation": "The organisation that holds a row must be trusted with it. ",
 }
 """What the learner's figure takes for granted, by whom a mechanism trusts."""
 
@@ -44,7 +45,10 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
     """A table of what was found, then the paths of everything that was written."""
     rows, console = finished.rows, Console(soft_wrap=True)
     table = Table(title=f"{scenario.name}: {len(rows)} replicates", title_justify="left", show_header=False)
-    for text, value in _setting(rows) + _privacy(rows, finished.terms) + _utility(rows) + _network(rows):
+    for text, value in (
+        *(_setting(rows) + _privacy(rows, finished.terms) + _organisations(rows)),
+        *(_utility(rows) + _network(rows)),
+    ):
         table.add_row(text, value)
     console.print(table)
     warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
@@ -64,8 +68,9 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
 def _statement(rows: Any) -> str:
     """What the learner's figure means, and whom else one must think of."""
     first = rows.iloc[0]
+    protected = {"label": "any one user's label", "example": "any one row, features and label,"}[first["adjacency"]]
     says = (
-        f"Whoever learns from the {{}} cannot tell any one user's label better than (ε, δ) = "
+        f"Whoever learns from the {{}} cannot tell {protected} better than (ε, δ) = "
         f"({at_most(worst_epsilons(rows)['epsilon_upper'])}, {first['delta']:g}) allows"
     )
     simulated = "The noise is simulated; it protects nobody's real data."
@@ -132,19 +137,33 @@ def _observers(rows: Any, worst: dict[str, float | None]) -> list[tuple[str, str
     return lines
 
 
+def _organisations(rows: Any) -> list[tuple[str, str]]:
+    """The ledger of the first replicate, where organisations exchange models."""
+    if rows["epsilon_by_organisation"].isna().any():
+        return []
+    first, arrived = rows.iloc[0], rows["models_arrived"].astype(int)
+    return [
+        ("  by organisation, replicate 0", first["epsilon_by_organisation"]),
+        ("  shown to", first["shown_by_organisation"]),
+        ("models in time, by organisation", first["arrived_by_organisation"]),
+        ("  all organisations", _range(arrived)),
+    ]
+
+
 def _network(rows: Any) -> list[tuple[str, str]]:
     """What happened to messages."""
     values = means(rows)
     if "completion_time_s" not in values:
         return []
     asked, answered = rows["fetches"].sum(), rows["answered"].sum()
-    lines = [
-        ("effective sampling rate", f"{values['effective_sampling_rate']}  (θ = {rows['sampling_rate'].iloc[0]:g})"),
-        ("requests answered", f"{answered / max(asked, 1):.2%} of {asked:,d}, all replicates"),
-    ]
+    lines = [("requests answered", f"{answered / max(asked, 1):.2%} of {asked:,d}, all replicates")]
+    if "effective_sampling_rate" in values:
+        theta = rows["sampling_rate"].iloc[0]
+        lines.insert(0, ("effective sampling rate", f"{values['effective_sampling_rate']}  (θ = {theta:g})"))
     if "arrival_p99_s" in values:
         half, most = values["arrival_p50_s"], values["arrival_p99_s"]
-        lines.append(("half, 99% of submissions in after", f"{half.value:.3g} s, {most.value:.3g} s"))
+        what = "submissions" if "effective_sampling_rate" in values else "models"
+        lines.append((f"half, 99% of {what} in after", f"{half.value:.3g} s, {most.value:.3g} s"))
     if "damage_error_rate" in values:
         lines.append(("damage by adversaries, error rate", str(values["damage_error_rate"])))
     if "damage_excess_risk" in values:

@@ -1,0 +1,135 @@
+"""What one run of a mechanism leaves behind: a release, and what is known of the run besides."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.network.overlay import Overlay
+from p2p_sim.protocol.facts import RealisedShard
+from p2p_sim.protocol.traffic import Traffic
+from p2p_sim.protocol.transcript import Transcript
+
+PayloadKind = Literal["hard", "bits", "soft", "signed"]
+ReleaseKind = Literal["hard", "bits", "soft", "signed", "model"]
+"""What a release is made of: labels with such payloads, or a model."""
+
+
+class Predictor(Protocol):
+    """What has been learned."""
+
+    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Predicted class probabilities (n, K) of the features (n, d)."""
+        ...
+
+
+@dataclass(frozen=True)
+class LabelRelease:
+    """The noisy data set that reaches a learner: labels for some users, never a true one.
+
+    user: (m,) int32, ascending; whose (public) features the label goes with.
+    payload: (m, ...) the label: a class (hard), K bits, K probabilities (soft) or K signed weights.
+    """
+
+    user: NDArray[np.int32]
+    payload: NDArray[np.generic]
+    kind: PayloadKind = "hard"
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+
+@dataclass(frozen=True)
+class ModelRelease:
+    """What a mechanism that learns by itself gives away: a predictor, and no labels."""
+
+    predictor: Predictor
+
+
+@dataclass(frozen=True)
+class ByCluster:
+    """Predictors of several clusters, each for its own rows, by the cluster's number."""
+
+    predictors: Mapping[int, Predictor]
+
+    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Predicted class probabilities (n, K) where nobody knows whose rows these are: the mean over the clusters."""
+        return np.asarray(np.mean([each.probabilities(features) for each in self.predictors.values()], axis=0))
+
+    def within(self, features: NDArray[np.floating], cluster: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Predicted class probabilities (n, K) of rows of these clusters (n,), at least one."""
+        parts = {c: self.predictors[c].probabilities(features[cluster == c]) for c in np.unique(cluster).tolist()}
+        found = np.empty((len(cluster), next(iter(parts.values())).shape[1]))
+        for c, part in parts.items():
+            found[cluster == c] = part
+        return found
+
+
+@dataclass(frozen=True)
+class OrganisationFacts:
+    """What became of organisations that exchange models; tuples have an entry for each, (N,).
+
+    epsilon: what its rows have paid, by the ledger. shown_to: the others that have seen its models.
+    arrived: how many models of others it had in time. offline: never there, or away when a message came.
+    """
+
+    epsilon: tuple[float, ...]
+    shown_to: tuple[tuple[int, ...], ...]
+    arrived: tuple[int, ...]
+    offline: tuple[bool, ...]
+
+
+Release = LabelRelease | ModelRelease
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run of a mechanism leaves behind; all but the release exists where messages were simulated.
+
+    traffic: counts. transcript: every delivered message, if it was recorded.
+    arrival_s: (m,) when each label of the release reached the learner, seconds, and realised: what is known of the run
+    besides labels, if they were asked for. overlay: None where everybody may ask anybody.
+    organisations: where they exchange models.
+    """
+
+    release: Release
+    traffic: Traffic | None = None
+    transcript: Transcript | None = None
+    arrival_s: NDArray[np.float64] | None = None
+    realised: tuple[RealisedShard, ...] | None = None
+    overlay: Overlay | None = None
+    organisations: OrganisationFacts | None = None
+
+    @property
+    def labels(self) -> LabelRelease:
+        """The release, where it is one of labels.
+
+        Raises:
+            InputError: the mechanism releases a model.
+        """
+        if isinstance(self.release, ModelRelease):
+            raise InputError("mechanism: releases a model and no labels")
+        return self.release
+
+    @staticmethod
+    def join(parts: "Sequence[Outcome]", overlay: Overlay | None = None) -> "Outcome":
+        """The outcome of a run from those of its parts, in the order of the shards; transcripts are left out."""
+        release = LabelRelease(
+            np.concatenate([part.labels.user for part in parts]),
+            np.concatenate([part.labels.payload for part in parts]),
+            parts[0].labels.kind,
+        )
+        counts = [part.traffic for part in parts if part.traffic is not None]
+        times = [part.arrival_s for part in parts if part.arrival_s is not None]
+        facts = [part.realised for part in parts if part.realised is not None]
+        return Outcome(
+            release,
+            sum(counts, Traffic()) if counts else None,
+            None,
+            np.concatenate(times) if times else None,
+            tuple(shard for fact in facts for shard in fact) if facts else None,
+            overlay,
+        )
