@@ -47,19 +47,19 @@ figures: .venv/.dev  ## the figures of README and docs
 	$(BIN)/p2p-sim check-bounds --figure docs/figures/bounds.png
 
 published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_SIM_DATA
-	$(BIN)/python -m docs.published.comparison
-	$(BIN)/python -m docs.published.clustering_synthetic
-	$(BIN)/python -m docs.published.clustering_figure1
-	$(BIN)/python -m docs.published.clustering_choices
-	$(BIN)/python -m docs.published.vector
-	$(BIN)/python -m docs.published.vector_tables
-	$(BIN)/python -m docs.published.stacking
-	$(BIN)/python -m docs.published.consistency
-	$(BIN)/python -m docs.published.internet_scale_beyond
-	$(BIN)/python -m docs.published.internet_scale
-	$(BIN)/python -m docs.published.privacy
-	$(BIN)/python -m docs.published.closed_form
-	$(BIN)/python -m docs.published.shipped
+	$(BIN)/python -m studies.comparison
+	$(BIN)/python -m studies.clustering_synthetic
+	$(BIN)/python -m studies.clustering_figure1
+	$(BIN)/python -m studies.clustering_choices
+	$(BIN)/python -m studies.vector
+	$(BIN)/python -m studies.vector_tables
+	$(BIN)/python -m studies.stacking
+	$(BIN)/python -m studies.consistency
+	$(BIN)/python -m studies.internet_scale_beyond
+	$(BIN)/python -m studies.internet_scale
+	$(BIN)/python -m studies.privacy
+	$(BIN)/python -m studies.closed_form
+	$(BIN)/python -m studies.shipped
 
 clean:  ## remove the virtual environment and caches, keep results
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,10 +4,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from docs.published.study import ROOT, SWEEPS, run_panel
 from p2p_sim.plots import draw_plots
 from p2p_sim.scenario import load_scenario
 from p2p_sim.sweeps.point import FIGURE, run_point
+from studies.frame import ROOT, SWEEPS, run_panel
 
 OUT = ROOT / "docs" / "figures"
 SHOWN = ("privacy-utility", "heterogeneity")

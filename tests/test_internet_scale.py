@@ -8,8 +8,8 @@ import pytest
 
 from analysis.privacy import LabelExchange, local_epsilon
 from analysis.privacy.coalition import coalition_delta, unasked_epsilon
-from docs.published import internet_scale, internet_scale_beyond, internet_scale_privacy
-from docs.published.internet_scale_network import NETWORKS, arrivals, law, run
+from studies import internet_scale, internet_scale_beyond, internet_scale_privacy
+from studies.internet_scale_network import NETWORKS, arrivals, law, run
 from tests.reference import high_precision
 
 FALSE_ALARM = 1e-9

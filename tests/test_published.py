@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from docs import make_clustering_figures
-from docs.published import (
+from studies import (
     clustering_choices,
     clustering_figure1,
     clustering_synthetic,

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.privacy import LabelExchange, local_epsilon
-from docs.published import closed_form, privacy
+from studies import closed_form, privacy
 from tests.conftest import ROOT
 
 

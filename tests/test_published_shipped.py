@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from docs.published import shipped
+from studies import shipped
 
 
 def test_the_shipped_study(tmp_path):

@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
-from docs.published import stacking
-from docs.published.stacking_data import heart, mnist, news20
-from docs.published.stacking_methods import METHODS, OVERSPENT, TRANSFER, Point, benchmark_row
 from p2p_sim.streams import Streams
+from studies import stacking
+from studies.stacking_data import heart, mnist, news20
+from studies.stacking_methods import METHODS, OVERSPENT, TRANSFER, Point, benchmark_row
 
 
 @pytest.fixture

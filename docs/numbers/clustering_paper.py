@@ -193,14 +193,14 @@ def terms() -> Iterator[str]:
 
 
 FIGURE1 = (
-    "python -m docs.published.clustering_figure1",
+    "python -m studies.clustering_figure1",
     "test_published.py::test_figure_1_of_the_clustering_paper_on_digits",
 )
 CHOICES = (
-    "python -m docs.published.clustering_choices",
+    "python -m studies.clustering_choices",
     "test_published.py::test_choices_of_the_clustering_guide_on_digits",
 )
-KNOWN = ("python -m docs.published.clustering_synthetic", "test_published.py::test_the_mechanisms_on_a_known_law")
+KNOWN = ("python -m studies.clustering_synthetic", "test_published.py::test_the_mechanisms_on_a_known_law")
 FIGURES = (
     "python -m docs.make_clustering_figures",
     "test_published.py::test_the_figures_of_the_clustering_guide_come_with_their_numbers",

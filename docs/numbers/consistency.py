@@ -60,7 +60,7 @@ def densities() -> Iterator[str]:
     yield f"half-L1 {short(normal[PCDE], 2)} instead of {short(normal[DIVIDED], 2)}"
 
 
-STUDY = ("python -m docs.published.consistency", "test_published.py::test_the_consistency_study")
+STUDY = ("python -m studies.consistency", "test_published.py::test_the_consistency_study")
 PAGE = Page(
     "docs/consistency.md",
     (Source(*STUDY, excess_error), Source(*STUDY, densities), Source(*STUDY, thresholds)),

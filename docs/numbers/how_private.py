@@ -38,7 +38,7 @@ def overlay() -> Iterator[str]:
     yield f"It costs a factor of {costs.min():.1f} to {costs.max():.1f} where everyone can be asked"
 
 
-STUDY = ("python -m docs.published.privacy", "test_published_privacy.py::test_the_privacy_study")
+STUDY = ("python -m studies.privacy", "test_published_privacy.py::test_the_privacy_study")
 PAGE = Page(
     "docs/how-private.md",
     (Source(*STUDY, one_cluster), Source(*STUDY, lemma9), Source(*STUDY, rounds), Source(*STUDY, overlay)),

@@ -6,10 +6,10 @@ import pandas as pd
 
 from analysis.privacy.setting import EXHAUSTIVE
 from docs.numbers.page import Page, Source, published, table
-from docs.published.internet_scale import BEYOND, BIG_HEADER
-from docs.published.internet_scale_beyond import USERS as ONCE
-from docs.published.internet_scale_network import LATENCY, NETWORKS, REQUEST
-from docs.published.internet_scale_privacy import DELTA, FLIP_PROB, UNEVEN, USERS
+from studies.internet_scale import BEYOND, BIG_HEADER
+from studies.internet_scale_beyond import USERS as ONCE
+from studies.internet_scale_network import LATENCY, NETWORKS, REQUEST
+from studies.internet_scale_privacy import DELTA, FLIP_PROB, UNEVEN, USERS
 
 LARGEST, SEEN = 1_000_000, 100_000
 """Users of the largest runs, and of the largest that a fit which is put to the test has seen."""
@@ -220,8 +220,8 @@ def costs_beyond() -> Iterator[str]:
     yield f"10⁸ users {plain:.0f} s and {retries:.0f} s, with at most {found['peak_mib'].max():.0f} MiB"
 
 
-STUDY = ("python -m docs.published.internet_scale", "test_internet_scale.py::test_the_study")
-RUN = ("python -m docs.published.internet_scale_beyond", "test_internet_scale.py::test_a_run_in_shares_is_the_same_run")
+STUDY = ("python -m studies.internet_scale", "test_internet_scale.py::test_the_study")
+RUN = ("python -m studies.internet_scale_beyond", "test_internet_scale.py::test_a_run_in_shares_is_the_same_run")
 PAGE = Page(
     "docs/internet-scale.md",
     (

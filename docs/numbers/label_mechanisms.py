@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from analysis.privacy.shuffled_messages import ShuffledMessages
 from analysis.privacy.vector import bit_flip_prob_of, vector_delta
 from docs.numbers.page import WORDS, Page, Source, published, short, table
-from docs.published.vector import ALIBI, PRINTED, RESPONSE, TWO_STAGES, VECTOR
+from studies.vector import ALIBI, PRINTED, RESPONSE, TWO_STAGES, VECTOR
 
 EPSILON, CLASSES = "mechanism.target_epsilon", "population.num_classes"
 LOCAL = (VECTOR, RESPONSE, TWO_STAGES, ALIBI)
@@ -122,11 +122,11 @@ def kmeans() -> Iterator[str]:
 
 
 STUDY = (
-    "python -m docs.published.vector",
+    "python -m studies.vector",
     "test_published.py::test_the_synthetic_study_of_the_vector_approximation_paper",
 )
 TABLES = (
-    "python -m docs.published.vector_tables",
+    "python -m studies.vector_tables",
     "test_published.py::test_the_tables_of_the_guide_to_label_mechanisms",
 )
 IMAGES = (

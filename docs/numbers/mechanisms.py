@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pandas as pd
 
 from docs.numbers.page import Page, Source, published, short, table
-from docs.published.comparison import EPSILON, PANELS, TRUST
+from studies.comparison import EPSILON, PANELS, TRUST
 
 LOCAL = [name for name in TRUST["trust nobody"] if name != "label exchange"]
 STUDY = (
-    "python -m docs.published.comparison --data-dir DIR",
+    "python -m studies.comparison --data-dir DIR",
     "test_published.py::test_the_comparison_of_all_mechanisms",
 )
 

@@ -20,7 +20,7 @@ def neighbours() -> Iterator[str]:
 PAGE = Page(
     "docs/network.md",
     (
-        Source("python -m docs.published.shipped", "test_published_shipped.py::test_the_shipped_study", batch),
+        Source("python -m studies.shipped", "test_published_shipped.py::test_the_shipped_study", batch),
         Source("p2p-sim network SCENARIO.toml", "test_fetch.py::test_bound_lies_above_enumeration", neighbours),
     ),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from docs.numbers.page import WORDS, Page, Source, published
-from docs.published.vector import CLASSES, EPSILON, NEIGHBOURS, VECTOR
+from studies.vector import CLASSES, EPSILON, NEIGHBOURS, VECTOR
 
 
 def vectors() -> Iterator[str]:
@@ -16,7 +16,7 @@ def vectors() -> Iterator[str]:
 
 
 STUDY = (
-    "python -m docs.published.vector",
+    "python -m studies.vector",
     "test_published.py::test_the_synthetic_study_of_the_vector_approximation_paper",
 )
 PAGE = Page("docs/papers.md", (Source(*STUDY, vectors),))

@@ -75,7 +75,7 @@ def resampled() -> Iterator[str]:
     yield f"Beyond {LARGEST_CLUSTER:,} users, or where the noise reaches too many"
 
 
-STUDY = ("python -m docs.published.privacy", "test_published_privacy.py::test_the_privacy_study")
+STUDY = ("python -m studies.privacy", "test_published_privacy.py::test_the_privacy_study")
 PAGE = Page(
     "docs/privacy.md",
     (

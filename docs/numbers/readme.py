@@ -39,7 +39,7 @@ PAGE = Page(
     "README.md",
     (
         Source("make run", "test_cli.py::test_quickstart_shows_what_the_readme_says", quickstart),
-        Source("python -m docs.published.privacy", "test_published_privacy.py::test_the_privacy_study", accountant),
+        Source("python -m studies.privacy", "test_published_privacy.py::test_the_privacy_study", accountant),
         Source("p2p-sim audit SCENARIO.toml", "test_audit.py::test_mistakes_are_named", audit),
         Source("make bench", "test_benchmarks.py::test_the_pages_show_the_published_table", how_fast),
     ),

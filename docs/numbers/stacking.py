@@ -148,7 +148,7 @@ def transfer() -> Iterator[str]:
     yield f"the small hospitals ({rows_of.min():.0f} to {rows_of.max():.0f} rows to learn from)"
 
 
-STUDY = ("python -m docs.published.stacking", "test_stacking_study.py::test_the_study_on_stand_ins")
+STUDY = ("python -m studies.stacking", "test_stacking_study.py::test_the_study_on_stand_ins")
 TEST = "pytest tests/test_objective_perturbation.py", "test_objective_perturbation.py"
 SEARCH, GRID = (
     "test_without_a_prior_most_of_the_bound_is_attained",

@@ -29,5 +29,5 @@ def users() -> Iterator[str]:
     yield f"{ends} (α = {alpha:g}, {replicates} replicates, 95%)"
 
 
-STUDY = ("python -m docs.published.shipped", "test_published_shipped.py::test_the_shipped_study")
+STUDY = ("python -m studies.shipped", "test_published_shipped.py::test_the_shipped_study")
 PAGE = Page("docs/sweeps.md", (Source(*STUDY, heterogeneity), Source(*STUDY, users)))

@@ -36,6 +36,6 @@ def factors() -> Iterator[str]:
 
 PAGE = Page(
     "docs/theorem.md",
-    (Source("python -m docs.published.closed_form", "test_published_privacy.py::test_the_closed_form_study", factors),),
+    (Source("python -m studies.closed_form", "test_published_privacy.py::test_the_closed_form_study", factors),),
     given=(r"n from 30 to 100,000, θ from \.01 to 1, ε from \.01 to 3", r"ε/θ outside \[\.7, 1\.5\]"),
 )

@@ -1,11 +1,11 @@
 """The tables of docs/label-mechanisms.md: noisy vectors against scalars, each on its own and through the exchange.
 
-Run as `python -m docs.published.vector_tables`; interrupted, it goes on where it stopped.
+Run as `python -m studies.vector_tables`; interrupted, it goes on where it stopped.
 """
 
 from pathlib import Path
 
-from docs.published.study import command, tabulate
+from studies.frame import command, tabulate
 
 NAME = "vector-tables"
 SWEEPS = ("vectors.toml", "vector/exchange.toml", "vector/exchange-kmeans.toml")

@@ -1,6 +1,6 @@
 """The clustering paper's mechanisms on a law that is known in full, at the same honest ε: `make published`.
 
-Run as `python -m docs.published.clustering_synthetic`; interrupted, it goes on where it stopped.
+Run as `python -m studies.clustering_synthetic`; interrupted, it goes on where it stopped.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.figures.curves import Panel
 from analysis.figures.study import plot_study
-from docs.published.study import SWEEPS, command, curves, keep, run_panel, write_table
+from studies.frame import SWEEPS, command, curves, keep, run_panel, write_table
 
 NAME = "clustering-synthetic"
 HALF = "ClusterRR, half each, τ = φ (curator)"

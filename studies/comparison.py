@@ -1,6 +1,6 @@
 """Every mechanism of the house at equal (ε, δ), by whom it needs to trust: the figure at the top of the README.
 
-Run as `python -m docs.published.comparison --data-dir DIR`; interrupted, it goes on where it stopped.
+Run as `python -m studies.comparison --data-dir DIR`; interrupted, it goes on where it stopped.
 """
 
 from pathlib import Path
@@ -10,10 +10,10 @@ import pandas as pd
 from analysis.figures.curves import Panel
 from analysis.figures.trust import plot_by_trust
 from analysis.utility.points import points
-from docs.published.comparison_models import HISTOGRAM, PLR, STACKING, model_rows
-from docs.published.study import SWEEPS, command, curves, keep, run_panel, write_table
 from p2p_sim.results import read_results
 from p2p_sim.scenario import Scenario
+from studies.comparison_models import HISTOGRAM, PLR, STACKING, model_rows
+from studies.frame import SWEEPS, command, curves, keep, run_panel, write_table
 
 NAME = "comparison"
 EPSILON = "mechanism.target_epsilon"

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from docs.published.stacking_data import Benchmark, Organisations, Rows
 from p2p_sim.stacking import FeatureStacking, PrivateLogisticRegression, SampleStacking, TransferStacking, pphtl
 from p2p_sim.stacking.rows import clip_rows
 from p2p_sim.streams import Streams
+from studies.stacking_data import Benchmark, Organisations, Rows
 
 Floats = NDArray[np.float64]
 COMBINERS = ("stacked", "majority", "weighted", "mean")

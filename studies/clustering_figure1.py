@@ -1,6 +1,6 @@
 """Figure 1 of the clustering paper, every mechanism at its honest ε: `make published`.
 
-Run as `python -m docs.published.clustering_figure1 --data-dir DIR`; interrupted, it goes on where it stopped.
+Run as `python -m studies.clustering_figure1 --data-dir DIR`; interrupted, it goes on where it stopped.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.figures.curves import Panel
 from analysis.figures.study import plot_study
-from docs.published.study import SWEEPS, command, curves, keep, run_panel, write_table
+from studies.frame import SWEEPS, command, curves, keep, run_panel, write_table
 
 NAME = "clustering-figure1"
 PANELS = {

@@ -22,7 +22,7 @@ from p2p_sim.sweeps.local import LocalProcesses
 from p2p_sim.sweeps.plan import load_sweep
 from p2p_sim.sweeps.work import Serial
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent
 SWEEPS = ROOT / "scenarios" / "sweeps"
 PUBLISHED = ROOT / "results" / "published"
 

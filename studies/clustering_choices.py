@@ -1,11 +1,11 @@
 """What choices in docs/clustering-paper.md do: labels with their bias taken out, and the guess of φ for ClusterRR.
 
-Run as `python -m docs.published.clustering_choices --data-dir DIR`; interrupted, it goes on where it stopped.
+Run as `python -m studies.clustering_choices --data-dir DIR`; interrupted, it goes on where it stopped.
 """
 
 from pathlib import Path
 
-from docs.published.study import command, tabulate
+from studies.frame import command, tabulate
 
 NAME = "clustering-choices"
 SWEEPS = ("clustering-choices/debiased.toml", "clustering-choices/guess.toml")

@@ -1,4 +1,4 @@
-"""Private rules that are consistent for every law, measured: `python -m docs.published.consistency`.
+"""Private rules that are consistent for every law, measured: `python -m studies.consistency`.
 
 Every number comes from a stream named by study, law, n and replicate; running again gives the same rows.
 """
@@ -22,13 +22,13 @@ from analysis.privacy.worst import epsilons
 from analysis.utility.intervals import mean_interval
 from analysis.utility.product_laws import Harmonic, ProductLaw, Sine, box_centres
 from analysis.utility.total_variation import Cauchy, LineLaw, Normal, Spikes, half_l1
-from docs.published.study import command, curves
 from p2p_sim.histograms.classifiers import PCL, HistogramClassifier
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
 from p2p_sim.histograms.exchange import ExchangeHistogram
 from p2p_sim.histograms.partitions import even_side
 from p2p_sim.histograms.semi_supervised import SemiSupervised
 from p2p_sim.streams import Streams
+from studies.frame import command, curves
 
 NAME, EPSILON, SEED = "consistency", 1.0, 2022
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)

@@ -1,7 +1,7 @@
-"""What the exchange costs and gives for 10⁹ users: `python -m docs.published.internet_scale`, 3 CPU minutes.
+"""What the exchange costs and gives for 10⁹ users: `python -m studies.internet_scale`, 3 CPU minutes.
 
 Runs up to 10⁶ users are measured and extrapolated by fits; beside them stand the exact laws, which need no fit. What
-`docs.published.internet_scale_beyond` counted among 10⁸ users is held against both, where it lies in the same place.
+`studies.internet_scale_beyond` counted among 10⁸ users is held against both, where it lies in the same place.
 """
 
 import json
@@ -17,8 +17,13 @@ import pandas as pd
 from analysis.utility.arrivals import GridLaw
 from analysis.utility.extrapolation import Prediction, normal_score, predict
 from analysis.utility.intervals import mean_interval
-from docs.published.internet_scale_figures import plot_clusters, plot_network
-from docs.published.internet_scale_network import (
+from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.population.population import Population
+from p2p_sim.streams import Streams
+from studies.frame import command
+from studies.internet_scale_figures import plot_clusters, plot_network
+from studies.internet_scale_network import (
     CLUSTER,
     LABEL,
     LINK_BPS,
@@ -33,12 +38,7 @@ from docs.published.internet_scale_network import (
     law,
     run,
 )
-from docs.published.internet_scale_privacy import DELTA, USERS, Figure, figures
-from docs.published.study import command
-from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.population.population import Population
-from p2p_sim.streams import Streams
+from studies.internet_scale_privacy import DELTA, USERS, Figure, figures
 
 NAME, SIZES, REPLICATES = "internet-scale", (1_000, 10_000, 100_000, 1_000_000), 30
 STUDIES = 2000

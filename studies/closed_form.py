@@ -1,6 +1,6 @@
 """How far the closed form of docs/theorem.md lies above the smallest flip probability: `make published`.
 
-Run as `python -m docs.published.closed_form`; some CPU minutes.
+Run as `python -m studies.closed_form`; some CPU minutes.
 """
 
 import itertools
@@ -14,8 +14,8 @@ import pandas as pd
 
 from analysis.privacy import calibrate_flip_prob, sufficient_flip_prob
 from analysis.privacy.local import local_flip_prob
-from docs.published.study import command
 from p2p_sim.streams import Streams
+from studies.frame import command
 
 NAME, SEED = "closed-form", 7
 DELTAS = (1e-12, 1e-9, 1e-6, 1e-3, 1e-1)

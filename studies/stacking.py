@@ -1,6 +1,6 @@
 """The stacking paper's Figures 1 to 4 and Table 2 at honest privacy.
 
-Run as `python -m docs.published.stacking --data-dir DIR`. λ is chosen for each method on rows that are public (or on a
+Run as `python -m studies.stacking --data-dir DIR`. λ is chosen for each method on rows that are public (or on a
 simulated stand-in of the organisations), never on those that are scored. Replicates share their splits, and a method
 its noise at every ε, so that differences are paired.
 """
@@ -23,7 +23,10 @@ from analysis.figures.curves import Curve, Panel
 from analysis.figures.study import plot_study
 from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, save
 from analysis.utility.intervals import Mean, mean_interval
-from docs.published.stacking_data import (
+from p2p_sim.errors import InputError
+from p2p_sim.streams import Streams
+from studies.frame import command
+from studies.stacking_data import (
     TRAIN,
     Benchmark,
     Branches,
@@ -34,7 +37,7 @@ from docs.published.stacking_data import (
     news20,
     stand_in,
 )
-from docs.published.stacking_methods import (
+from studies.stacking_methods import (
     METHODS,
     OVERSPENT,
     TRANSFER,
@@ -43,9 +46,6 @@ from docs.published.stacking_methods import (
     combiner_rows,
     transfer_rows,
 )
-from docs.published.study import command
-from p2p_sim.errors import InputError
-from p2p_sim.streams import Streams
 
 NAME = "stacking"
 SEED = 1

@@ -1,6 +1,6 @@
 """The vector approximation paper's experiments: its synthetic study with Theorem 2, and its table on images.
 
-Run with `python -m docs.published.vector --data-dir DIR`; interrupted, it goes on where it stopped. The images need the
+Run with `python -m studies.vector --data-dir DIR`; interrupted, it goes on where it stopped. The images need the
 extra [deep], and CIFAR-10 a GPU as well.
 """
 
@@ -17,13 +17,13 @@ from analysis.figures.study import plot_study
 from analysis.utility.intervals import mean_interval
 from analysis.utility.points import HIGH, LOW
 from analysis.utility.vector_bound import theorem_2
-from docs.published.study import ROOT, SWEEPS, command, curves, keep, run_panel, write_table
 from p2p_sim.experiment import exchange
 from p2p_sim.learning.label_vectors import label_vectors
 from p2p_sim.learning.training import CHECKPOINTS
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.scenario import Scenario, load_scenario
+from studies.frame import ROOT, SWEEPS, command, curves, keep, run_panel, write_table
 
 NAME = "vector"
 SPREADS = {"narrow": "σ = 0.05", "scaled": "σ = 2/K"}

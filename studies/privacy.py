@@ -1,6 +1,6 @@
 """Privacy figures that the guides quote: `make published`.
 
-Run as `python -m docs.published.privacy`; two CPU minutes.
+Run as `python -m studies.privacy`; two CPU minutes.
 """
 
 import math
@@ -16,9 +16,9 @@ from analysis.privacy import LabelExchange, lemma9_epsilon
 from analysis.privacy.centralised import ClusterResampling
 from analysis.privacy.fetch import FetchDistribution
 from analysis.privacy.paper import theorem3
-from docs.published.study import command
 from p2p_sim.curator_audit import audit_curator
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse
+from studies.frame import command
 
 NAME, DELTA = "privacy", 1e-6
 SIZES = (100, 1_000, 2_048, 5_000, 20_000, 50_000, 200_000, 1_000_000)

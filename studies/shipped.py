@@ -1,6 +1,6 @@
 """What the shipped scenarios and sweeps show, as the README and the guides say it: `make published`.
 
-Run as `python -m docs.published.shipped`; interrupted, it goes on where it stopped. Some ten CPU minutes.
+Run as `python -m studies.shipped`; interrupted, it goes on where it stopped. Some ten CPU minutes.
 """
 
 from pathlib import Path
@@ -10,11 +10,11 @@ import pandas as pd
 
 from analysis.utility.points import HIGH, LOW, POINT, by_replicate, points
 from analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
-from docs.published.study import ROOT, SWEEPS, command, run_panel, write_table
 from p2p_sim.results import Results, read_results
 from p2p_sim.scenario import load_scenario
 from p2p_sim.streams import Streams
 from p2p_sim.sweeps.point import run_point
+from studies.frame import ROOT, SWEEPS, command, run_panel, write_table
 
 NAME = "shipped"
 RUNS = {"quickstart": ("quickstart.toml", ()), "batch": ("network/batch.toml", ("population.users=120",))}

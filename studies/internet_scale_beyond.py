@@ -1,6 +1,6 @@
-"""10⁸ users through the event engine, a hundred times what fits saw: `python -m docs.published.internet_scale_beyond`.
+"""10⁸ users through the event engine, a hundred times what fits saw: `python -m studies.internet_scale_beyond`.
 
-It takes 3 CPU minutes, runs shard by shard, keeps nothing but counts, and answers what `docs.published.internet_scale`
+It takes 3 CPU minutes, runs shard by shard, keeps nothing but counts, and answers what `studies.internet_scale`
 predicts.
 """
 
@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from docs.published.internet_scale_network import NETWORKS, SHARES, arrivals
-from docs.published.study import command
 from p2p_sim.protocol.traffic import Traffic
+from studies.frame import command
+from studies.internet_scale_network import NETWORKS, SHARES, arrivals
 
 NAME, USERS, REPLICATE = "internet-scale", 10**8, 900_000
 BIN_S, BINS = 1e-3, 100_000
