@@ -5,17 +5,15 @@ Run as `python -m studies.closed_form`; some CPU minutes.
 
 import itertools
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from analysis.privacy import calibrate_flip_prob, sufficient_flip_prob
 from analysis.privacy.local import local_flip_prob
 from p2p_sim.streams import Streams
-from studies.frame import command
+from studies.frame import Frame, command
 
 NAME, SEED = "closed-form", 7
 DELTAS = (1e-12, 1e-9, 1e-6, 1e-3, 1e-1)
@@ -54,19 +52,10 @@ class Target:
         return self.sufficient >= 0.999 * local_flip_prob(self.epsilon)
 
 
-def main(out: Path, workers: int = 2, targets: int = 8, largest: int = 100_000) -> list[Path]:
-    """Draw targets, find α* and the smallest α, and write a line a target.
-
-    Args:
-        out: where the table goes. workers: local processes. targets: of each regime and δ. largest: most users.
-    """
-    out.mkdir(parents=True, exist_ok=True)
+def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
+    """Draw targets, of each regime and δ with at most so many users; write α*, the smallest α and their ratio."""
     wanted = [t for cell in itertools.product(REGIMES, DELTAS) for t in itertools.islice(_of(*cell, largest), targets)]
-    with ProcessPoolExecutor(workers) as pool:
-        lines = list(pool.map(_line, wanted))
-    path = out / "table.csv"
-    pd.DataFrame(lines).to_csv(path, index=False, float_format="%.6g")
-    return [path]
+    return [frame.table("table.csv", frame.each(_line, wanted))]
 
 
 def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:

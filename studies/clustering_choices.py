@@ -5,7 +5,7 @@ Run as `python -m studies.clustering_choices --data-dir DIR`; interrupted, it go
 
 from pathlib import Path
 
-from studies.frame import command, tabulate
+from studies.frame import Frame, command
 
 NAME = "clustering-choices"
 SWEEPS = ("clustering-choices/debiased.toml", "clustering-choices/guess.toml")
@@ -14,16 +14,11 @@ REDUCED = ('population={kind="digits"}', 'population.task="classes"', "clusters.
 """What a test changes: digits instead of the large sets, few replicates."""
 
 
-def main(out: Path, work: Path, data_dir: Path | None, workers: int = 2, small: bool = False) -> list[Path]:
-    """Run the sweeps, keep their rows and write their points as one table; `small` runs on digits, for the tests.
-
-    Args:
-        out: where table, rows and manifests go. work: where the sweeps run.
-        data_dir: where data files are. workers: local processes.
-    """
+def main(frame: Frame) -> list[Path]:
+    """Run the sweeps and write their points as one table."""
     columns = ("population", "mechanism", EPSILON, GUESS, "epsilon_upper")
     measures = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
-    return [tabulate(SWEEPS, columns, measures, out, work, data_dir, workers, REDUCED if small else ())]
+    return [frame.points({Path(file).stem: frame.sweep(file, REDUCED) for file in SWEEPS}, columns, measures)]
 
 
 if __name__ == "__main__":

@@ -3,14 +3,13 @@
 Run as `python -m studies.clustering_figure1 --data-dir DIR`; interrupted, it goes on where it stopped.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from analysis.figures.curves import Panel
 from analysis.figures.study import plot_study
-from studies.frame import SWEEPS, command, curves, keep, run_panel, write_table
+from studies.frame import Frame, command, curves
 
 NAME = "clustering-figure1"
 PANELS = {
@@ -28,23 +27,17 @@ REDUCED = ('population={kind="digits"}', "clusters.count=20", "replicates=2")
 """What a test changes: digits instead of the large sets, few replicates."""
 
 
-def main(out: Path, work: Path, data_dir: Path | None, workers: int = 2, small: bool = False) -> list[Path]:
-    """Run all panels, draw the figure and write the table; `small` runs on digits, for the tests.
-
-    Args:
-        out: where figure, table, rows and manifests go. work: where the sweeps run.
-        data_dir: where data files are. workers: local processes.
-    """
+def main(frame: Frame) -> list[Path]:
+    """Run all panels, draw the figure and write the table."""
     tables, panels = {}, []
     for name, title in PANELS.items():
-        tables[name] = _run(name, out, work, data_dir, workers, _reduced(name) if small else ())
+        tables[name] = frame.sweep(f"{NAME}/{name}.toml", _reduced(name))
         lines = curves(tables[name], "mechanism.target_epsilon", "relative_accuracy", "mechanism", (PRINTED,))
         panels.append(Panel("target ε", RELATIVE, lines, log_y=False, title=title))
-    tables["clusters"] = _run("clusters", out, work, data_dir, workers, _reduced("clusters") if small else ())
+    tables["clusters"] = frame.sweep(f"{NAME}/clusters.toml", _reduced("clusters"))
     panels.append(_cluster_panel(tables["clusters"]))
-    table, figure = out / "table.csv", out / "figure1.png"
     columns = ("population", "mechanism", "mechanism.target_epsilon", "clusters.count", "epsilon_upper", "trust")
-    write_table(tables, columns, MEASURES, out)
+    table, figure = frame.points(tables, columns, MEASURES), frame.out / "figure1.png"
     count = int(min(t["replicates"].min() for t in tables.values()))
     note = (
         f"{count} trials a point, bands: 95% intervals. Logistic regression on 50 principal components. "
@@ -53,14 +46,6 @@ def main(out: Path, work: Path, data_dir: Path | None, workers: int = 2, small: 
     )
     plot_study(panels, figure, "The clustering paper's Figure 1 at honest privacy", note)
     return [figure, table]
-
-
-def _run(
-    name: str, out: Path, work: Path, data_dir: Path | None, workers: int, overrides: Sequence[str]
-) -> pd.DataFrame:
-    table = run_panel(SWEEPS / NAME / f"{name}.toml", work / name, data_dir, workers, overrides)
-    keep(work / name, out / name)
-    return table
 
 
 def _cluster_panel(table: pd.DataFrame) -> Panel:

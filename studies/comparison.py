@@ -3,6 +3,7 @@
 Run as `python -m studies.comparison --data-dir DIR`; interrupted, it goes on where it stopped.
 """
 
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -11,9 +12,8 @@ from analysis.figures.curves import Panel
 from analysis.figures.trust import plot_by_trust
 from analysis.utility.points import points
 from p2p_sim.results import read_results
-from p2p_sim.scenario import Scenario
 from studies.comparison_models import HISTOGRAM, PLR, STACKING, model_rows
-from studies.frame import SWEEPS, command, curves, keep, run_panel, write_table
+from studies.frame import Frame, command, curves
 
 NAME = "comparison"
 EPSILON = "mechanism.target_epsilon"
@@ -46,21 +46,15 @@ REDUCED = {
 MEASURES = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
 
 
-def main(out: Path, work: Path, data_dir: Path | None, workers: int = 2, small: bool = False) -> list[Path]:
-    """Run all panels, draw the figure and write the table; `small` for the tests: no data files, few replicates.
-
-    Args:
-        out: where figure, table, rows and manifests go. work: where the sweeps run.
-        data_dir: where data files are. workers: local processes.
-    """
-    names = list(REDUCED if small else PANELS)
-    tables = {name: _panel(name, out, work, data_dir, workers, small) for name in names}
+def main(frame: Frame) -> list[Path]:
+    """Run all panels, draw the figure and write the table."""
+    tables = {name: _panel(name, frame) for name in (REDUCED if frame.small else PANELS)}
     lines = [
         Panel("target ε", "accuracy relative to no privacy", lines, log_y=False, title=PANELS[name])
         for name, table in tables.items()
         if (lines := curves(table, EPSILON, "relative_accuracy", "mechanism"))
     ]
-    write_table(tables, ("mechanism", EPSILON, "epsilon_upper", "delta", "trust"), MEASURES, out)
+    written = frame.points(tables, ("mechanism", EPSILON, "epsilon_upper", "delta", "trust"), MEASURES)
     counts = ", ".join(f"{table['replicates'].min()} ({name})" for name, table in tables.items())
     note = (
         f"Bands: 95% intervals; replicates a point: {counts}. One-vs-rest logistic regression learns from every "
@@ -68,23 +62,23 @@ def main(out: Path, work: Path, data_dir: Path | None, workers: int = 2, small: 
         "ε is for the learner's view: in the exchange a peer, or someone on the wire, sees a noisy label with its "
         "owner, and for them a larger ε₀ holds."
     )
-    figure = out / "comparison.png"
+    figure = frame.out / "comparison.png"
     plot_by_trust(lines, TRUST, figure, "What each mechanism is worth, by whom it asks you to trust", note)
-    return [figure, out / "table.csv"]
+    return [figure, written]
 
 
-def _panel(name: str, out: Path, work: Path, data_dir: Path | None, workers: int, small: bool) -> pd.DataFrame:
+def _panel(name: str, frame: Frame) -> pd.DataFrame:
     """The points of a panel: of a sweep, and of the models where there are two classes."""
-    table = run_panel(SWEEPS / NAME / f"{name}.toml", work / name, data_dir, workers, REDUCED[name] if small else ())
-    keep(work / name, out / name)
-    results = read_results(work / name)
-    scenario = Scenario.from_tree(results.scenario)
-    once = results.rows.drop_duplicates("replicate").set_index("replicate")["nonprivate_error_rate"]
+    table = frame.sweep(f"{NAME}/{name}.toml", REDUCED.get(name, ()))
     if name not in TWO_CLASSES:
         return table
-    rows = model_rows(scenario, sorted(table[EPSILON].unique()), len(once), data_dir, histogram=name == "synthetic")
+    results = read_results(frame.work / name)
+    once = results.rows.drop_duplicates("replicate").set_index("replicate")["nonprivate_error_rate"]
+    tasks = [(results.scenario, sorted(table[EPSILON].unique()), replicate, frame.data_dir) for replicate in once.index]
+    found = frame.each(partial(model_rows, histogram=name == "synthetic"), tasks)
+    rows = pd.DataFrame([row for part in found for row in part])
     rows["nonprivate_error_rate"] = rows["replicate"].map(once)
-    rows.to_parquet(out / name / "models.parquet", index=False)
+    rows.to_parquet(frame.out / name / "models.parquet", index=False)
     return pd.concat([table, points(rows, ("mechanism", EPSILON))], ignore_index=True)
 
 

@@ -1,13 +1,12 @@
 """Whole models learned from all labels of two classes, on the users that the mechanisms of the comparison meet."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from threadpoolctl import threadpool_limits
 
 from p2p_sim.experiment import prepare
 from p2p_sim.histograms.classifiers import LabelPrivateHistogram
@@ -25,25 +24,25 @@ PENALTY = 1e-3
 """λ of every logistic model."""
 
 
-def model_rows(
-    scenario: Scenario, epsilons: Sequence[float], replicates: int, data_dir: Path | None, histogram: bool
-) -> pd.DataFrame:
-    """Accuracy of each private model, a row for each ε and replicate.
+Task = tuple[dict[str, Any], list[float], int, Path | None]
+"""The tree of a scenario (users and seed), pure ε of each model, the replicate, and where data files are."""
+
+
+def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
+    """Accuracy of each private model in one replicate, a row for each ε.
 
     Features are public, as for all other mechanisms: they may be scaled by what is seen of them, and ε counts labels.
 
     Args:
-        scenario: users and seed. epsilons: pure ε of each model. replicates: how many. data_dir: where data files are.
-        histogram: whether the features are few enough for cells.
+        task: what is learned from. histogram: whether the features are few enough for cells.
     """
-    return pd.DataFrame(
-        row for replicate in range(replicates) for row in _replicate(scenario, epsilons, replicate, data_dir, histogram)
-    )
+    return list(_rows(*task, histogram))
 
 
-def _replicate(
-    scenario: Scenario, epsilons: Sequence[float], replicate: int, data_dir: Path | None, histogram: bool
+def _rows(
+    tree: dict[str, Any], epsilons: list[float], replicate: int, data_dir: Path | None, histogram: bool
 ) -> Iterator[dict[str, float | str]]:
+    scenario = Scenario.from_tree(tree)
     people = prepare(scenario, replicate, data_dir).population
     scaling, streams = Scaling.of(people.features, 1.0), Streams(scenario.seed, replicate)
     cube = _unit_cube(people.features)
@@ -51,13 +50,12 @@ def _replicate(
         rng, seed = streams.generator(f"models at {epsilon:g}"), streams.integer_seed(f"votes at {epsilon:g}")
         settings = {"l2": PENALTY, "norm_bound": LONGEST, "tight": True, "random_state": rng}
         models = {PLR: PrivateLogisticRegression(epsilon, **settings), STACKING: SampleStacking(epsilon, 5, **settings)}
-        with threadpool_limits(1):
-            for name, model in models.items():
-                model.fit(scaling.apply(people.features), people.labels)
-                yield _row(name, epsilon, replicate, _accuracy(people, model, scaling.apply))
-            if histogram:
-                votes = LabelPrivateHistogram(epsilon, random_state=seed).fit(cube(people.features), people.labels)
-                yield _row(HISTOGRAM, epsilon, replicate, _accuracy(people, votes, cube))
+        for name, model in models.items():
+            model.fit(scaling.apply(people.features), people.labels)
+            yield _row(name, epsilon, replicate, _accuracy(people, model, scaling.apply))
+        if histogram:
+            votes = LabelPrivateHistogram(epsilon, random_state=seed).fit(cube(people.features), people.labels)
+            yield _row(HISTOGRAM, epsilon, replicate, _accuracy(people, votes, cube))
 
 
 def _row(name: str, epsilon: float, replicate: int, accuracy: float) -> dict[str, float | str]:

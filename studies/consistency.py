@@ -3,11 +3,9 @@
 Every number comes from a stream named by study, law, n and replicate; running again gives the same rows.
 """
 
-import json
 import math
 import warnings
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -28,7 +26,7 @@ from p2p_sim.histograms.exchange import ExchangeHistogram
 from p2p_sim.histograms.partitions import even_side
 from p2p_sim.histograms.semi_supervised import SemiSupervised
 from p2p_sim.streams import Streams
-from studies.frame import command, curves
+from studies.frame import Frame, command, curves
 
 NAME, EPSILON, SEED = "consistency", 1.0, 2022
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
@@ -65,13 +63,8 @@ class Row:
     smallest_cell: int = 0
 
 
-def main(out: Path, workers: int = 2, sizes: tuple[int, ...] = SIZES, replicates: int | None = None) -> list[Path]:
-    """Measure, and write rows, manifest, table and figures.
-
-    Args:
-        out: where they go. workers: local processes. sizes: values of n. replicates: of every point, for tests.
-    """
-    out.mkdir(parents=True, exist_ok=True)
+def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = None) -> list[Path]:
+    """Measure, and write rows, manifest, table and figures; for tests, at other n and with other replicates."""
     tasks = [
         (study, law, n, replicates or (REPLICATES if n <= 100_000 else FEWER))
         for n in sorted(sizes, reverse=True)  # the longest first
@@ -79,16 +72,12 @@ def main(out: Path, workers: int = 2, sizes: tuple[int, ...] = SIZES, replicates
         for law in laws
     ]
     tasks.append(("threshold", "N(0, 1)", UNLABELLED, replicates or REPLICATES))
-    with ProcessPoolExecutor(workers) as pool:
-        found = [row for rows in pool.map(_measure, tasks) for row in rows]
-    rows = pd.DataFrame([asdict(row) for row in found]).sort_values(["study", "law", "n", "replicate", "method"])
-    rows.to_parquet(out / "rows.parquet", index=False)
-    points = _points(rows)
-    points.to_csv(out / "table.csv", index=False, float_format="%.6g")
-    manifest = {"name": NAME, "seed": SEED, "epsilon": EPSILON, "sizes": list(sizes), "rows": len(rows)}
+    found = [asdict(row) for rows in frame.each(_measure, tasks) for row in rows]
+    rows = pd.DataFrame(found).sort_values(["study", "law", "n", "replicate", "method"])
     laws = {name: repr(law) for name, law in CLASSIFIERS.items()}
-    (out / "manifest.json").write_text(json.dumps({**manifest, "laws": laws}, indent=2) + "\n", encoding="utf-8")
-    return [*_figures(points, out), out / "table.csv"]
+    frame.rows(rows, name=NAME, seed=SEED, epsilon=EPSILON, sizes=list(sizes), rows=len(rows), laws=laws)
+    points = _points(rows)
+    return [*_figures(points, frame.out), frame.table("table.csv", points)]
 
 
 def _measure(task: tuple[str, str, int, int]) -> list[Row]:

@@ -4,10 +4,9 @@ Runs up to 10⁶ users are measured and extrapolated by fits; beside them stand 
 `studies.internet_scale_beyond` counted among 10⁸ users is held against both, where it lies in the same place.
 """
 
-import json
 import math
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.population.population import Population
 from p2p_sim.streams import Streams
-from studies.frame import command
+from studies.frame import Frame, command
 from studies.internet_scale_figures import plot_clusters, plot_network
 from studies.internet_scale_network import (
     CLUSTER,
@@ -54,50 +53,40 @@ CONSTANT = ("bytes_per_user", "learner_bytes_per_user", "arrived", *(f"p{100 * s
 
 
 def main(
-    out: Path,
-    sizes: Sequence[int] = SIZES,
-    replicates: int = REPLICATES,
-    private: Callable[[], Iterator[Figure]] = figures,
-    studies: int = STUDIES,
+    frame: Frame, sizes: Sequence[int] = SIZES, replicates: int = REPLICATES, studies: int = STUDIES
 ) -> list[Path]:
     """Measure, fit, extrapolate; write rows, manifest, tables and figures.
 
     Args:
-        out: where they go. sizes: values of n, ascending, multiples of 1,000. replicates: of each. private: the
-            figures about privacy. studies: drawn from the law, for the coverage of fits.
+        sizes: values of n, ascending, multiples of 1,000. replicates: of each.
+        studies: drawn from the law, for the coverage of fits.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    run(next(iter(NETWORKS)), CLUSTER, 0)  # imports and caches
-    runs = [
-        run(network, users, 1000 * (place + 1) + replicate)  # of its own: the shards of a smaller run would be the same
+    run((next(iter(NETWORKS)), CLUSTER, 0))  # imports and caches
+    tasks = [
+        (network, users, 1000 * (place + 1) + replicate)  # of its own: the shards of a smaller run would be the same
         for network in NETWORKS
         for place, users in enumerate(sizes)
         for replicate in range(replicates)
     ]
-    rows = _rows(runs)
-    rows.drop(columns="cpu_s").to_parquet(out / "rows.parquet", index=False)
+    rows = _rows(frame.each(run, tasks, alone=True))
     laws = {network: (law(network, False), law(network, True)) for network in NETWORKS}
     found = [
         f for network, part in rows.groupby("network", sort=False) for f in _network(str(network), part, laws, studies)
     ]
-    if (out / "beyond.csv").is_file():
-        found += _beyond(pd.read_csv(out / "beyond.csv"), laws)
-    table = _write([*found, *private()], out / "table.csv")
-    _write(_costs(rows), out / "costs.csv")
-    manifest = {
-        "name": NAME,
-        "seed": SEED,
-        "sizes": list(sizes),
-        "replicates": replicates,
-        "users": USERS,
-        "delta": DELTA,
-    }
+    if (frame.out / "beyond.csv").is_file():
+        found += _beyond(pd.read_csv(frame.out / "beyond.csv"), laws)
+    [private] = frame.each(figures, [DELTA], alone=True)
+    table = pd.DataFrame([asdict(figure) for figure in [*found, *private]])
+    written = [frame.table("table.csv", table), frame.table("costs.csv", map(asdict, _costs(rows)))]
     networks = {name: config.model_dump(mode="json") for name, config in NETWORKS.items()}
-    text = json.dumps({**manifest, "networks": networks}, indent=2)
-    (out / "manifest.json").write_text(text + "\n", encoding="utf-8")
-    plot_network(table, rows, out / "network.png")
-    plot_clusters(table, out / "clusters.png")
-    return [out / name for name in ("network.png", "clusters.png", "table.csv", "costs.csv")]
+    frame.rows(
+        rows.drop(columns="cpu_s"), name=NAME, seed=SEED, sizes=list(sizes), replicates=replicates, users=USERS,
+        delta=DELTA, networks=networks,
+    )  # fmt: skip
+    drawn = [frame.out / "network.png", frame.out / "clusters.png"]
+    plot_network(table, rows, drawn[0])
+    plot_clusters(table, drawn[1])
+    return [*drawn, *written]
 
 
 def _rows(runs: Sequence[Run]) -> pd.DataFrame:
@@ -110,12 +99,6 @@ def _rows(runs: Sequence[Run]) -> pd.DataFrame:
         line |= {f"served_{rate:g}_s": value for rate, value in zip(LINK_BPS, served, strict=True)}
         lines.append(line)
     return pd.DataFrame(lines)
-
-
-def _write(found: Iterable[Figure], path: Path) -> pd.DataFrame:
-    table = pd.DataFrame([asdict(figure) for figure in found])
-    table.to_csv(path, index=False, float_format="%.6g")
-    return table
 
 
 # -- the network -------------------------------------------------------------------------------------------------------

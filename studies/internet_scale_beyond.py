@@ -6,21 +6,21 @@ predicts.
 
 import resource
 import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from p2p_sim.protocol.traffic import Traffic
-from studies.frame import command
+from studies.frame import Frame, command
 from studies.internet_scale_network import NETWORKS, SHARES, arrivals
 
 NAME, USERS, REPLICATE = "internet-scale", 10**8, 900_000
+PARTS = 25
+"""Each is some shards, and kept when it is finished; an odd number, so that memory is freed in all of them."""
 BIN_S, BINS = 1e-3, 100_000
 """Arrival times are counted in bins of a millisecond, the last for whatever comes after 100 s."""
 
@@ -44,17 +44,11 @@ class Count:
         )  # fmt: skip
 
 
-def main(out: Path, workers: int = 1, users: int = USERS) -> list[Path]:
-    """Run both networks; write beyond.csv, and the processor's time apart.
-
-    Args:
-        out: where they go. workers: local processes. users: n, a multiple of 1,000.
-    """
+def main(frame: Frame, users: int = USERS) -> list[Path]:
+    """Run both networks among n users, a multiple of 1,000; write beyond.csv, and the processor's time apart."""
     rows, timings = [], []
     for network in NETWORKS:
-        with ProcessPoolExecutor(workers) as pool:
-            tasks = product([network], [users], range(workers), [workers])
-            count = reduce(Count.__add__, pool.map(_share, tasks))
+        count = reduce(Count.__add__, frame.each(_share, product([network], [users], range(PARTS))))
         arrived = np.cumsum(count.bins)
         found = {
             "bytes_per_user": count.traffic.bytes_sent / users,
@@ -67,20 +61,16 @@ def main(out: Path, workers: int = 1, users: int = USERS) -> list[Path]:
         timings.append(
             {"setting": network, "n": users, "shards": count.shards, "cpu_s": count.cpu_s, "peak_mib": count.peak_mib}
         )
-    out.mkdir(parents=True, exist_ok=True)
-    paths = [out / "beyond.csv", out / "beyond-timings.csv"]
-    for path, table in zip(paths, (rows, timings), strict=True):
-        pd.DataFrame(table).to_csv(path, index=False, float_format="%.8g")
-    return paths
+    return [frame.table("beyond.csv", rows, "%.8g"), frame.table("beyond-timings.csv", timings, "%.8g")]
 
 
-def _share(task: tuple[str, int, int, int]) -> Count:
-    """One process' share of the shards."""
-    network, users, first, every = task
+def _share(task: tuple[str, int, int]) -> Count:
+    """One of the parts of the shards."""
+    network, users, first = task
     begin = time.process_time()
     traffic, last, number = Traffic(), 0.0, 0
     bins = np.zeros(BINS, dtype=np.int64)
-    for counts, times in arrivals(network, users, REPLICATE, first, every):
+    for counts, times in arrivals(network, users, REPLICATE, first, PARTS):
         traffic += counts
         last = max(last, float(times.max()))
         place = np.minimum((times / BIN_S).astype(np.int64), BINS - 1)

@@ -84,8 +84,9 @@ def arrivals(
         yield traffic, times
 
 
-def run(network: str, users: int, replicate: int) -> Run:
-    """One replicate of the exchange among n users."""
+def run(task: tuple[str, int, int]) -> Run:
+    """One replicate of the exchange over a network among n users."""
+    network, users, replicate = task
     begin = time.process_time()
     traffic, parts = Traffic(), []
     for counts, times in arrivals(network, users, replicate):

@@ -34,15 +34,21 @@ class Figure:
     replicates: int = 0
 
 
-def figures() -> Iterator[Figure]:
-    """Every number about privacy."""
+def figures(delta: float) -> list[Figure]:
+    """Every number about privacy at a δ."""
+    return [*_learner(delta), *_coalitions(delta), *_cluster_sizes(delta)]
+
+
+def _learner(delta: float) -> Iterator[Figure]:
     for rate in RATES:
         for size in CLUSTERS:
-            bound = LabelExchange(size, FLIP_PROB, rate).epsilon(DELTA)
+            bound = LabelExchange(size, FLIP_PROB, rate).epsilon(delta)
             upper, lower = bound.epsilon_upper, bound.epsilon_lower
             yield Figure("learner", f"θ = {rate:g}", "epsilon", size, bound.basis, upper, lower, upper)
-    yield from _coalitions()
-    smallest = {(noise, target): _smallest(*noise, target) for noise in NOISES for target in TARGETS}
+
+
+def _cluster_sizes(delta: float) -> Iterator[Figure]:
+    smallest = {(noise, target): _smallest(*noise, target, delta) for noise in NOISES for target in TARGETS}
     for ((alpha, rate), target), size in smallest.items():
         setting = f"α = {alpha:g}, θ = {rate:g}"
         yield Figure("cluster sizes", setting, "smallest_cluster", target, "certified, by bisection", size)
@@ -50,7 +56,7 @@ def figures() -> Iterator[Figure]:
         yield Figure("cluster sizes", setting, "mean_of_random_sizes", target, "union bound", mean)
 
 
-def _coalitions() -> Iterator[Figure]:
+def _coalitions(delta: float) -> Iterator[Figure]:
     asked = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition of one learns no less
     yield Figure("coalition", "one member", "delta", 2.0, "lower bound in a cluster of 1,000", asked.lower)
     yield Figure("coalition", "asked the target", "epsilon", math.nan, "ε₀", local_epsilon(FLIP_PROB))
@@ -58,25 +64,25 @@ def _coalitions() -> Iterator[Figure]:
         setting = f"{100 * share:g}% of all users"
         for size in CLUSTERS:
             clusters = USERS / size
-            most = most_of_any(clusters, size, share, DELTA)
+            most = most_of_any(clusters, size, share, delta)
             yield Figure(
                 "coalition", setting, "members_worst_cluster", size, "exact", most_of(clusters, size, share, 0.5)
             )
             yield Figure("coalition", setting, "members_no_cluster_has_more", size, "union bound", most)
-            epsilon = unasked_epsilon(size, FLIP_PROB, 1.0, most, DELTA)
+            epsilon = unasked_epsilon(size, FLIP_PROB, 1.0, most, delta)
             yield Figure("coalition", setting, "epsilon_unasked", size, "upper bound", epsilon)
             asked = -math.expm1((size - 1) * math.log1p(-share / size))  # E[1 - (1-1/s)^c], c ~ Bin(s-1, share)
             yield Figure("coalition", setting, "users_asked", size, "expected", USERS * (1.0 - share) * asked)
 
 
-def _smallest(flip_prob: float, rate: float, epsilon: float) -> int:
+def _smallest(flip_prob: float, rate: float, epsilon: float, delta: float) -> int:
     """The smallest cluster for which (ε, δ) is certified, if no smaller one is once one is not."""
     low, high = 1, 2
-    while not LabelExchange(high, flip_prob, rate).satisfies(epsilon, DELTA):
+    while not LabelExchange(high, flip_prob, rate).satisfies(epsilon, delta):
         low, high = high, min(2 * high, LARGEST)
     while high - low > 1:
         middle = (low + high) // 2
-        certified = LabelExchange(middle, flip_prob, rate).satisfies(epsilon, DELTA)
+        certified = LabelExchange(middle, flip_prob, rate).satisfies(epsilon, delta)
         low, high = (low, middle) if certified else (middle, high)
     return high
 

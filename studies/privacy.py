@@ -4,7 +4,7 @@ Run as `python -m studies.privacy`; two CPU minutes.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import networkx as nx
@@ -18,7 +18,7 @@ from analysis.privacy.fetch import FetchDistribution
 from analysis.privacy.paper import theorem3
 from p2p_sim.curator_audit import audit_curator
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse
-from studies.frame import command
+from studies.frame import Frame, command
 
 NAME, DELTA = "privacy", 1e-6
 SIZES = (100, 1_000, 2_048, 5_000, 20_000, 50_000, 200_000, 1_000_000)
@@ -33,27 +33,26 @@ RESAMPLED = ((1000, 2.0, 0.1, 1.0), (2000, 1.0, 0.1, 1.0), (1000, 2.0, 0.1, 0.9)
 AUDITED = ClusterResampling(4, 3, 0.9, 1.0, 0.25, released=True)
 
 
-def main(out: Path, small: bool = False) -> list[Path]:
-    """Compute every table and write it; `small` for the tests.
-
-    Args:
-        out: where they go.
-    """
-    out.mkdir(parents=True, exist_ok=True)
+def main(frame: Frame) -> list[Path]:
+    """Compute every table and write it."""
+    small = frame.small
     tables = {
-        "brackets": brackets(SIZES[:1] if small else SIZES),
-        "overlays": overlays(60 if small else OVERLAY[0], DEGREES[:2] if small else DEGREES, 1 if small else 10),
-        "complete": complete([(40, *rest) for _, *rest in COMPLETE] if small else COMPLETE),
-        "data-sets": data_sets(10 if small else 50),
-        "paper": paper(400 if small else 2_000),
-        "rounds": rounds(6 if small else 20),
-        "released": released(),
-        "resampled": resampled([(40, 0.5, 0.1, 1.0)] if small else RESAMPLED),
-        "audit": audited(20_000 if small else 100_000),
+        "brackets": (brackets, SIZES[:1] if small else SIZES),
+        "overlays": (overlays, *((60, DEGREES[:2], 1) if small else (OVERLAY[0], DEGREES, 10))),
+        "complete": (complete, [(40, *rest) for _, *rest in COMPLETE] if small else COMPLETE),
+        "data-sets": (data_sets, 10 if small else 50),
+        "paper": (paper, 400 if small else 2_000),
+        "rounds": (rounds, 6 if small else 20),
+        "released": (released,),
+        "resampled": (resampled, [(40, 0.5, 0.1, 1.0)] if small else RESAMPLED),
+        "audit": (audited, 20_000 if small else 100_000),
     }
-    for name, table in tables.items():
-        table.to_csv(out / f"{name}.csv", index=False, float_format="%.6g")
-    return [out / f"{name}.csv" for name in tables]
+    found = frame.each(_computed, tables.values())
+    return [frame.table(f"{name}.csv", table) for name, table in zip(tables, found, strict=True)]
+
+
+def _computed(task: tuple[Callable[..., pd.DataFrame], ...]) -> pd.DataFrame:
+    return task[0](*task[1:])
 
 
 def brackets(sizes: Sequence[int]) -> pd.DataFrame:

@@ -6,7 +6,6 @@ Run as `python -m studies.shipped`; interrupted, it goes on where it stopped. So
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from analysis.utility.points import HIGH, LOW, POINT, by_replicate, points
 from analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
@@ -14,7 +13,7 @@ from p2p_sim.results import Results, read_results
 from p2p_sim.scenario import load_scenario
 from p2p_sim.streams import Streams
 from p2p_sim.sweeps.point import run_point
-from studies.frame import ROOT, SWEEPS, command, run_panel, write_table
+from studies.frame import ROOT, Frame, command
 
 NAME = "shipped"
 RUNS = {"quickstart": ("quickstart.toml", ()), "batch": ("network/batch.toml", ("population.users=120",))}
@@ -24,24 +23,17 @@ COLUMNS = (PHI, "num_users", "flip_prob", "delta", "epsilon_upper", "epsilon_tim
 MEASURES = ("accuracy", "nonprivate_accuracy", "excess_risk", "excess_risk_floor")
 
 
-def main(out: Path, work: Path, workers: int = 2, small: bool = False) -> list[Path]:
-    """Run two scenarios and two sweeps, and write their points and what is fitted to them; `small` for the tests.
-
-    Args:
-        out: where the tables go. work: where runs and sweeps resume. workers: local processes.
-    """
-    out.mkdir(parents=True, exist_ok=True)
+def main(frame: Frame) -> list[Path]:
+    """Run two scenarios and two sweeps, and write their points and what is fitted to them."""
     found = {}
     for name, (file, smaller) in RUNS.items():
-        scenario = load_scenario(ROOT / "scenarios" / file, ("replicates=1", *smaller) if small else ())
-        found[name] = points(run_point(scenario, work / name).rows)
-    reduced = ("replicates=3", "population.users=600") if small else ()
+        scenario = load_scenario(ROOT / "scenarios" / file, ("replicates=1", *smaller) if frame.small else ())
+        found[name] = points(run_point(scenario, frame.work / name).rows)
     for name in ("heterogeneity", "users"):
-        found[name] = run_panel(SWEEPS / f"{name}.toml", work / name, None, workers, reduced)
-    write_table(found, COLUMNS, MEASURES, out)
-    fits = [*_forms(read_results(work / "heterogeneity")), _towards_floor(read_results(work / "users"))]
-    pd.DataFrame(fits).to_csv(out / "fits.csv", index=False, float_format="%.6g")
-    return [out / "table.csv", out / "fits.csv"]
+        found[name] = frame.sweep(f"{name}.toml", ("replicates=3", "population.users=600"), keep=False)
+    swept = [read_results(frame.work / name) for name in ("heterogeneity", "users")]
+    fits = [*_forms(swept[0]), _towards_floor(swept[1])]
+    return [frame.points(found, COLUMNS, MEASURES), frame.table("fits.csv", fits)]
 
 
 def _forms(results: Results) -> list[dict[str, object]]:

@@ -5,10 +5,8 @@ simulated stand-in of the organisations), never on those that are scored. Replic
 its noise at every ε, so that differences are paired.
 """
 
-import json
 import platform
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from functools import partial
 from importlib.metadata import version
 from itertools import product
@@ -17,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib import rc_context
-from threadpoolctl import threadpool_limits
 
 from analysis.figures.curves import Curve, Panel
 from analysis.figures.study import plot_study
@@ -25,7 +22,7 @@ from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, save
 from analysis.utility.intervals import Mean, mean_interval
 from p2p_sim.errors import InputError
 from p2p_sim.streams import Streams
-from studies.frame import command
+from studies.frame import Frame, command
 from studies.stacking_data import (
     TRAIN,
     Benchmark,
@@ -66,17 +63,17 @@ Chosen = dict[str, dict[str, dict[str, float]]]
 """λ by data, ε and method."""
 
 
-def main(out: Path, data_dir: Path | None, replicates: int = 30, workers: int = 2, small: bool = False) -> list[Path]:
-    """Run everything, write rows, manifest, tables and figures; `small` takes stand-ins for the data, for tests.
+def main(frame: Frame, replicates: int = 30) -> list[Path]:
+    """Run everything, write rows, manifest, tables and figures; a small study takes stand-ins for the data.
 
     Raises:
         InputError: no directory of data files is named.
     """
-    if data_dir is None and not small:
+    data_dir = frame.data_dir
+    if data_dir is None and not frame.small:
         raise InputError("name the directory of the data sets with --data-dir or P2P_SIM_DATA")
-    out.mkdir(parents=True, exist_ok=True)
     groups: list[Organisations]
-    if small or data_dir is None:
+    if frame.small or data_dir is None:
         benchmarks, groups = [stand_in()], [branches(0, (400, 150, 150), 2)]
         trials = [branches(1, (400, 150, 150), 2)]
     else:
@@ -84,31 +81,33 @@ def main(out: Path, data_dir: Path | None, replicates: int = 30, workers: int = 
         sizes = tuple(len(labels) for _, labels in hospitals.data)
         benchmarks, groups = [mnist(data_dir), news20(data_dir)], [branches(0), hospitals]
         trials = [branches(1), Branches("heart", hospitals.groups, hospitals.importance, sizes, 1)]
-    with ProcessPoolExecutor(workers, initializer=partial(threadpool_limits, 1)) as pool:
-        rows: list[Row] = []
-        chosen: Chosen = {}
-        for data in benchmarks:
-            chosen[data.name] = _tune(pool.map, data)
-            tasks = partial(_benchmark_replicate, data, chosen[data.name])
-            rows += [row for part in pool.map(tasks, range(replicates)) for row in part]
-        for organisations, trial in zip(groups, trials, strict=True):
-            chosen[organisations.name] = {"1": _tune_transfer(pool.map, trial)}
-            tasks = partial(_transfer_replicate, organisations, chosen[organisations.name]["1"])
-            rows += [row for part in pool.map(tasks, range(replicates)) for row in part]
-    table = pd.DataFrame(rows)
-    table.to_parquet(out / "rows.parquet")
-    _write_manifest(out / "manifest.json", chosen, replicates)
+    parts: list[list[Row]] = []
+    chosen: Chosen = {}
+    for data in benchmarks:
+        chosen[data.name] = _tune(frame, data)
+        parts += frame.each(partial(_benchmark_replicate, data, chosen[data.name]), range(replicates))
+    for organisations, trial in zip(groups, trials, strict=True):
+        chosen[organisations.name] = {"1": _tune_transfer(frame, trial)}
+        task = partial(_transfer_replicate, organisations, chosen[organisations.name]["1"])
+        parts += frame.each(task, range(replicates))
+    table = pd.DataFrame([row for part in parts for row in part])
+    libraries = ("numpy", "scipy", "scikit-learn", "pandas")
+    frame.rows(
+        table, study=NAME, seed=SEED, replicates=replicates, epsilons=EPSILONS, group_counts=COUNTS, skews=SKEWS,
+        penalties=PENALTIES, chosen_l2=chosen,
+        versions={"python": platform.python_version(), **{name: version(name) for name in libraries}},
+    )  # fmt: skip
     means = summary(table)
-    means.to_csv(out / "table.csv", index=False, float_format="%.4f")
-    paired(table).to_csv(out / "differences.csv", index=False, float_format="%.4f")
-    return [_draw_benchmarks(means, out, replicates), _draw_transfer(means, out, replicates)]
+    frame.table("table.csv", means, "%.4f")
+    frame.table("differences.csv", paired(table), "%.4f")
+    return [_draw_benchmarks(means, frame.out, replicates), _draw_transfer(means, frame.out, replicates)]
 
 
-def _tune(run: Callable[..., Iterable[float]], data: Benchmark) -> dict[str, dict[str, float]]:
+def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
     """λ of the largest mean AUC on public rows, by ε and method; ε is enlarged if these are fewer, to the same n ε."""
     enlarged = TRAIN / min(TRAIN, 2 * len(data.public[1]) // 3)
     points = [(method, epsilon, l2) for epsilon in EPSILONS for method in METHODS for l2 in PENALTIES]
-    found = run(partial(_tuning_auc, data, enlarged), points, chunksize=len(PENALTIES))
+    found = frame.each(partial(_tuning_auc, data, enlarged), points)
     best: dict[str, dict[str, float]] = {}
     reached = dict(zip(points, found, strict=True))
     for epsilon, method in product(EPSILONS, METHODS):
@@ -126,10 +125,10 @@ def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float
     return total / TUNING
 
 
-def _tune_transfer(run: Callable[..., Iterable[list[Row]]], trial: Organisations) -> dict[str, float]:
+def _tune_transfer(frame: Frame, trial: Organisations) -> dict[str, float]:
     """λ of the largest mean AUC on organisations simulated by another law, by method."""
     tasks = [(l2, replicate) for l2 in PENALTIES for replicate in range(TUNING)]
-    rows = [row for part in run(partial(_transfer_trial, trial), tasks) for row in part]
+    rows = [row for part in frame.each(partial(_transfer_trial, trial), tasks) for row in part]
     means = pd.DataFrame(rows).groupby(["method", "l2"])["auc"].mean().unstack()
     return {str(method): float(best) for method, best in means.idxmax(axis=1).items()}
 
@@ -212,16 +211,6 @@ def paired(table: pd.DataFrame) -> pd.DataFrame:
 
 def _columns(mean: Mean) -> dict[str, float]:
     return {"difference": mean.value, "low": mean.low, "high": mean.high, "replicates": mean.replicates}
-
-
-def _write_manifest(path: Path, chosen: Chosen, replicates: int) -> None:
-    libraries = ("numpy", "scipy", "scikit-learn", "pandas")
-    manifest = {
-        "study": NAME, "seed": SEED, "replicates": replicates, "epsilons": EPSILONS, "group_counts": COUNTS,
-        "skews": SKEWS, "penalties": PENALTIES, "chosen_l2": chosen,
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in libraries}},
-    }  # fmt: skip
-    path.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 
 
 def _curves(means: pd.DataFrame, x: str, order: Sequence[str]) -> list[Curve]:

@@ -6,7 +6,9 @@ extra [deep], and CIFAR-10 a GPU as well.
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +24,8 @@ from p2p_sim.learning.label_vectors import label_vectors
 from p2p_sim.learning.training import CHECKPOINTS
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
 from p2p_sim.population.circle import CircleConfig
-from p2p_sim.scenario import Scenario, load_scenario
-from studies.frame import ROOT, SWEEPS, command, curves, keep, run_panel, write_table
+from p2p_sim.scenario import load_scenario
+from studies.frame import ROOT, Frame, command, curves
 
 NAME = "vector"
 SPREADS = {"narrow": "σ = 0.05", "scaled": "σ = 2/K"}
@@ -48,34 +50,20 @@ REDUCED = ("population.users=2000", "population.holdout=1000", "replicates=2")
 """What a test changes."""
 
 
-def main(out: Path, work: Path, data_dir: Path | None, workers: int = 2, small: bool = False) -> list[Path]:
-    """Run the synthetic study, and the images where PyTorch and the data are; draw the figures, write the tables.
-
-    Args:
-        out: where figures, tables, rows and manifests go. work: where the sweeps run.
-        data_dir: where data files are. workers: local processes.
-        small: few users, classes and replicates, no images: for the tests.
-    """
-    reduced = REDUCED if small else ()
-    tables = {name: _run(name, out, work, None, workers, reduced) for name in SPREADS}
-    bounds = {name: _bounds(name, table, small) for name, table in tables.items()}
-    images = {} if small or data_dir is None else _images(out, work, data_dir, workers)
+def main(frame: Frame) -> list[Path]:
+    """Run the synthetic study, and the images where PyTorch and the data are; draw the figures, write the tables."""
+    tables = {name: frame.sweep(f"{NAME}/{name}.toml", REDUCED) for name in SPREADS}
+    bounds = {name: _bounds(name, table, frame) for name, table in tables.items()}
+    images = {} if frame.small or frame.data_dir is None else _images(frame)
     columns = ("mechanism", EPSILON, NEIGHBOURS, CLASSES, "epsilon_upper", "trust", "bayes_accuracy")
     synthetic = {name: table.assign(bayes_accuracy=_bayes(name, table)) for name, table in tables.items()}
-    write_table(synthetic, columns, ("accuracy", "nonprivate_accuracy"), out)
-    pd.concat(bounds, names=["panel"]).reset_index(0).to_csv(out / "theorem2.csv", index=False, float_format="%.6g")
-    written = [out / "table.csv", out / "theorem2.csv", out / "synthetic.png", out / "theorem2.png"]
-    _draw_synthetic(synthetic, out / "synthetic.png")
-    _draw_bounds(bounds, out / "theorem2.png")
-    return [*written, *(_write_images(images, out) if images else ())]
-
-
-def _run(
-    name: str, out: Path, work: Path, data_dir: Path | None, workers: int, reduced: Sequence[str] = ()
-) -> pd.DataFrame:
-    table = run_panel(SWEEPS / NAME / f"{name}.toml", work / name, data_dir, workers, reduced)
-    keep(work / name, out / name)
-    return table
+    written = [
+        frame.points(synthetic, columns, ("accuracy", "nonprivate_accuracy")),
+        frame.table("theorem2.csv", pd.concat(bounds, names=["panel"]).reset_index(0)),
+        _draw_synthetic(synthetic, frame.out / "synthetic.png"),
+        _draw_bounds(bounds, frame.out / "theorem2.png"),
+    ]
+    return [*written, *(_write_images(images, frame) if images else ())]
 
 
 def _bayes(name: str, table: pd.DataFrame) -> list[float]:
@@ -87,7 +75,7 @@ def _circle(name: str, classes: int) -> CircleConfig:
     return CircleConfig(num_classes=classes, spread=0.05 if name == "narrow" else None)
 
 
-def _draw_synthetic(tables: dict[str, pd.DataFrame], path: Path) -> None:
+def _draw_synthetic(tables: dict[str, pd.DataFrame], path: Path) -> Path:
     """A panel for each spread, number of neighbours and ε; accuracy against K."""
     panels = []
     for name, table in tables.items():
@@ -108,33 +96,39 @@ def _draw_synthetic(tables: dict[str, pd.DataFrame], path: Path) -> None:
         "pure ε for a user's label against everybody; Bayes' rule exact."
     )
     plot_study(panels, path, "K Gaussians around a circle: the vector approximation paper's Figures 2 to 4", note)
+    return path
 
 
 def _users(tables: dict[str, pd.DataFrame]) -> str:
     return f"{int(next(iter(tables.values()))['num_users'].max()):,}"
 
 
-def _bounds(name: str, table: pd.DataFrame, small: bool) -> pd.DataFrame:
+def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
     """Theorem 2's bound beside the excess risk of vector approximation at every point of a sweep.
 
     Means over the law are taken over the holdout's features, with the law's own p(y|x).
     """
-    base = load_scenario(ROOT / "scenarios" / "vectors.toml", REDUCED if small else ())
-    found = []
-    for point in table[table["mechanism"] == VECTOR].to_dict("records"):
-        changes = {key: point[key] for key in (EPSILON, NEIGHBOURS, CLASSES)}
-        scenario = base.replace(**changes, **({"population.spread": 0.05} if name == "narrow" else {}))
-        each = [_measured(scenario, replicate) for replicate in range(int(point["replicates"]))]
-        line = {key: point[key] for key in (EPSILON, NEIGHBOURS, CLASSES, "replicates")}
-        for column, values in zip(("error", "excess", "bound"), np.transpose(each), strict=True):
+    found, narrow = [], {"population.spread": 0.05} if name == "narrow" else {}
+    points = table.loc[table["mechanism"] == VECTOR, [EPSILON, NEIGHBOURS, CLASSES, "replicates"]].to_dict("records")
+    tasks = [
+        ({key: point[key] for key in (EPSILON, NEIGHBOURS, CLASSES)} | narrow, replicate)
+        for point in points
+        for replicate in range(int(point["replicates"]))
+    ]
+    each = iter(frame.each(partial(_measured, REDUCED if frame.small else ()), tasks))
+    for line in points:
+        values_of = np.transpose(list(islice(each, int(line["replicates"]))))
+        for column, values in zip(("error", "excess", "bound"), values_of, strict=True):
             mean = mean_interval(values)
             line |= {column: mean.value, column + LOW: mean.low, column + HIGH: mean.high}
         found.append(line)
     return pd.DataFrame(found)
 
 
-def _measured(scenario: Scenario, replicate: int) -> tuple[float, float, float]:
-    """Means of Δ(x), of the excess risk and of the bound in one replicate."""
+def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> tuple[float, float, float]:
+    """Means of Δ(x), of the excess risk and of the bound in one replicate of the shipped scenario, changed."""
+    changes, replicate = task
+    scenario = load_scenario(ROOT / "scenarios" / "vectors.toml", reduced).replace(**changes)
     done = exchange(scenario, replicate)
     population, release, circle = done.population, done.outcome.labels, scenario.population
     assert population.holdout is not None
@@ -148,7 +142,7 @@ def _measured(scenario: Scenario, replicate: int) -> tuple[float, float, float]:
     return float(at.error.mean()), float(at.excess.mean()), float(at.bound.mean())
 
 
-def _draw_bounds(bounds: dict[str, pd.DataFrame], path: Path) -> None:
+def _draw_bounds(bounds: dict[str, pd.DataFrame], path: Path) -> Path:
     """A panel for each spread and number of neighbours: excess risk, and the bound dashed, for each ε."""
     panels = []
     for name, table in bounds.items():
@@ -163,23 +157,23 @@ def _draw_bounds(bounds: dict[str, pd.DataFrame], path: Path) -> None:
             panels.append(Panel("number of classes K", "excess risk", lines, log_x=False, title=title))
     note = "Vector approximation, k nearest neighbours; the bound takes the largest error of a learned bit as measured."
     plot_study(panels, path, "Theorem 2 of the vector approximation paper beside the excess risk", note, columns=2)
+    return path
 
 
-def _images(out: Path, work: Path, data_dir: Path, workers: int) -> dict[str, pd.DataFrame]:
+def _images(frame: Frame) -> dict[str, pd.DataFrame]:
     """The sweeps on images that can be run here: none without PyTorch, CIFAR-10 only with a GPU."""
     if importlib.util.find_spec("torch") is None:
         return {}
     import torch
 
-    os.environ.setdefault(CHECKPOINTS, str(work / "checkpoints"))
+    os.environ.setdefault(CHECKPOINTS, str(frame.work / "checkpoints"))
     here = [name for name in IMAGES if name != "cifar-10" or torch.cuda.is_available()]
-    return {name: _run(name, out, work, data_dir, workers) for name in here}
+    return {name: frame.sweep(f"{NAME}/{name}.toml") for name in here}
 
 
-def _write_images(tables: dict[str, pd.DataFrame], out: Path) -> list[Path]:
-    """Accuracies beside those printed, as images.csv and as a figure."""
-    folder, panels = out / "images", []
-    folder.mkdir(exist_ok=True)
+def _write_images(tables: dict[str, pd.DataFrame], frame: Frame) -> list[Path]:
+    """Accuracies beside those printed, as a table and as a figure."""
+    frame, panels = replace(frame, out=frame.out / "images"), []
     for name, table in tables.items():
         printed = [PRINTED.get((name, m), {}).get(e) for m, e in zip(table["mechanism"], table[EPSILON], strict=True)]
         tables[name] = table.assign(paper_accuracy=pd.array(printed, dtype="Float64"))
@@ -191,11 +185,11 @@ def _write_images(tables: dict[str, pd.DataFrame], out: Path) -> list[Path]:
         ]
         panels.append(Panel("ε", "accuracy", lines, log_y=False, title=IMAGES[name]))
     columns = ("mechanism", EPSILON, "epsilon_upper", "trust", "paper_accuracy")
-    write_table(tables, columns, ("accuracy", "nonprivate_accuracy"), folder)
+    written = frame.points(tables, columns, ("accuracy", "nonprivate_accuracy"))
     count = int(min(table["replicates"].min() for table in tables.values()))
     note = f"{count} trainings a point, of as many epochs for all mechanisms. Dashed: the paper's Tables 1 and 2."
-    plot_study(panels, folder / "images.png", "Labels of images: the vector approximation paper's tables", note)
-    return [folder / "table.csv", folder / "images.png"]
+    plot_study(panels, frame.out / "images.png", "Labels of images: the vector approximation paper's tables", note)
+    return [written, frame.out / "images.png"]
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ Run as `python -m studies.vector_tables`; interrupted, it goes on where it stopp
 
 from pathlib import Path
 
-from studies.frame import command, tabulate
+from studies.frame import Frame, command
 
 NAME = "vector-tables"
 SWEEPS = ("vectors.toml", "vector/exchange.toml", "vector/exchange-kmeans.toml")
@@ -17,15 +17,11 @@ REDUCED = (
 """What a test changes: few users, a single replicate."""
 
 
-def main(out: Path, work: Path, workers: int = 2, small: bool = False) -> list[Path]:
-    """Run the sweeps, keep their rows and write their points as one table; `small` for the tests.
-
-    Args:
-        out: where table, rows and manifests go. work: where the sweeps run. workers: local processes.
-    """
+def main(frame: Frame) -> list[Path]:
+    """Run the sweeps and write their points as one table."""
     columns = ("mechanism", EPSILON, CLASSES, "epsilon_upper", "epsilon_local")
     measures = ("accuracy", "nonprivate_accuracy", "heterogeneity")
-    return [tabulate(SWEEPS, columns, measures, out, work, None, workers, REDUCED if small else ())]
+    return [frame.points({Path(file).stem: frame.sweep(file, REDUCED) for file in SWEEPS}, columns, measures)]
 
 
 if __name__ == "__main__":
