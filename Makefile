@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check docs validate mutants fuzz soak bench figures published clean
+.PHONY: run test check docs numbers validate mutants fuzz soak bench figures published clean
 .DEFAULT_GOAL := run
 
 run: .venv/.run  ## run the quickstart scenario
@@ -20,6 +20,9 @@ check: .venv/.dev  ## formatting, lint, types, tests
 
 docs: .venv/.docs  ## the site of the docs, in build/docs; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -n -q docs build/docs
+
+numbers: .venv/.dev  ## every number of README and docs anew, from its command's results
+	$(BIN)/python -m docs.values
 
 validate: .venv/.validate fuzz soak  ## slow validation: killed processes, many machines; fuzzing; soak; mutation testing
 	$(BIN)/pytest tests/validation -m slow
