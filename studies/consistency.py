@@ -6,7 +6,7 @@ Every number comes from a stream named by study, law, n and replicate; running a
 import math
 import warnings
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -17,7 +17,6 @@ from analysis.figures.curves import Panel
 from analysis.figures.study import plot_study
 from analysis.privacy import LabelExchange, calibrate_flip_prob
 from analysis.privacy.worst import epsilons
-from analysis.utility.intervals import mean_interval
 from analysis.utility.product_laws import Harmonic, ProductLaw, Sine, box_centres
 from analysis.utility.total_variation import Cauchy, LineLaw, Normal, Spikes, half_l1
 from p2p_sim.histograms.classifiers import PCL, HistogramClassifier
@@ -26,7 +25,7 @@ from p2p_sim.histograms.exchange import ExchangeHistogram
 from p2p_sim.histograms.partitions import even_side
 from p2p_sim.histograms.semi_supervised import SemiSupervised
 from p2p_sim.streams import Streams
-from studies.frame import Frame, command, curves
+from studies.frame import Frame, command, curves, means
 
 NAME, EPSILON, SEED = "consistency", 1.0, 2022
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
@@ -76,7 +75,7 @@ def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = 
     rows = pd.DataFrame(found).sort_values(["study", "law", "n", "replicate", "method"])
     laws = {name: repr(law) for name, law in CLASSIFIERS.items()}
     frame.rows(rows, name=NAME, seed=SEED, epsilon=EPSILON, sizes=list(sizes), rows=len(rows), laws=laws)
-    points = _points(rows)
+    points = means(rows, ("study", "law", "n", "method"), "value", ("epsilon_upper", "delta", "flip_prob"))
     return [*_figures(points, frame.out), frame.table("table.csv", points)]
 
 
@@ -95,7 +94,7 @@ def _measure(task: tuple[str, str, int, int]) -> list[Row]:
         met |= sizes
     exchanges = [LabelExchange(size, flip_prob, 1.0) for size in sorted(met)]
     epsilon = max(bound.epsilon_upper for bound in epsilons(exchanges, n**-2.0))
-    return [Row(**{**asdict(r), "epsilon_upper": epsilon}) if r.method == EXCHANGE else r for r in rows]
+    return [replace(r, epsilon_upper=epsilon) if r.method == EXCHANGE else r for r in rows]
 
 
 def _flip_prob(dimension: int, n: int) -> float:
@@ -119,7 +118,7 @@ def _classifier_rows(name: str, n: int, replicate: int, flip_prob: float) -> tup
         epsilon = EPSILON if method == VOTES else math.inf
         rows.append(Row("excess error", name, n, replicate, method, value, epsilon, 0.0))
     sizes = exchange.sizes_.tolist()
-    rows[-1] = Row(**{**asdict(rows[-1]), "delta": n**-2.0, "flip_prob": flip_prob, "smallest_cell": sizes[0]})
+    rows[-1] = replace(rows[-1], delta=n**-2.0, flip_prob=flip_prob, smallest_cell=sizes[0])
     return rows, set(sizes)
 
 
@@ -150,19 +149,6 @@ def _threshold_row(n: int, replicate: int) -> Row:
     error = abs(float(ndtr(learner.net_.cuts[learner.chosen_, 0])) - 0.5)
     bound = learner.privacy()
     return Row("threshold", "N(0, 1)", n, replicate, THRESHOLD, error, bound.epsilon_upper, bound.delta)
-
-
-def _points(rows: pd.DataFrame) -> pd.DataFrame:
-    """A line a point: mean with 95% t-interval, worst ε, replicates."""
-    lines = []
-    for (study, law, n, method), part in rows.groupby(["study", "law", "n", "method"], sort=False):
-        mean = mean_interval(part["value"])
-        lines.append(
-            {"study": study, "law": law, "n": n, "method": method, "replicates": mean.replicates, "value": mean.value,
-             "value_low": mean.low, "value_high": mean.high, "epsilon_upper": part["epsilon_upper"].max(),
-             "delta": part["delta"].max(), "flip_prob": part["flip_prob"].max()}
-        )  # fmt: skip
-    return pd.DataFrame(lines)
 
 
 def _figures(points: pd.DataFrame, out: Path) -> list[Path]:

@@ -18,6 +18,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from analysis.figures.curves import Curve
+from analysis.utility.intervals import mean_interval
 from analysis.utility.points import HIGH, LOW, points
 from p2p_sim.disk import write_whole
 from p2p_sim.errors import InputError, RunFailed
@@ -124,6 +125,17 @@ class Frame:
         self.out.mkdir(parents=True, exist_ok=True)
         rows.to_parquet(self.out / TABLE, index=False)
         (self.out / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+
+
+def means(rows: pd.DataFrame, keys: Sequence[str], value: str, worst: Sequence[str]) -> pd.DataFrame:
+    """A line a point: replicates, the mean of a column with its 95% t-interval, and the largest of other columns."""
+    lines = []
+    for point, part in rows.groupby(list(keys), dropna=False, sort=False):
+        mean = mean_interval(part[value])
+        line = dict(zip(keys, point, strict=True)) | {"replicates": mean.replicates, value: mean.value}
+        line |= {value + LOW: mean.low, value + HIGH: mean.high}
+        lines.append(line | {name: part[name].max() for name in worst})
+    return pd.DataFrame(lines)
 
 
 def command(name: str, study: Callable[..., list[Path]]) -> None:

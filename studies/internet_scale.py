@@ -32,7 +32,6 @@ from studies.internet_scale_network import (
     SHARES,
     Floats,
     Law,
-    Run,
     arrivals,
     law,
     run,
@@ -68,7 +67,7 @@ def main(
         for place, users in enumerate(sizes)
         for replicate in range(replicates)
     ]
-    rows = _rows(frame.each(run, tasks, alone=True))
+    rows = pd.DataFrame(frame.each(run, tasks, alone=True))
     laws = {network: (law(network, False), law(network, True)) for network in NETWORKS}
     found = [
         f for network, part in rows.groupby("network", sort=False) for f in _network(str(network), part, laws, studies)
@@ -87,18 +86,6 @@ def main(
     plot_network(table, rows, drawn[0])
     plot_clusters(table, drawn[1])
     return [*drawn, *written]
-
-
-def _rows(runs: Sequence[Run]) -> pd.DataFrame:
-    """A line a replicate."""
-    lines = []
-    for one in runs:
-        line = asdict(one)
-        times, served = line.pop("quantiles_s"), line.pop("served_s")
-        line |= {f"p{100 * share:g}_s": value for share, value in zip(SHARES, times, strict=True)}
-        line |= {f"served_{rate:g}_s": value for rate, value in zip(LINK_BPS, served, strict=True)}
-        lines.append(line)
-    return pd.DataFrame(lines)
 
 
 # -- the network -------------------------------------------------------------------------------------------------------

@@ -41,22 +41,6 @@ REQUEST, LABEL = 64, 65
 """Bytes of a message without and with a label."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """One replicate. Times in seconds; `served_s` for each link; `cpu_s` is the processor's."""
-
-    network: str
-    users: int
-    replicate: int
-    bytes_per_user: float
-    learner_bytes_per_user: float
-    arrived: float
-    quantiles_s: tuple[float, ...]
-    last_s: float
-    served_s: tuple[float, ...]
-    cpu_s: float
-
-
 def arrivals(
     network: str, users: int, replicate: int, first: int = 0, every: int = 1
 ) -> Iterator[tuple[Traffic, Floats]]:
@@ -84,8 +68,8 @@ def arrivals(
         yield traffic, times
 
 
-def run(task: tuple[str, int, int]) -> Run:
-    """One replicate of the exchange over a network among n users."""
+def run(task: tuple[str, int, int]) -> dict[str, float | str]:
+    """One replicate of the exchange over a network among n users, as a row; `cpu_s` is the processor's time."""
     network, users, replicate = task
     begin = time.process_time()
     traffic, parts = Traffic(), []
@@ -94,11 +78,18 @@ def run(task: tuple[str, int, int]) -> Run:
         parts.append(times)
     spent = time.process_time() - begin
     times = np.concatenate(parts)
-    served = tuple(float(departures(times, 8.0 * LABEL / (rate * users)).max()) for rate in LINK_BPS)
-    return Run(
-        network, users, replicate, traffic.bytes_sent / users, traffic.learner_bytes / users, len(times) / users,
-        tuple(np.quantile(times, SHARES).tolist()), float(times.max()), served, spent,
-    )  # fmt: skip
+    return {
+        "network": network,
+        "users": users,
+        "replicate": replicate,
+        "bytes_per_user": traffic.bytes_sent / users,
+        "learner_bytes_per_user": traffic.learner_bytes / users,
+        "arrived": len(times) / users,
+        "last_s": float(times.max()),
+        "cpu_s": spent,
+        **{f"p{100 * share:g}_s": float(np.quantile(times, share)) for share in SHARES},
+        **{f"served_{r:g}_s": float(departures(times, 8.0 * LABEL / (r * users)).max()) for r in LINK_BPS},
+    }
 
 
 @dataclass(frozen=True)

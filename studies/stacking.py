@@ -22,7 +22,7 @@ from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, save
 from analysis.utility.intervals import Mean, mean_interval
 from p2p_sim.errors import InputError
 from p2p_sim.streams import Streams
-from studies.frame import Frame, command
+from studies.frame import Frame, command, means
 from studies.stacking_data import (
     TRAIN,
     Benchmark,
@@ -97,10 +97,10 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
         penalties=PENALTIES, chosen_l2=chosen,
         versions={"python": platform.python_version(), **{name: version(name) for name in libraries}},
     )  # fmt: skip
-    means = summary(table)
-    frame.table("table.csv", means, "%.4f")
+    points = means(table, KEYS, "auc", ("epsilon_upper",))
+    frame.table("table.csv", points, "%.4f")
     frame.table("differences.csv", paired(table), "%.4f")
-    return [_draw_benchmarks(means, frame.out, replicates), _draw_transfer(means, frame.out, replicates)]
+    return [_draw_benchmarks(points, frame.out, replicates), _draw_transfer(points, frame.out, replicates)]
 
 
 def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
@@ -129,8 +129,8 @@ def _tune_transfer(frame: Frame, trial: Organisations) -> dict[str, float]:
     """λ of the largest mean AUC on organisations simulated by another law, by method."""
     tasks = [(l2, replicate) for l2 in PENALTIES for replicate in range(TUNING)]
     rows = [row for part in frame.each(partial(_transfer_trial, trial), tasks) for row in part]
-    means = pd.DataFrame(rows).groupby(["method", "l2"])["auc"].mean().unstack()
-    return {str(method): float(best) for method, best in means.idxmax(axis=1).items()}
+    reached = pd.DataFrame(rows).groupby(["method", "l2"])["auc"].mean().unstack()
+    return {str(method): float(best) for method, best in reached.idxmax(axis=1).items()}
 
 
 def _transfer_trial(trial: Organisations, task: tuple[float, int]) -> list[Row]:
@@ -176,17 +176,6 @@ def _transfer_replicate(organisations: Organisations, l2: dict[str, float], repl
     return [{**common, "replicate": replicate, "l2": l2[str(row["method"])], **row} for row in found]
 
 
-def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Mean AUC of every point with its 95% interval over replicates, and the largest ε."""
-    found = []
-    for values, part in table.groupby([key for key in KEYS if key in table], dropna=False, sort=False):
-        mean = mean_interval(part["auc"])
-        key = dict(zip([key for key in KEYS if key in table], values, strict=True))
-        found.append({**key, "replicates": mean.replicates, "auc": mean.value, "auc_low": mean.low,
-                      "auc_high": mean.high, "epsilon_upper": part["epsilon_upper"].max()})  # fmt: skip
-    return pd.DataFrame(found)
-
-
 PAIRS = {
     "epsilon": (("PST-F(W)", "PST-F(U)"), ("PLR", "PST-S"), ("PST-F(U)", "PLR"), ("PST-F(W)", "PLR"),
                 ("PST-F(W)", "PLR(W)"), ("PST-F(W), no high level", "PST-F(W)"), (OVERSPENT, "PLR")),
@@ -213,22 +202,22 @@ def _columns(mean: Mean) -> dict[str, float]:
     return {"difference": mean.value, "low": mean.low, "high": mean.high, "replicates": mean.replicates}
 
 
-def _curves(means: pd.DataFrame, x: str, order: Sequence[str]) -> list[Curve]:
+def _curves(points: pd.DataFrame, x: str, order: Sequence[str]) -> list[Curve]:
     curves = []
     for name in order:
-        part = means[means["method"] == name].sort_values(x)
+        part = points[points["method"] == name].sort_values(x)
         if len(part):
             ends = (part["auc_low"].tolist(), part["auc_high"].tolist())
             curves.append(Curve(name, part[x].tolist(), part["auc"].tolist(), *ends, dashed=name == OVERSPENT))
     return curves
 
 
-def _draw_benchmarks(means: pd.DataFrame, out: Path, replicates: int) -> Path:
+def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:
     panels = []
     for study, x, label in (("epsilon", "epsilon", "ε"), ("groups", "groups", "number of groups K"),
                             ("importance", "skew", "importance Σ αⁱ: α")):  # fmt: skip
-        for data in means.loc[means["study"] == study, "data"].unique():
-            part = means[(means["study"] == study) & (means["data"] == data)]
+        for data in points.loc[points["study"] == study, "data"].unique():
+            part = points[(points["study"] == study) & (points["data"] == data)]
             curves = _curves(part, x, METHODS)
             title = data if study == "epsilon" else f"{data}, ε = 1"
             panels.append(Panel(label, "test AUC", curves, log_x=study != "importance", log_y=False, title=title))
@@ -241,9 +230,9 @@ def _draw_benchmarks(means: pd.DataFrame, out: Path, replicates: int) -> Path:
     return out / "benchmarks.png"
 
 
-def _draw_transfer(means: pd.DataFrame, out: Path, replicates: int) -> Path:
+def _draw_transfer(points: pd.DataFrame, out: Path, replicates: int) -> Path:
     """AUC at every target as dots with intervals, side by side."""
-    part = means[means["study"] == "transfer"]
+    part = points[points["study"] == "transfer"]
     names = [list(part.loc[part["data"] == data, "organisation"].unique()) for data in part["data"].unique()]
     with rc_context(RC):
         figure = new_figure(12.0, 5.0)

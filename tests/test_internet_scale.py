@@ -46,10 +46,10 @@ def test_a_law_that_forgets_a_retry_is_noticed(simulated, monkeypatch):
 
 def test_bytes_follow_from_the_law():
     # a user sends 194 bytes and, with probability below 4%, up to 258 more: 1e-9 by Bernstein's inequality
-    sent = run(("retries", 60_000, 5)).bytes_per_user
+    sent = run(("retries", 60_000, 5))["bytes_per_user"]
     early, late = (law("retries", up, 0.01, 4000).bytes_per_user for up in (False, True))
     assert early - 1.2 <= sent <= late + 1.2
-    assert run(("plain", 2000, 5)).bytes_per_user == 194.0
+    assert run(("plain", 2000, 5))["bytes_per_user"] == 194.0
 
 
 def test_a_run_in_shares_is_the_same_run(tmp_path):
