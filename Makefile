@@ -49,7 +49,7 @@ figures: .venv/.dev  ## the figures of README and docs
 	$(BIN)/python -m docs.make_clustering_figures
 	$(BIN)/p2p-sim check-bounds --figure docs/figures/bounds.png
 
-published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_SIM_DATA
+published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_SIM_DATA; goes on where it was stopped
 	$(BIN)/python -m studies.comparison
 	$(BIN)/python -m studies.clustering_synthetic
 	$(BIN)/python -m studies.clustering_figure1
