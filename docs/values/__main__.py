@@ -2,7 +2,7 @@
 
 import argparse
 
-from docs.values.pages import PAGES, Page
+from docs.values.pages import PAGES, Page, PageError
 
 
 def main() -> None:
@@ -26,4 +26,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except PageError as error:
+        raise SystemExit(str(error)) from None
