@@ -8,16 +8,36 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ROOMS = (
-    ("p2p_sim.cli",),
-    ("p2p_sim.outputs", "p2p_sim.attacks", "p2p_sim.sweeps"),
-    ("p2p_sim.replicate", "p2p_sim.storage"),
+    ("studies",),
+    ("p2p_sim.cli.main",),
+    ("p2p_sim.cli.results", "p2p_sim.cli.sweep"),
+    ("p2p_sim.cli.options",),
+    ("p2p_sim.cli.printing",),
+    ("p2p_sim.attacks.exchange",),
+    ("p2p_sim.attacks.curator", "p2p_sim.attacks.faulty_network"),
+    (
+        "p2p_sim.outputs.export",
+        "p2p_sim.outputs.network_record",
+        "p2p_sim.outputs.report",
+        "p2p_sim.sweeps",
+        "p2p_sim.cli.questions",
+    ),
+    ("p2p_sim.outputs.plots", "p2p_sim.outputs.comparison"),
+    ("p2p_sim.storage.results",),
+    ("p2p_sim.storage.rows",),
+    ("p2p_sim.replicate.run",),
+    ("p2p_sim.replicate.row",),
     ("p2p_sim.scenario", "p2p_sim.extend"),
-    ("p2p_sim.histograms", "p2p_sim.learning"),
+    ("p2p_sim.learning",),
+    ("p2p_sim.stacking", "p2p_sim.histograms"),
     ("p2p_sim.mechanisms",),
     ("p2p_sim.protocol",),
     ("p2p_sim.network",),
-    ("p2p_sim.population", "p2p_sim.stacking"),
-    ("p2p_sim.base",),
+    ("p2p_sim.population",),
+    ("p2p_sim.base.streams",),
+    ("p2p_sim.base.files", "p2p_sim.base.plugins"),
+    ("p2p_sim.base.config", "p2p_sim.base.progress", "p2p_sim.replicate.cache"),
+    ("p2p_sim.base.errors",),
     ("analysis.figures",),
     ("analysis.utility",),
     ("analysis.privacy",),
@@ -28,7 +48,7 @@ FLOOR = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
 
 def modules() -> dict[str, Path]:
     found = {}
-    for package in ("p2p_sim", "analysis"):
+    for package in ("p2p_sim", "analysis", "studies"):
         for path in (ROOT / package).rglob("*.py"):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             found[name.removesuffix(".__init__")] = path
@@ -85,7 +105,7 @@ def test_no_import_runs_up_and_none_in_a_circle():
 @pytest.mark.parametrize(
     "arrow",
     [("p2p_sim.network.engine", "p2p_sim.protocol.draws"), ("analysis.privacy.statement.local", "p2p_sim.base.streams"),
-     ("p2p_sim.sweeps", "p2p_sim.outputs.export")],
+     ("p2p_sim.sweeps", "p2p_sim.outputs.export"), ("p2p_sim.outputs.plots", "studies.frame")],
 )  # fmt: skip
 def test_an_arrow_that_runs_up_is_seen(arrow):
     graph = house()

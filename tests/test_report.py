@@ -205,7 +205,7 @@ def test_a_planted_reference_is_seen(leak):
 def test_the_same_results_give_the_same_bytes(tmp_path):
     write_sweep(tmp_path / "s", AXES, 2)
     first = write_report(tmp_path / "s").read_bytes()
-    script = f"from pathlib import Path; from p2p_sim.outputs import report; report.write_report(Path({str(tmp_path)!r}, 's'))"
+    script = f"from pathlib import Path; from p2p_sim.outputs.report import write_report; write_report(Path({str(tmp_path)!r}, 's'))"
     subprocess.run([sys.executable, "-c", script], check=True, env={"PYTHONHASHSEED": "17", "PATH": ""})
     assert (tmp_path / "s" / "report.html").read_bytes() == first
 

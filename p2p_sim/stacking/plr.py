@@ -40,8 +40,8 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
     """Logistic regression whose weights are ε-differentially private, features included (Algorithm 1, PLR).
 
     The weights minimise (1/n) Σᵢ ln(1 + e^(-yᵢ w·xᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|² with labels ±1 inside,
-    noise b and Δ from `analysis.privacy.others.objective_perturbation`, where the privacy is proved. Each row is
-    clipped to norm 1 on its own; no statistic of the data scales anything. There is no intercept (one that is not penalised has
+    noise b and Δ from `analysis.privacy.others.objective_perturbation`, where the privacy is proved. Each row is clipped to
+    norm 1 on its own; no statistic of the data scales anything. There is no intercept (one that is not penalised has
     no proof): add a constant column if you need one. n and the two classes are taken to be public.
 
     Args:

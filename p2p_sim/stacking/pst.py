@@ -193,8 +193,8 @@ class FeatureStacking(GroupStacking):
 
     The rows of group k are clipped at their norm bound and scaled to norm q_k, the noise is the same for all groups: so
     group k gets the part q_k ε' of the budget, and the low level costs their sum, ε (the theorem in
-    `analysis.privacy.others.objective_perturbation`). The high level sees other rows: ε in all. λ_k = λ q_k², the same
-    penalty for every group in units of its own rows.
+    `analysis.privacy.others.objective_perturbation`). The high level sees other rows: ε in all. λ_k = λ q_k², the same penalty
+    for every group in units of its own rows.
 
     Importance and groups must come from outside the data. Nothing can check this, so importance has to be declared.
 
