@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check docs validate truth mutants fuzz soak bench figures published clean
+.PHONY: run test check docs numbers validate truth mutants fuzz soak bench figures published clean
 .DEFAULT_GOAL := run
 
 run: .venv/.run  ## run the quickstart scenario
@@ -20,6 +20,9 @@ check: .venv/.dev  ## formatting, lint, types, tests
 
 docs: .venv/.docs  ## the site of the docs, in build/docs; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -n -q docs build/docs
+
+numbers: .venv/.dev  ## every number of README and docs anew, from its command's results
+	$(BIN)/python -m docs.values
 
 validate: .venv/.validate fuzz soak  ## slow validation: killed processes, many machines; privacy figures; fuzzing; soak; mutation testing
 	$(BIN)/pytest tests/validation -m slow
@@ -50,20 +53,20 @@ figures: .venv/.dev  ## the figures of README and docs
 	$(BIN)/python -m docs.make_clustering_figures
 	$(BIN)/p2p-sim check-bounds --figure docs/figures/bounds.png
 
-published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_SIM_DATA
-	$(BIN)/python -m docs.published.comparison
-	$(BIN)/python -m docs.published.clustering_synthetic
-	$(BIN)/python -m docs.published.clustering_figure1
-	$(BIN)/python -m docs.published.clustering_choices
-	$(BIN)/python -m docs.published.vector
-	$(BIN)/python -m docs.published.vector_tables
-	$(BIN)/python -m docs.published.stacking
-	$(BIN)/python -m docs.published.consistency
-	$(BIN)/python -m docs.published.internet_scale_beyond
-	$(BIN)/python -m docs.published.internet_scale
-	$(BIN)/python -m docs.published.privacy
-	$(BIN)/python -m docs.published.closed_form
-	$(BIN)/python -m docs.published.shipped
+published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_SIM_DATA; goes on where it was stopped
+	$(BIN)/python -m studies.comparison
+	$(BIN)/python -m studies.clustering_synthetic
+	$(BIN)/python -m studies.clustering_figure1
+	$(BIN)/python -m studies.clustering_choices
+	$(BIN)/python -m studies.vector
+	$(BIN)/python -m studies.vector_tables
+	$(BIN)/python -m studies.stacking
+	$(BIN)/python -m studies.consistency
+	$(BIN)/python -m studies.internet_scale_beyond
+	$(BIN)/python -m studies.internet_scale
+	$(BIN)/python -m studies.privacy
+	$(BIN)/python -m studies.closed_form
+	$(BIN)/python -m studies.shipped
 
 clean:  ## remove the virtual environment and caches, keep results
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

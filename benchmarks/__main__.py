@@ -18,16 +18,17 @@ from benchmarks import (
     figures,
     histograms,
     label_mechanisms,
-    page,
     simulators,
     sweeps,
     table,
     vectorised,
 )
+from docs.values import forms
+from docs.values.pages import Page
 
 MODULES = (event_engine, simulators, vectorised, accountant, label_mechanisms, histograms, sweeps)
 NAMES = {module.__name__.rpartition(".")[2]: module for module in MODULES}
-PUBLISHED = page.ROOT / "results" / "published" / "benchmarks"
+PUBLISHED = forms.PUBLISHED / "benchmarks"
 LIBRARIES = ("dp-accounting", "numba", "numpy", "salabim", "scikit-learn", "scipy", "simpy")
 
 
@@ -99,7 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.page:
         draw(given.out)
-        page.update(table.read(given.out / "table.csv"))
+        for page in ("README.md", "docs/benchmarks.md"):
+            Page(page).write()
     else:
         measure(given.out, given.only or tuple(NAMES), given.small)
 

@@ -1,12 +1,11 @@
-"""The benchmarks' tables in Markdown, and the pages that show them between two marks."""
+"""The benchmarks' tables in Markdown, as docs.values puts them into the pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks.table import FASTER, PASSES, SHARE, Row, short
+from docs.markdown import table
 
-ROOT = Path(__file__).parent.parent
 CLEAN = ("at once", "medians")
 
 
@@ -57,52 +56,21 @@ SUMMARY = (
 )
 
 
-def mark(name: str) -> tuple[str, str]:
-    """Where a block begins and ends."""
-    return f"<!-- {name}: written by python -m benchmarks --page -->", f"<!-- end of {name} -->"
-
-
 def full(rows: Sequence[Row]) -> str:
     """All rows, a table a benchmark."""
+    head = ("", "setting", "median (range)", "unit", "ceiling, or beside what")
     parts = []
     for benchmark in dict.fromkeys(row.benchmark for row in rows):
-        parts.append(f"### {benchmark[0].upper()}{benchmark[1:]}\n")
-        parts += ["| | setting | median (range) | unit | ceiling, or beside what |", "|---|---|---|---|---|"]
-        for row in (row for row in rows if row.benchmark == benchmark):
-            count = f"{row.setting}, {row.size:,}" if row.size else row.setting
-            parts.append(f"| {row.name} | {count} | {row.value} | {row.unit} | {row.ceiling} |")
-        parts.append("")
+        cells = [
+            (row.name, f"{row.setting}, {row.size:,}" if row.size else row.setting, row.value, row.unit, row.ceiling)
+            for row in rows
+            if row.benchmark == benchmark
+        ]
+        parts.append(f"### {benchmark[0].upper()}{benchmark[1:]}\n\n{table(head, cells)}")
     return "\n".join(parts)
 
 
 def summary(rows: Sequence[Row]) -> str:
     """The README's few lines: medians, from the smallest to the largest setting."""
-    lines = ["| | median |", "|---|---|"]
-    for line in SUMMARY:
-        found = line.medians(rows)
-        if found:
-            low, high = short(min(found)), short(max(found))
-            lines.append(f"| {line.words} | {low if low == high else f'{low} to {high}'} |")
-    return "\n".join(lines) + "\n"
-
-
-def replaced(text: str, name: str, block: str) -> str:
-    """The text with the block between its two marks.
-
-    Raises:
-        ValueError: the marks are not there.
-    """
-    begin, end = mark(name)
-    if text.count(begin) != 1 or text.count(end) != 1:
-        raise ValueError(f"{name}: the page lacks its marks")
-    return text[: text.index(begin)] + f"{begin}\n{block}\n{end}" + text[text.index(end) + len(end) :]
-
-
-PAGES = {ROOT / "docs" / "benchmarks.md": ("benchmarks", full), ROOT / "README.md": ("how fast", summary)}
-
-
-def update(rows: Sequence[Row]) -> None:
-    """Put the tables into the pages."""
-    for path, (name, render) in PAGES.items():
-        text = path.read_text(encoding="utf-8")
-        path.write_text(replaced(text, name, render(rows)), encoding="utf-8")
+    found = {line.words: [short(end(of)) for end in (min, max)] for line in SUMMARY if (of := line.medians(rows))}
+    return table(("", "median"), [(words, " to ".join(dict.fromkeys(ends))) for words, ends in found.items()])

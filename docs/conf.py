@@ -11,7 +11,7 @@ author = "The p2p-sim authors"
 project_copyright = "The p2p-sim authors, Apache-2.0"
 release = importlib.metadata.version("p2p-sim")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "docs.generated"]
-exclude_patterns = ["published", "numbers", "figures"]
+exclude_patterns = ["values", "figures"]
 
 myst_heading_anchors = 4
 highlight_language = "text"

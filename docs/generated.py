@@ -10,29 +10,14 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from docs.markdown import cell, plain, table
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parent
 MARK = "<!-- generated -->"
 Node = Mapping[str, Any]
-
-
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """A Markdown table; bars and line ends within cells are made harmless."""
-    lines = [head, ("---",) * len(head), *(tuple(_cell(text) for text in row) for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return plain(" ".join(text.split())).replace("|", "\\|")
-
-
-def plain(text: str) -> str:
-    """Text in which stars and angle brackets mean themselves; what is between backticks stays."""
-    pieces = text.split("`")
-    pieces[::2] = [piece.replace("*", "\\*").replace("<", "&lt;") for piece in pieces[::2]]
-    return "`".join(pieces)
 
 
 def gallery() -> str:
@@ -83,7 +68,7 @@ def _command(name: str, command: Any) -> str:
         names = " or ".join(f"`{option}`" for option in [*parameter.opts, *parameter.secondary_opts]) if named else ""
         value = f"`{parameter.metavar}`" if parameter.metavar else ""
         usual = "required" if parameter.required else _default(parameter.default)
-        rows.append((names, value, parameter.help, usual))
+        rows.append([cell(text) for text in (names, value, parameter.help, usual)])
     usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
     options = table(("option", "value", "meaning", "default"), rows) if rows else ""
     return f"## {name}\n\n{plain(text.strip())}\n\n```\n{usage}\n```\n\nExample: `{example.strip()}`\n\n{options}"
@@ -129,7 +114,7 @@ def _branches(node: Node, schema: Node) -> list[Node]:
     return [found for other in chosen for found in _branches(other, schema)] if chosen else [node]
 
 
-def _row(name: str, key: Node, schema: Node, required: bool) -> tuple[str, ...]:
+def _row(name: str, key: Node, schema: Node, required: bool) -> list[str]:
     branches, usual = _branches(key, schema), key.get("default")
     if any("properties" in branch for branch in branches):
         allowed, given = "table", isinstance(usual, dict) and "kind" in usual
@@ -137,7 +122,8 @@ def _row(name: str, key: Node, schema: Node, required: bool) -> tuple[str, ...]:
     else:
         allowed = " or ".join(dict.fromkeys(_allowed(branch) for branch in branches if branch.get("type") != "null"))
         shown = "" if usual is None else f"`{json.dumps(usual, ensure_ascii=False)}`"
-    return f"`{name}`", allowed, "required" if required else shown, key.get("description", "")
+    told = (f"`{name}`", allowed, "required" if required else shown, key.get("description", ""))
+    return [cell(text) for text in told]
 
 
 def _allowed(branch: Node) -> str:

@@ -4,10 +4,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from docs.published.study import ROOT, SWEEPS, run_panel
 from p2p_sim.outputs.plots import draw_plots
 from p2p_sim.scenario import load_scenario
 from p2p_sim.sweeps.point import FIGURE, run_point
+from studies.frame import ROOT, Frame
 
 OUT = ROOT / "docs" / "figures"
 SHOWN = ("privacy-utility", "heterogeneity")
@@ -29,7 +29,7 @@ def main(out: Path = OUT, small: bool = False, workers: int = 2) -> list[Path]:
         work = Path(scratch)
         found = {"quickstart": quickstart(work / "quickstart", small)}
         for name in SHOWN:
-            run_panel(SWEEPS / f"{name}.toml", work / name, None, workers, REDUCED[name] if small else ())
+            Frame(out, work, workers=workers, small=small).sweep(f"{name}.toml", REDUCED[name], keep=False)
             found[f"sweep-{name}"] = draw_plots(work / name)[0]
         return [Path(shutil.copy(path, out / f"{name}.png")) for name, path in found.items()]
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from studies.frame import Frame
+
 ROOT = Path(__file__).parent.parent
 collect_ignore_glob = ["validation/mutation/*"]  # a program with libraries of its own, not tests
 
@@ -22,3 +24,9 @@ def data_dir() -> Path:
 def scenarios() -> Path:
     """The directory of shipped scenario files."""
     return ROOT / "scenarios"
+
+
+@pytest.fixture
+def frame(tmp_path: Path) -> Frame:
+    """Where a study runs at reduced size, in one process."""
+    return Frame(tmp_path / "out", tmp_path / "work", workers=1, small=True)

@@ -1,4 +1,4 @@
-"""The benchmarks run, their peers do the same work, and the pages show the published table; no test looks at a time."""
+"""The benchmarks run, their peers do the same work; no test looks at a time."""
 
 import json
 import math
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import page, peers, table
+from benchmarks import peers, table
 from benchmarks.event_engine import MEDIAN_S, clean
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
@@ -67,13 +67,6 @@ def test_a_missing_peer_is_one_line(monkeypatch, capsys):
     names = [row.name for row in bench.simulators.rows(small=True)]
     assert names == ["SimPy, a process a user"]
     assert capsys.readouterr().out == "salabim is missing, so it is left out: install p2p-sim[bench]\n"
-
-
-@pytest.mark.parametrize("path", page.PAGES, ids=lambda path: path.name)
-def test_the_pages_show_the_published_table(path):
-    name, render = page.PAGES[path]
-    text, rows = path.read_text(encoding="utf-8"), table.read(bench.PUBLISHED / "table.csv")
-    assert text == page.replaced(text, name, render(rows))
 
 
 def test_a_row_is_read_as_it_was_written(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ROOMS = (
+    ("studies",),
     ("p2p_sim.cli",),
     ("p2p_sim.outputs", "p2p_sim.attacks", "p2p_sim.sweeps"),
     ("p2p_sim.replicate", "p2p_sim.storage"),
@@ -33,7 +34,7 @@ FLOOR = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
 
 def modules() -> dict[str, Path]:
     found = {}
-    for package in ("p2p_sim", "analysis"):
+    for package in ("p2p_sim", "analysis", "studies"):
         for path in (ROOT / package).rglob("*.py"):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             found[name.removesuffix(".__init__")] = path
@@ -91,7 +92,7 @@ def test_no_import_runs_up_and_none_in_a_circle():
 @pytest.mark.parametrize(
     "arrow",
     [("p2p_sim.network.engine", "p2p_sim.protocol.draws"), ("analysis.privacy.statement.local", "p2p_sim.base.streams"),
-     ("p2p_sim.sweeps", "p2p_sim.outputs.export")],
+     ("p2p_sim.sweeps", "p2p_sim.outputs.export"), ("p2p_sim.outputs.plots", "studies.frame")],
 )  # fmt: skip
 def test_an_arrow_that_runs_up_is_seen(arrow):
     graph = house()

@@ -8,8 +8,9 @@ import pytest
 
 from analysis.privacy import LabelExchange, local_epsilon
 from analysis.privacy.exchange.coalition import coalition_delta, unasked_epsilon
-from docs.published import internet_scale, internet_scale_beyond, internet_scale_privacy
-from docs.published.internet_scale_network import NETWORKS, arrivals, law, run
+from studies import internet_scale, internet_scale_beyond, internet_scale_privacy
+from studies.frame import Frame
+from studies.internet_scale_network import NETWORKS, arrivals, law, run
 from tests.reference import high_precision
 
 FALSE_ALARM = 1e-9
@@ -45,18 +46,19 @@ def test_a_law_that_forgets_a_retry_is_noticed(simulated, monkeypatch):
 
 def test_bytes_follow_from_the_law():
     # a user sends 194 bytes and, with probability below 4%, up to 258 more: 1e-9 by Bernstein's inequality
-    sent = run("retries", 60_000, 5).bytes_per_user
+    sent = run(("retries", 60_000, 5))["bytes_per_user"]
     early, late = (law("retries", up, 0.01, 4000).bytes_per_user for up in (False, True))
     assert early - 1.2 <= sent <= late + 1.2
-    assert run("plain", 2000, 5).bytes_per_user == 194.0
+    assert run(("plain", 2000, 5))["bytes_per_user"] == 194.0
 
 
 def test_a_run_in_shares_is_the_same_run(tmp_path):
     whole, again = (
-        internet_scale_beyond.main(tmp_path / str(workers), workers=workers, users=200_000)[0] for workers in (1, 2)
+        internet_scale_beyond.main(Frame(tmp_path, tmp_path / str(workers), workers=workers), 200_000)[0].read_bytes()
+        for workers in (1, 2)
     )
-    assert whole.read_bytes() == again.read_bytes()
-    last = pd.read_csv(whole).set_index(["setting", "quantity"])["value"]["plain", "last_s"]
+    assert whole == again
+    last = pd.read_csv(tmp_path / "beyond.csv").set_index(["setting", "quantity"])["value"]["plain", "last_s"]
     found = max(times.max() for _, times in arrivals("plain", 200_000, internet_scale_beyond.REPLICATE))
     assert last == pytest.approx(found, rel=1e-7)
 
@@ -79,7 +81,7 @@ def test_whoever_no_colluder_asked():
         assert coalition_delta(12, 0.1, 1.0, members, 0.5 * epsilon).lower > 1e-3
 
 
-def test_the_study(tmp_path, monkeypatch):
+def test_the_study(frame, monkeypatch):
     for name, value in {
         "CLUSTERS": (60, 200),
         "COLLUDING": (0.01,),
@@ -87,15 +89,15 @@ def test_the_study(tmp_path, monkeypatch):
         "TARGETS": (1.0,),
     }.items():
         monkeypatch.setattr(internet_scale_privacy, name, value)
-    internet_scale_beyond.main(tmp_path, users=70_000)
-    *figures, table, costs = internet_scale.main(tmp_path, sizes=(1000, 3000, 10_000), replicates=4, studies=200)
+    internet_scale_beyond.main(frame, users=70_000)
+    *figures, table, costs = internet_scale.main(frame, sizes=(1000, 3000, 10_000), replicates=4, studies=200)
     assert all(figure.stat().st_size > 20_000 for figure in figures)
     found = pd.read_csv(table).set_index(["setting", "quantity", "at", "basis"])["value"]
     assert found["plain", "learner_gb", 1e9, "law"] == 65.0
     assert found["α = 0.1, θ = 1", "smallest_cluster", 1.0, "certified, by bisection"] == 71
     assert found["retries", "last_s_coverage", 1e9, "fit up to 10,000"] <= 1.0
     assert len(pd.read_csv(costs)) == 2 * (3 + 2 + 4)
-    rows = pd.read_parquet(tmp_path / "rows.parquet")
+    rows = pd.read_parquet(frame.out / "rows.parquet")
     assert len(rows) == 2 * 3 * 4
     assert "cpu_s" not in rows
-    assert (tmp_path / "manifest.json").is_file()
+    assert (frame.out / "manifest.json").is_file()

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from docs import make_clustering_figures
-from docs.published import (
+from studies import (
     clustering_choices,
     clustering_figure1,
     clustering_synthetic,
@@ -15,8 +15,8 @@ from docs.published import (
 )
 
 
-def test_the_comparison_of_all_mechanisms(tmp_path):
-    figure, table = comparison.main(tmp_path / "out", tmp_path / "work", None, workers=1, small=True)
+def test_the_comparison_of_all_mechanisms(tmp_path, frame):
+    figure, table = comparison.main(frame)
     assert figure.stat().st_size > 20_000
     points = pd.read_csv(table)
     assert set(points["mechanism"]) == {label for labels in comparison.TRUST.values() for label in labels}
@@ -24,12 +24,12 @@ def test_the_comparison_of_all_mechanisms(tmp_path):
     assert points["relative_accuracy"].between(0.05, 1.1).all()
     for heading, labels in comparison.TRUST.items():
         assert all(trust in heading for trust in points[points["mechanism"].isin(labels)]["trust"].unique())
-    assert (tmp_path / "out" / "synthetic" / "models.parquet").is_file()
+    assert (frame.out / "synthetic" / "models.parquet").is_file()
 
 
-def test_figure_1_of_the_clustering_paper_on_digits(tmp_path, monkeypatch):
+def test_figure_1_of_the_clustering_paper_on_digits(tmp_path, frame, monkeypatch):
     monkeypatch.setattr(clustering_figure1, "PANELS", {"mnist": "digits, ten classes", "even-odd": "even against odd"})
-    figure, table = clustering_figure1.main(tmp_path / "out", tmp_path / "work", None, workers=1, small=True)
+    figure, table = clustering_figure1.main(frame)
     assert figure.stat().st_size > 20_000
     points = pd.read_csv(table)
     assert set(points["panel"]) == {"mnist", "even-odd", "clusters"}
@@ -38,11 +38,11 @@ def test_figure_1_of_the_clustering_paper_on_digits(tmp_path, monkeypatch):
     assert (honest["epsilon_upper"] <= honest["mechanism.target_epsilon"] * (1 + 1e-9)).all()
     printed = points[points["mechanism"].str.contains("printed")]
     assert printed["epsilon_upper"].to_numpy() == pytest.approx(3.0 * printed["mechanism.target_epsilon"].to_numpy())
-    assert (tmp_path / "out" / "mnist" / "manifest.json").is_file()
+    assert (frame.out / "mnist" / "manifest.json").is_file()
 
 
-def test_the_mechanisms_on_a_known_law(tmp_path):
-    figure, table = clustering_synthetic.main(tmp_path / "out", tmp_path / "work", workers=1, small=True)
+def test_the_mechanisms_on_a_known_law(tmp_path, frame):
+    figure, table = clustering_synthetic.main(frame)
     assert figure.stat().st_size > 20_000
     points = pd.read_csv(table)
     assert (points["epsilon_upper"] <= points["mechanism.target_epsilon"] * (1 + 1e-9)).all()
@@ -50,8 +50,8 @@ def test_the_mechanisms_on_a_known_law(tmp_path):
     assert floor.notna().all()
 
 
-def test_choices_of_the_clustering_guide_on_digits(tmp_path):
-    [table] = clustering_choices.main(tmp_path / "out", tmp_path / "work", None, workers=1, small=True)
+def test_choices_of_the_clustering_guide_on_digits(tmp_path, frame):
+    [table] = clustering_choices.main(frame)
     points = pd.read_csv(table)
     assert points["panel"].tolist() == ["debiased"] + ["guess"] * 4
     assert (points["epsilon_upper"] <= points[clustering_choices.EPSILON].fillna(1.0) * (1 + 1e-9)).all()
@@ -59,21 +59,21 @@ def test_choices_of_the_clustering_guide_on_digits(tmp_path):
     assert points["nonprivate_accuracy"].min() > 0.8
 
 
-def test_the_tables_of_the_guide_to_label_mechanisms(tmp_path, monkeypatch):
+def test_the_tables_of_the_guide_to_label_mechanisms(tmp_path, frame, monkeypatch):
     monkeypatch.setattr(vector_tables, "SWEEPS", ("vectors.toml", "vector/exchange-kmeans.toml"))
-    [table] = vector_tables.main(tmp_path / "out", tmp_path / "work", workers=1, small=True)
+    [table] = vector_tables.main(frame)
     points = pd.read_csv(table)
     assert points["panel"].value_counts().to_dict() == {"vectors": 8, "exchange-kmeans": 6}
     assert (points["epsilon_upper"] <= points[vector_tables.EPSILON].fillna(1.0) * (1 + 1e-9)).all()
     assert points["accuracy"].between(0.0, 1.0).all()
     sent = points[points["mechanism"].str.startswith("exchanged")]
     assert (sent["epsilon_local"] > sent["epsilon_upper"]).all()  # more loudly than on one's own
-    assert all((tmp_path / "out" / panel / "rows.parquet").is_file() for panel in points["panel"].unique())
+    assert all((frame.out / panel / "rows.parquet").is_file() for panel in points["panel"].unique())
 
 
-def test_the_synthetic_study_of_the_vector_approximation_paper(tmp_path, monkeypatch):
+def test_the_synthetic_study_of_the_vector_approximation_paper(tmp_path, frame, monkeypatch):
     monkeypatch.setattr(vector, "SPREADS", {"scaled": "σ = 2/K"})
-    written = vector.main(tmp_path / "out", tmp_path / "work", None, workers=1, small=True)
+    written = vector.main(frame)
     assert [path.name for path in written] == ["table.csv", "theorem2.csv", "synthetic.png", "theorem2.png"]
     assert all(path.stat().st_size > 20_000 for path in written[2:])
     table, bounds = (pd.read_csv(path) for path in written[:2])
@@ -86,19 +86,19 @@ def test_the_synthetic_study_of_the_vector_approximation_paper(tmp_path, monkeyp
     assert len(bounds) == 8
 
 
-def test_the_consistency_study(tmp_path):
-    *figures, table = consistency.main(tmp_path, workers=1, sizes=(1000,), replicates=2)
+def test_the_consistency_study(frame):
+    *figures, table = consistency.main(frame, sizes=(1000,), replicates=2)
     assert all(figure.stat().st_size > 20_000 for figure in figures)
     points = pd.read_csv(table)
     assert len(points) == 9 * 3 + 1
     assert (points["replicates"] == 2).all()
     assert points["value"].between(0.0, 1.0).all()
     assert (points[points["method"] != consistency.NONPRIVATE]["epsilon_upper"] <= 1.0).all()
-    rows = pd.read_parquet(tmp_path / "rows.parquet")
+    rows = pd.read_parquet(frame.out / "rows.parquet")
     [*first] = consistency._density_rows("normal", 1000, 0)
     kept = rows[(rows["law"] == "normal") & (rows["replicate"] == 0)].set_index("method")["value"]
     assert {row.method: row.value for row in first} == kept.to_dict()
-    assert (tmp_path / "manifest.json").is_file()
+    assert (frame.out / "manifest.json").is_file()
 
 
 def test_the_figures_of_the_clustering_guide_come_with_their_numbers(tmp_path):

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from analysis.privacy import LabelExchange, local_epsilon
-from docs.published import closed_form, privacy
+from studies import closed_form, privacy
 from tests.conftest import ROOT
 
 
-def test_the_privacy_study(tmp_path):
-    tables = {path.stem: pd.read_csv(path) for path in privacy.main(tmp_path, small=True)}
+def test_the_privacy_study(frame):
+    tables = {path.stem: pd.read_csv(path) for path in privacy.main(frame)}
     for table in tables.values():
         assert not table.isna().any(axis=None)
         if {"epsilon_lower", "epsilon_upper"} <= set(table):
@@ -33,8 +33,8 @@ def test_composing_rounds_that_repeat_noise_is_wrong_at_the_published_size():
     assert (round(found.composed, 4), round(found.true, 4)) == (0.0247, 0.0365)
 
 
-def test_the_closed_form_study(tmp_path):
-    [path] = closed_form.main(tmp_path, workers=1, targets=1, largest=150)
+def test_the_closed_form_study(frame):
+    [path] = closed_form.main(frame, targets=1, largest=150)
     table = pd.read_csv(path)
     assert not table.duplicated(["regime", "delta"]).any()
     assert set(closed_form.REGIMES) >= set(table["regime"]) >= {closed_form.HIGH, closed_form.SMALL}

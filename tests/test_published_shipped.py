@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from docs.published import shipped
+from studies import shipped
 
 
-def test_the_shipped_study(tmp_path):
-    table, fits = (pd.read_csv(path) for path in shipped.main(tmp_path / "out", tmp_path / "work", 1, small=True))
+def test_the_shipped_study(frame):
+    table, fits = (pd.read_csv(path) for path in shipped.main(frame))
     assert set(table["panel"]) == {"quickstart", "batch", "heterogeneity", "users"}
     points = table.set_index("panel")
     assert points.loc["quickstart", "epsilon_upper"] < 0.75

@@ -6,7 +6,8 @@ import re
 import pytest
 
 import p2p_sim
-from docs.generated import as_restructured, command_line, scenario_keys, table, with_fields_listed
+from docs.generated import as_restructured, command_line, scenario_keys, with_fields_listed
+from docs.markdown import cell, table
 from p2p_sim.scenario import Scenario
 from tests.conftest import ROOT
 
@@ -68,7 +69,7 @@ def test_every_command_is_listed_with_its_options_and_example():
 
 
 def test_signs_mean_themselves():
-    assert table(("a",), [("|w| < 2**3, `x|*`",)]).splitlines()[2] == r"| \|w\| &lt; 2\*\*3, `x\|*` |"
+    assert table(("a",), [[cell("|w| < 2**3, `x|*`")]]).splitlines()[2] == r"| \|w\| &lt; 2\*\*3, `x\|*` |"
     assert as_restructured(["|k| * `a|b` coef_, x_1", ">>> a | b"]) == [r"\|k\| \* `a|b` coef\_, x_1", ">>> a | b"]
     assert with_fields_listed(["Text.", "a, b: two", "more", "", "note: no"], {"a", "b"}) == [
         "Text.", "", "* a, b: two", "  more", "", "note: no",

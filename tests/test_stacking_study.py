@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
-from docs.published import stacking
-from docs.published.stacking_data import heart, mnist, news20
-from docs.published.stacking_methods import METHODS, OVERSPENT, TRANSFER, Point, benchmark_row
 from p2p_sim.base.streams import Streams
+from studies import stacking
+from studies.stacking_data import heart, mnist, news20
+from studies.stacking_methods import METHODS, OVERSPENT, TRANSFER, Point, benchmark_row
 
 
 @pytest.fixture
@@ -18,10 +18,10 @@ def quick(monkeypatch):
     monkeypatch.setattr(stacking, "TUNING", 1)
 
 
-def test_the_study_on_stand_ins(tmp_path, quick):
-    figures = stacking.main(tmp_path, None, replicates=2, workers=1, small=True)
+def test_the_study_on_stand_ins(frame, quick):
+    figures = stacking.main(frame, replicates=2)
     assert all(path.stat().st_size > 20_000 for path in figures)
-    rows = pd.read_parquet(tmp_path / "rows.parquet")
+    rows = pd.read_parquet(frame.out / "rows.parquet")
     assert set(rows["study"]) == {"epsilon", "no privacy", "groups", "importance", "combiner", "transfer"}
     assert set(rows.loc[rows["study"] == "epsilon", "method"]) == set(METHODS)
     assert set(rows.loc[rows["study"] == "transfer", "method"]) == set(TRANSFER)
@@ -29,7 +29,7 @@ def test_the_study_on_stand_ins(tmp_path, quick):
     honest = rows[rows["method"] != OVERSPENT]
     assert (honest["epsilon_upper"] <= honest["epsilon"] * (1 + 1e-9)).all()
     assert (rows.loc[rows["method"] == OVERSPENT, "epsilon_upper"] > 4.0).all()
-    assert {"manifest.json", "table.csv", "differences.csv"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"manifest.json", "table.csv", "differences.csv"} <= {path.name for path in frame.out.iterdir()}
 
 
 @pytest.mark.data

@@ -1,0 +1,47 @@
+"""What bounds come to."""
+
+from analysis.privacy import local_epsilon
+from analysis.privacy.exchange.one_cluster import EXHAUSTIVE, SUMMED_IN_FULL, Setting
+from analysis.privacy.others.resampled_counts import LARGEST_CLUSTER
+from docs.values.forms import published, short
+
+SOURCE = ("python -m studies.privacy", "test_published_privacy.py::test_the_privacy_study")
+
+exhaustive, in_full, resampled_to, local = EXHAUSTIVE, SUMMED_IN_FULL, LARGEST_CLUSTER, local_epsilon(0.1)
+brackets = published("privacy", "brackets.csv")
+above = 100 * brackets[brackets["n"] > EXHAUSTIVE]["width"]
+large = brackets[brackets["n"] >= 1000]["factor"]
+widths, widest = (
+    100 * brackets[brackets["n"].between(*ends)]["width"] for ends in ((EXHAUSTIVE + 1, 20_000), (20_001, 10**9))
+)
+looks = [len(range(0, (n + 1) // 2, Setting(n, 0.1, n, 1.0).revealed + 1)) for n in (20_000, 1_000_000)]
+
+papers = published("privacy", "paper.csv")
+lemma9 = papers.iloc[0]
+rounds = published("privacy", "rounds.csv").iloc[0]
+sets = published("privacy", "data-sets.csv")
+worst = sets.loc[sets["delta"].idxmax()]
+event = published("privacy", "released.csv").iloc[0]
+audit = published("privacy", "audit.csv").iloc[0]
+
+complete = published("privacy", "complete.csv")
+costs = complete["epsilon_upper"] / complete["epsilon_exact"]
+overlays = published("privacy", "overlays.csv")
+users = overlays["n"].unique().item()
+_all = complete[complete["n"] == users].set_index("sampling_rate")
+all_costs = _all["epsilon_upper"] / _all["epsilon_exact"]
+_at = overlays.set_index(["sampling_rate", "neighbours", "delta"])["epsilon_upper"]
+degrees = overlays["neighbours"].unique()
+by_degree = [[*map(str, degrees), "all"]]
+for _theta in (0.1, 1.0):
+    _ends = [f"{short(_at[_theta, d, 1e-6], 2)} ({short(_at[_theta, d, 1e-4], 2)})" for d in degrees]
+    by_degree.append([*_ends, short(_all["epsilon_upper"][_theta], 2)])
+
+_found = published("privacy", "resampled.csv")
+resampled = [
+    [f"{row.n}, {row.noise_scale:g}, {short(row.threshold, 1)}, {f'{row.resampling_prob:g}'.lstrip('0')}",
+     f"{row.delta:g}".replace("e-06", "e-6"), short(row.pure_epsilon, 2 if row.pure_epsilon >= 1.0 else 3),
+     " to ".join(short(e, 2 if e >= 1.0 else 3) for e in (row.epsilon_lower, row.epsilon_upper))]
+    for row in _found.itertuples()
+]  # fmt: skip
+resampled_widths = 100 * (_found["epsilon_upper"] / _found["epsilon_lower"] - 1.0)

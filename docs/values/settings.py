@@ -1,0 +1,41 @@
+"""Settings and sizes, as the program has them."""
+
+import dask
+import distributed  # noqa: F401  # brings its settings along
+from sklearn.datasets import load_breast_cancer
+
+from analysis.privacy import local_epsilon
+from analysis.privacy.networks.fetch import NEAR
+from docs.values.forms import ROOT
+from p2p_sim.attacks.exchange import LARGEST_CLUSTER
+from p2p_sim.base.streams import Streams
+from p2p_sim.population.table import TableConfig
+from p2p_sim.scenario import load_scenario
+from p2p_sim.sweeps.local import LocalProcesses
+
+TUTORIAL = "test_tutorial.py::test_every_command_runs_and_prints_what_the_page_shows"
+DASK = "test_dask.py::test_a_task_that_kills_its_dask_worker_is_given_up_and_no_other"
+COALITION = "p2p-sim privacy --cluster-size 200 --flip-prob 0.1 --sampling-rate 0.5 --epsilon 0.5 --observer coalition"
+SOURCES = {
+    "local": (COALITION, "test_cli.py::test_privacy_of_every_observer"),
+    "attempts": (
+        "p2p-sim sweep SWEEP.toml --workers 2",
+        "test_executors.py::test_a_task_that_kills_its_worker_is_given_up_and_no_other",
+    ),
+    "memory": ("p2p-sim sweep SWEEP.toml --dask sched.json", DASK),
+    "failures": ("p2p-sim sweep SWEEP.toml --dask sched.json", DASK),
+    "near": ("p2p-sim network SCENARIO.toml", "test_fetch.py::test_bound_lies_above_enumeration"),
+    "audited": ("p2p-sim audit SCENARIO.toml", "test_audit.py::test_mistakes_are_named"),
+    "digits": ("p2p-sim run scenarios/quickstart.toml --set replicates=3", TUTORIAL),
+    "tumours": ("p2p-sim run tumours.toml", TUTORIAL),
+    "learned": ("p2p-sim run tumours.toml", TUTORIAL),
+}
+
+local, near, audited = local_epsilon(0.1), NEAR, LARGEST_CLUSTER
+attempts = LocalProcesses(1).attempts
+memory = dask.config.get("distributed.worker.memory.terminate")
+failures = dask.config.get("distributed.scheduler.allowed-failures") + 1
+_quickstart = load_scenario(ROOT / "scenarios" / "quickstart.toml")
+digits = len(_quickstart.population.sample((), Streams(_quickstart.seed, 0)).users.labels)
+tumours = len(load_breast_cancer().target)
+learned = tumours - round(TableConfig.model_fields["test_fraction"].default * tumours)

@@ -1,0 +1,89 @@
+"""10⁸ users through the event engine, a hundred times what fits saw: `python -m studies.internet_scale_beyond`.
+
+It takes 3 CPU minutes, runs shard by shard, keeps nothing but counts, and answers what `studies.internet_scale`
+predicts.
+"""
+
+import resource
+import time
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.protocol.traffic import Traffic
+from studies.frame import Frame, command
+from studies.internet_scale_network import NETWORKS, SHARES, arrivals
+
+NAME, USERS, REPLICATE = "internet-scale", 10**8, 900_000
+PARTS = 25
+"""Each is some shards, and kept when it is finished; an odd number, so that memory is freed in all of them."""
+BIN_S, BINS = 1e-3, 100_000
+"""Arrival times are counted in bins of a millisecond, the last for whatever comes after 100 s."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """What is kept of some shards."""
+
+    traffic: Traffic
+    last_s: float
+    bins: NDArray[np.int64]
+    shards: int
+    cpu_s: float
+    peak_mib: float
+
+    def __add__(self, other: "Count") -> "Count":
+        return Count(
+            self.traffic + other.traffic, max(self.last_s, other.last_s), self.bins + other.bins,
+            self.shards + other.shards, self.cpu_s + other.cpu_s,
+            max(self.peak_mib, other.peak_mib),
+        )  # fmt: skip
+
+
+def main(frame: Frame, users: int = USERS) -> list[Path]:
+    """Run both networks among n users, a multiple of 1,000; write beyond.csv, and the processor's time apart."""
+    rows, timings = [], []
+    for network in NETWORKS:
+        count = reduce(Count.__add__, frame.each(_share, product([network], [users], range(PARTS))))
+        arrived = np.cumsum(count.bins)
+        found = {
+            "bytes_per_user": count.traffic.bytes_sent / users,
+            "learner_bytes_per_user": count.traffic.learner_bytes / users,
+            "arrived": arrived[-1] / users,
+            **{f"p{100 * share:g}_s": _quantile(arrived, share) for share in SHARES},
+            "last_s": count.last_s,
+        }
+        rows += [{"setting": network, "n": users, "quantity": key, "value": value} for key, value in found.items()]
+        timings.append(
+            {"setting": network, "n": users, "shards": count.shards, "cpu_s": count.cpu_s, "peak_mib": count.peak_mib}
+        )
+    return [frame.table("beyond.csv", rows, "%.8g"), frame.table("beyond-timings.csv", timings, "%.8g")]
+
+
+def _share(task: tuple[str, int, int]) -> Count:
+    """One of the parts of the shards."""
+    network, users, first = task
+    begin = time.process_time()
+    traffic, last, number = Traffic(), 0.0, 0
+    bins = np.zeros(BINS, dtype=np.int64)
+    for counts, times in arrivals(network, users, REPLICATE, first, PARTS):
+        traffic += counts
+        last = max(last, float(times.max()))
+        place = np.minimum((times / BIN_S).astype(np.int64), BINS - 1)
+        bins += np.bincount(place, minlength=BINS)
+        number += 1
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # of the process, its libraries included
+    return Count(traffic, last, bins, number, time.process_time() - begin, peak)
+
+
+def _quantile(arrived: NDArray[np.int64], share: float) -> float:
+    """The middle of the bin in which this share of all that arrive has arrived, seconds."""
+    return (int(np.searchsorted(arrived, share * arrived[-1])) + 0.5) * BIN_S
+
+
+if __name__ == "__main__":
+    command(NAME, main)

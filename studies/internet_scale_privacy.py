@@ -1,0 +1,98 @@
+"""Privacy at δ = 1e-12 among 10⁹ users: what clusters must be like, and what coalitions find out."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from analysis.privacy import LabelExchange, Peer, local_epsilon
+from analysis.privacy.exchange.coalition import unasked_epsilon
+from analysis.utility.extrapolation import fewest_of_any, most_of, most_of_any
+
+USERS, DELTA = 10**9, 1e-12
+CLUSTERS = (100, 300, 1_000, 3_000, 10_000, 100_000, 1_000_000)
+RATES, FLIP_PROB = (1.0, 0.1), 0.1
+COLLUDING = (0.001, 0.01, 0.1)
+NOISES = ((0.1, 1.0), (0.1, 0.1), (0.25, 1.0))
+TARGETS = (1.0, 0.5, 0.1)
+UNEVEN = 0.01
+"""The chance that some cluster is smaller than stated."""
+LARGEST = 1_000_000
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of the study; `at` is what it was computed for: a cluster size, a share of users, or ε."""
+
+    part: str
+    setting: str
+    quantity: str
+    at: float
+    basis: str
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    replicates: int = 0
+
+
+def figures(delta: float) -> list[Figure]:
+    """Every number about privacy at a δ."""
+    return [*_learner(delta), *_coalitions(delta), *_cluster_sizes(delta)]
+
+
+def _learner(delta: float) -> Iterator[Figure]:
+    for rate in RATES:
+        for size in CLUSTERS:
+            bound = LabelExchange(size, FLIP_PROB, rate).epsilon(delta)
+            upper, lower = bound.epsilon_upper, bound.epsilon_lower
+            yield Figure("learner", f"θ = {rate:g}", "epsilon", size, bound.basis, upper, lower, upper)
+
+
+def _cluster_sizes(delta: float) -> Iterator[Figure]:
+    smallest = {(noise, target): _smallest(*noise, target, delta) for noise in NOISES for target in TARGETS}
+    for ((alpha, rate), target), size in smallest.items():
+        setting = f"α = {alpha:g}, θ = {rate:g}"
+        yield Figure("cluster sizes", setting, "smallest_cluster", target, "certified, by bisection", size)
+        mean = _mean_size(size)
+        yield Figure("cluster sizes", setting, "mean_of_random_sizes", target, "union bound", mean)
+
+
+def _coalitions(delta: float) -> Iterator[Figure]:
+    asked = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition of one learns no less
+    yield Figure("coalition", "one member", "delta", 2.0, "lower bound in a cluster of 1,000", asked.lower)
+    yield Figure("coalition", "asked the target", "epsilon", math.nan, "ε₀", local_epsilon(FLIP_PROB))
+    for share in COLLUDING:
+        setting = f"{100 * share:g}% of all users"
+        for size in CLUSTERS:
+            clusters = USERS / size
+            most = most_of_any(clusters, size, share, delta)
+            yield Figure(
+                "coalition", setting, "members_worst_cluster", size, "exact", most_of(clusters, size, share, 0.5)
+            )
+            yield Figure("coalition", setting, "members_no_cluster_has_more", size, "union bound", most)
+            epsilon = unasked_epsilon(size, FLIP_PROB, 1.0, most, delta)
+            yield Figure("coalition", setting, "epsilon_unasked", size, "upper bound", epsilon)
+            asked = -math.expm1((size - 1) * math.log1p(-share / size))  # E[1 - (1-1/s)^c], c ~ Bin(s-1, share)
+            yield Figure("coalition", setting, "users_asked", size, "expected", USERS * (1.0 - share) * asked)
+
+
+def _smallest(flip_prob: float, rate: float, epsilon: float, delta: float) -> int:
+    """The smallest cluster for which (ε, δ) is certified, if no smaller one is once one is not."""
+    low, high = 1, 2
+    while not LabelExchange(high, flip_prob, rate).satisfies(epsilon, delta):
+        low, high = high, min(2 * high, LARGEST)
+    while high - low > 1:
+        middle = (low + high) // 2
+        certified = LabelExchange(middle, flip_prob, rate).satisfies(epsilon, delta)
+        low, high = (low, middle) if certified else (middle, high)
+    return high
+
+
+def _mean_size(smallest: int) -> int:
+    """Mean size at which no cluster is too small, but for 1%, if each user falls into any cluster alike."""
+    low, high = smallest, 16 * smallest + 1000
+    while high - low > 1:
+        mean = (low + high) // 2
+        clusters = USERS // mean
+        enough = fewest_of_any(clusters, USERS, 1.0 / clusters, UNEVEN) >= smallest
+        low, high = (low, mean) if enough else (mean, high)
+    return high

@@ -1,0 +1,65 @@
+"""What the shipped scenarios and sweeps show, as the README and the guides say it: `make published`.
+
+Run as `python -m studies.shipped`; interrupted, it goes on where it stopped. Some ten CPU minutes.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from analysis.utility.points import HIGH, LOW, POINT, by_replicate, points
+from analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
+from p2p_sim.base.streams import Streams
+from p2p_sim.scenario import load_scenario
+from p2p_sim.storage.results import Results, read_results
+from p2p_sim.sweeps.point import run_point
+from studies.frame import ROOT, Frame, command
+
+NAME = "shipped"
+RUNS = {"quickstart": ("quickstart.toml", ()), "batch": ("network/batch.toml", ("population.users=120",))}
+"""Files, and what makes them small for the tests."""
+PHI, USERS = "population.heterogeneity", "population.users"
+COLUMNS = (PHI, "num_users", "flip_prob", "delta", "epsilon_upper", "epsilon_times_upper", "epsilon_local")
+MEASURES = ("accuracy", "nonprivate_accuracy", "excess_risk", "excess_risk_floor")
+
+
+def main(frame: Frame) -> list[Path]:
+    """Run two scenarios and two sweeps, and write their points and what is fitted to them."""
+    found = {}
+    for name, (file, smaller) in RUNS.items():
+        scenario = load_scenario(ROOT / "scenarios" / file, ("replicates=1", *smaller) if frame.small else ())
+        found[name] = points(run_point(scenario, frame.work / name).rows)
+    for name in ("heterogeneity", "users"):
+        found[name] = frame.sweep(f"{name}.toml", ("replicates=3", "population.users=600"), keep=False)
+    swept = [read_results(frame.work / name) for name in ("heterogeneity", "users")]
+    fits = [*_forms(swept[0]), _towards_floor(swept[1])]
+    return [frame.points(found, COLUMNS, MEASURES), frame.table("fits.csv", fits)]
+
+
+def _forms(results: Results) -> list[dict[str, object]]:
+    """Both forms fitted to the excess risk against φ, as `p2p-sim plot` fits them: a line a constant."""
+    table = points(results.rows, results.keys)
+    risk = by_replicate(results.rows, "excess_risk").loc[table[POINT]].to_numpy()
+    arrived = (table["sampling_rate"] * table["num_users"]).to_numpy(float)
+    phi, alpha = (table[name].to_numpy(float) for name in ("heterogeneity", "flip_prob"))
+    rng, lines = Streams(results.seed, 0).generator("plot-bootstrap"), []
+    for form in (THEOREM4, SQUARES):
+        fit = fit_form(form, form.terms(phi, alpha, arrived), risk, rng)
+        for symbol, found in fit.constants.items():
+            lines.append({"sweep": results.name, "form": form.name, "of": symbol, "value": found.value,
+                          LOW[1:]: found.low, HIGH[1:]: found.high, "misfit": fit.misfit})  # fmt: skip
+    return lines
+
+
+def _towards_floor(results: Results) -> dict[str, object]:
+    """Slope, on log-log scales, of the mean distance of the excess risk from its exact floor against n."""
+    table = points(results.rows, results.keys)
+    risk = by_replicate(results.rows, "excess_risk").loc[table[POINT]].to_numpy()
+    distance = np.abs(risk - table["excess_risk_floor"].to_numpy(float)[:, None])
+    slope = log_log_slope(table[USERS].to_numpy(float), distance)
+    return {"sweep": results.name, "form": "power of n", "of": "distance from the floor", "value": slope.value,
+            LOW[1:]: slope.low, HIGH[1:]: slope.high, "misfit": np.nan}  # fmt: skip
+
+
+if __name__ == "__main__":
+    command(NAME, main)
