@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("flint")
-
 from analysis.privacy.exchange import direct, windows
 from tests.validation import truth
 
