@@ -56,8 +56,8 @@ def test_attack_exact_and_paper_are_in_order(n, alpha, theta, delta):
     assert 0.0 < result.delta_lower_confidence <= result.delta_exact.upper < result.detectable
     assert result.detectable < 2.0 * result.delta_exact.upper
     assert result.delta_lower_confidence == pytest.approx(result.expected, abs=0.02)
-    if done.lemma9 is not None:
-        assert result.epsilon_exact.upper <= done.lemma9
+    if done.lemma9.epsilon is not None:
+        assert result.epsilon_exact.upper <= done.lemma9.epsilon
 
 
 def test_lemma9_applies_to_some_of_the_drawn_scenarios():

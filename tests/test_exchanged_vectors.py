@@ -156,7 +156,7 @@ def test_submissions_follow_the_law(engine):
 
 
 def channels() -> dict[str, tuple[Randomizer, np.ndarray, int]]:
-    """Randomisers, their laws, and how many users can be enumerated."""
+    """Randomizers, their laws, and how many users can be enumerated."""
     vector = VectorMessages(kind="vector_approximation")
     prior = PriorMessages(kind="rr_with_prior", prior=(0.5, 0.3, 0.2))
     two, three = vector.randomizer(1.0, 2), vector.randomizer(1.5, 3)

@@ -1,4 +1,4 @@
-"""The bound for shuffled messages lies above the exact divergence of every local randomiser that was enumerated."""
+"""The bound for shuffled messages lies above the exact divergence of every local randomizer that was enumerated."""
 
 import itertools
 import math
@@ -65,7 +65,7 @@ CHANNELS = channels()
 
 
 @pytest.mark.parametrize("name", CHANNELS)
-def test_no_local_randomiser_exceeds_the_bound(name):
+def test_no_local_randomizer_exceeds_the_bound(name):
     channel, users = CHANNELS[name]
     assert law_epsilon(channel) <= 1.0 + 1e-12
     for epsilon in (0.0, 0.3, 0.8):

@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("flint")
-
 from analysis.privacy import direct, windows
 from tests.validation import truth
 

@@ -1,4 +1,4 @@
-"""Exact ε and δ of a local randomiser with finitely many outputs, from its table of probabilities."""
+"""Exact ε and δ of a local randomizer with finitely many outputs, from its table of probabilities."""
 
 import math
 

@@ -82,7 +82,7 @@ class KaryExchange:
         low, high = 0.0, min(local, LARGEST_EPSILON)
         high = 0.0 if self.delta(low).upper <= delta else high
         if self.delta(high).upper > delta:
-            return PrivacyBound(0.0, local, delta, "learner", "label", "local randomiser alone", self.conditions)
+            return PrivacyBound(0.0, local, delta, "learner", "label", "local randomizer alone", self.conditions)
         while high - low > 1e-6 * high:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if self.delta(middle).upper > delta else (low, middle)

@@ -1,4 +1,4 @@
-"""Privacy amplification by shuffling for any local randomiser, from its ε₀ and the total variation of its laws.
+"""Privacy amplification by shuffling for any local randomizer, from its ε₀ and the total variation of its laws.
 
 Let every output o have probability P(o) or P'(o) under the target's two labels, and at least b(o) under every label;
 where all are ε₀-private, b = max(P, P') e^-ε₀ will do. Tell the learner which of the others did not draw from b, and
@@ -38,14 +38,14 @@ _UP = 1.0 + 1e-12
 
 @dataclass(frozen=True)
 class ShuffledMessages:
-    """Privacy of one user's label among n users who each ran the same local randomiser once, their messages shuffled.
+    """Privacy of one user's label among n users who each ran the same local randomizer once, their messages shuffled.
 
     Holds for one changed label and all other labels, for anything computed from the messages without their senders, the
-    exchange for the learner among them; not where a user's randomiser depends on what others said.
+    exchange for the learner among them; not where a user's randomizer depends on what others said.
 
     Args:
         users: n, at least 1; more than 1,000,000 count as these.
-        local_epsilon: ε₀ of the randomiser, at least 0, infinite allowed.
+        local_epsilon: ε₀ of the randomizer, at least 0, infinite allowed.
         total_variation: β in [0, 1], the largest between the laws of one message under two labels, which is its δ(0);
             1 if nothing is known but ε₀.
         caveats: conditions of ε₀ itself, which the figure holds under as well.
@@ -74,7 +74,7 @@ class ShuffledMessages:
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ): 0 and a certified bound, never above ε₀."""
         check_delta(delta)
-        low, high, basis = 0.0, self.local_epsilon, "local randomiser alone"
+        low, high, basis = 0.0, self.local_epsilon, "local randomizer alone"
         if self._amplified and self.delta(0.0).upper <= delta:
             high = 0.0
         if self._amplified:
@@ -82,7 +82,7 @@ class ShuffledMessages:
                 middle = 0.5 * (low + high)
                 low, high = (middle, high) if self.delta(middle).upper > delta else (low, middle)
         if high < self.local_epsilon:
-            basis = "bound for shuffled messages of any local randomiser"
+            basis = "bound for shuffled messages of any local randomizer"
         return PrivacyBound(0.0, high, delta, "learner", "label", basis, self.conditions)
 
     @property
@@ -117,7 +117,7 @@ class ShuffledMessages:
 
 
 def shuffled_epsilon(local_epsilon: float, users: int, delta: float) -> float:
-    """Certified ε at δ of the shuffled messages of n users with an ε₀-private local randomiser: `ShuffledMessages`.
+    """Certified ε at δ of the shuffled messages of n users with an ε₀-private local randomizer: `ShuffledMessages`.
 
     >>> 0.03 < shuffled_epsilon(1.0, 10_000, 1e-6) < 0.06
     True

@@ -46,7 +46,7 @@ class Predictor(Protocol):
 
 
 class Randomizer(Protocol):
-    """A local randomiser: turns each true label into a payload that may leave its owner."""
+    """A local randomizer: turns each true label into a payload that may leave its owner."""
 
     @property
     def local_epsilon(self) -> float:

@@ -39,7 +39,7 @@ class MessageConfig(Config, ABC):
 
     @abstractmethod
     def randomizer(self, epsilon: float, num_classes: int) -> Randomizer:
-        """The local randomiser at ε₀ for K classes."""
+        """The local randomizer at ε₀ for K classes."""
 
 
 class VectorMessages(MessageConfig):
@@ -91,7 +91,7 @@ MessagesConfig = Annotated[VectorMessages | AlibiMessages | PriorMessages, Field
 def randomizer_of(
     config: MessageConfig, target: float | None, sizes: NDArray[np.int64], num_classes: int, delta: float
 ) -> Randomizer:
-    """The local randomiser at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
+    """The local randomizer at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
     config.check(num_classes)
     local = config.epsilon
     if local is None:

@@ -1,4 +1,4 @@
-"""K-ary randomised response: the local randomiser of the label exchange, and a mechanism on its own."""
+"""K-ary randomised response: the local randomizer of the label exchange, and a mechanism on its own."""
 
 import math
 from dataclasses import dataclass

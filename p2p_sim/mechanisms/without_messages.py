@@ -37,7 +37,7 @@ class WithoutMessages(Mechanism):
 
 
 class LocalMechanism(WithoutMessages):
-    """What every user does on her own, under her own name: her randomiser alone protects her."""
+    """What every user does on her own, under her own name: her randomizer alone protects her."""
 
     randomizer: Randomizer
 

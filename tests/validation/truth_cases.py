@@ -249,7 +249,7 @@ def shuffled(rng: random.Random) -> Case:
 
 
 def messages(rng: random.Random) -> Case:
-    """The bound for any randomiser, against randomised response between two labels."""
+    """The bound for any randomizer, against randomised response between two labels."""
     n, alpha = log_uniform(rng, 2, 250), flip_prob(rng)
     local = local_epsilon(alpha)
     observer = ShuffledMessages(n, local, rng.choice((1.0, math.nextafter(1.0 - 2.0 * alpha, 1.0))))
