@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
+from p2p_sim import Scenario
 from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import LabelPrivateHistogram
 from p2p_sim.mechanisms.dp_sgd import Scaling
 from p2p_sim.population.population import Population
 from p2p_sim.replicate.case import Case
-from p2p_sim.scenario import Scenario
 from p2p_sim.stacking import PrivateLogisticRegression, SampleStacking
 
 Floats = NDArray[np.float64]

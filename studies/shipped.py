@@ -9,8 +9,8 @@ import numpy as np
 
 from analysis.utility.points import HIGH, LOW, POINT, by_replicate, points
 from analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
+from p2p_sim import load_scenario
 from p2p_sim.base.streams import Streams
-from p2p_sim.scenario import load_scenario
 from p2p_sim.storage.results import Results, read_results
 from p2p_sim.sweeps.point import run_point
 from studies.frame import ROOT, Frame, command

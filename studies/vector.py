@@ -19,13 +19,13 @@ from analysis.figures.study import plot_study
 from analysis.utility.intervals import mean_interval
 from analysis.utility.points import HIGH, LOW
 from analysis.utility.vector_bound import theorem_2
+from p2p_sim import load_scenario
 from p2p_sim.learning.label_vectors import label_vectors
 from p2p_sim.learning.training import CHECKPOINTS
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import exchange
-from p2p_sim.scenario import load_scenario
 from studies.frame import ROOT, Frame, command, curves
 
 NAME = "vector"

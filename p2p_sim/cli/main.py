@@ -247,13 +247,12 @@ def network(
     """
     from p2p_sim.cli.printing.network import print_network, print_network_json
     from p2p_sim.outputs.network_record import check, draw, happened, record
-    from p2p_sim.replicate.case import identity
     from p2p_sim.storage.rows import NETWORK
-    from p2p_sim.sweeps.point import default_directory
+    from p2p_sim.sweeps.point import directory_of
 
     check_data_dir(data_dir)
     chosen = _load(scenario, overrides, None)
-    directory = out or default_directory(chosen.name, identity(chosen, data_dir)) / NETWORK
+    directory = out or directory_of(chosen, data_dir) / NETWORK
     check(chosen, replicate, directory)
     found = happened(chosen, replicate, data_dir)
     figures = draw(found, directory)

@@ -6,21 +6,18 @@ Each cluster of the population is one organisation, which owns its rows; feature
 from abc import abstractmethod
 from typing import ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from analysis.privacy.others.objective_perturbation import OBJECTIVE_PERTURBATION_CONDITIONS
 from analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITIONS
 from p2p_sim.base.config import differing
 from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms.interface import MechanismBase
+from p2p_sim.mechanisms.interface import OwnMechanism, Setup
 from p2p_sim.mechanisms.organisations import Organisations, Plan
 from p2p_sim.mechanisms.outcome import ReleaseKind
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
-from p2p_sim.protocol.engines import EngineName
-from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
+from p2p_sim.protocol.roles import AdversariesConfig
 from p2p_sim.stacking.pst import check_public
 from p2p_sim.stacking.rows import FeatureGroups
 
@@ -31,7 +28,7 @@ UNDERSTOOD = (
 """Keys of the network that mean something to models; any other that is set is refused."""
 
 
-class OrganisationsConfig(MechanismBase):
+class OrganisationsConfig(OwnMechanism):
     """What both ways to use the models of others share."""
 
     described: ClassVar[str] = "organisations that exchange private models"
@@ -101,20 +98,13 @@ class OrganisationsConfig(MechanismBase):
     def roles(self, organisations: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Organisations whose models others ask for, and those that learn from others."""
 
-    def build(
-        self,
-        sizes: NDArray[np.int64],
-        num_classes: int,
-        delta: float,
-        engine: EngineName = "events",
-        adversaries: AdversariesConfig = NOBODY,
-    ) -> Organisations:
-        """The mechanism for organisations of these sizes, in their order; δ does not matter."""
-        self.check(num_classes)
+    def built(self, setup: Setup) -> Organisations:
+        """The mechanism for organisations of these setup.sizes, in their order; δ does not matter."""
+        self.check(setup.num_classes)
         for key, value in (("target", self.target), ("source", getattr(self, "source", None))):
-            if value is not None and value >= len(sizes):
-                raise InputError(f"mechanism.{key} = {value}: must be an organisation, 0 to {len(sizes) - 1}")
-        senders, learners = self.roles(len(sizes))
+            if value is not None and value >= len(setup.sizes):
+                raise InputError(f"mechanism.{key} = {value}: must be an organisation, 0 to {len(setup.sizes) - 1}")
+        senders, learners = self.roles(len(setup.sizes))
         if not learners:
             raise InputError(f"mechanism.kind = {self.kind!r}: needs an organisation besides the source")
         plan = Plan(
@@ -122,7 +112,7 @@ class OrganisationsConfig(MechanismBase):
             stacks=self.combiner == "stacked",
             transfers=self.kind == "hypothesis_transfer",
         )
-        return Organisations(plan, tuple(sizes.tolist()), senders, learners, engine)
+        return Organisations(plan, tuple(setup.sizes.tolist()), senders, learners, setup.engine)
 
 
 class PrivateStackingConfig(OrganisationsConfig):

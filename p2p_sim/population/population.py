@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.population.shards import shards
+
 
 @dataclass(frozen=True)
 class Examples:
@@ -74,6 +76,11 @@ class Population:
     law_clusters: bool = False
     row: NDArray[np.int32] | None = None
     source_rows: int | None = None
+
+    @property
+    def num_shards(self) -> int:
+        """How many shards the users are simulated in."""
+        return sum(1 for _ in shards(self.cluster_offsets))
 
     @property
     def num_users(self) -> int:

@@ -34,6 +34,11 @@ def default_directory(name: str, hash_: str) -> Path:
     return Path("results") / f"{name}-{hash_[:8]}"
 
 
+def directory_of(scenario: Scenario, data_dir: Path | None = None) -> Path:
+    """Where the results of a scenario go if nothing else is said."""
+    return default_directory(scenario.name, identity(scenario, data_dir))
+
+
 def run_point(
     scenario: Scenario,
     out: Path | None = None,

@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_limits
 
 from p2p_sim.base.errors import RunFailed
 from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.population.shards import shards
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import Exchanged, Prepared, Result, complete, prepare
 from p2p_sim.scenario import Scenario
@@ -60,7 +59,7 @@ def perform_parts(batch: Batch) -> list[Done]:
 def _outcome(part: Part) -> Outcome | None:
     """What a share of the shards leaves behind; None where there are fewer shards than shares and it has none."""
     ready = _prepared(part.scenario, part.folder, part.replicate, part.data_dir)
-    first, last = _range(sum(1 for _ in shards(ready.population.cluster_offsets)), part.index, part.count)
+    first, last = _range(ready.population.num_shards, part.index, part.count)
     if first == last:
         return None
     with threadpool_limits(1):
