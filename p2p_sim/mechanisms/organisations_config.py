@@ -99,7 +99,7 @@ class OrganisationsConfig(OwnMechanism):
         """Organisations whose models others ask for, and those that learn from others."""
 
     def built(self, setup: Setup) -> Organisations:
-        """The mechanism for organisations of these setup.sizes, in their order; δ does not matter."""
+        """The mechanism for organisations of these sizes, in their order; δ does not matter."""
         self.check(setup.num_classes)
         for key, value in (("target", self.target), ("source", getattr(self, "source", None))):
             if value is not None and value >= len(setup.sizes):
