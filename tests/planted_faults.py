@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from p2p_sim.attacks.exchange import Audit, audit
-from p2p_sim.mechanisms import label_exchange
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.protocol import engines
 from p2p_sim.protocol.shard_exchange import ShardExchange
 from p2p_sim.scenario import Scenario
 
@@ -51,7 +51,7 @@ class Planted:
         """Put the fault into the simulator."""
         faulty = {"p": self.strength, "n": self.cluster_size, "alpha": self.flip_prob, "c": self.members}
         kind = type("Faulty", (KINDS[self.fault],), faulty)
-        monkeypatch.setattr(label_exchange, "ShardExchange", kind)
+        monkeypatch.setattr(engines, "ShardExchange", kind)
         honest = RandomizedResponse.randomize
 
         def randomize(noise, labels, rng):

@@ -15,10 +15,10 @@ from analysis.privacy.attack.power import AuditResult, Plan, plan
 from analysis.privacy.attack.views import CoalitionViews, CountViews, LearnerViews
 from p2p_sim.attacks.exchange import audit, count
 from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms import label_exchange
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.latency import Exponential
+from p2p_sim.protocol import engines
 from p2p_sim.scenario import Scenario
 from tests.planted import FreshNoise, OwnLabel, Rounds, Truthful, exchange
 
@@ -144,7 +144,7 @@ def test_fresh_noise_per_request_is_caught(monkeypatch):
     """Detects one round in which every request draws new noise (n = 10, α = 0.2, θ = 1)."""
     attack = plan(LearnerViews(LabelExchange(10, 0.2, 1.0)), 1e-3, 100_000)
     assert attacked(attack, exchange(0.2, 1.0)).passed
-    monkeypatch.setattr(label_exchange, "ShardExchange", FreshNoise)
+    monkeypatch.setattr(engines, "ShardExchange", FreshNoise)
     leak = attacked(attack, exchange(0.0, 1.0))
     assert leak.delta_lower_confidence > leak.delta_exact.upper
 
@@ -154,7 +154,7 @@ def test_own_label_after_a_failed_fetch_is_caught(monkeypatch):
     network = NetworkConfig(latency=Exponential(mean_s=1.0), request_timeout_s=0.5)
     attack = plan(LearnerViews(LabelExchange(8, 0.1, 1.0)), 1e-3, 100_000)
     assert attacked(attack, exchange(0.1, 1.0), network).passed
-    monkeypatch.setattr(label_exchange, "ShardExchange", OwnLabel)
+    monkeypatch.setattr(engines, "ShardExchange", OwnLabel)
     leak = attacked(attack, exchange(0.1, 1.0), network)
     assert leak.delta_lower_confidence > leak.delta_exact.upper
 

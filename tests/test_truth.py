@@ -2,7 +2,8 @@
 
 import pytest
 
-from analysis.privacy.exchange import direct, windows
+from analysis.privacy.exchange import direct
+from analysis.privacy.statement import windows
 from tests.validation import truth
 
 KINDS = [name for name in truth.KINDS if name not in ("learner_huge", "learner_half")]

@@ -139,7 +139,7 @@ def _observers(rows: Any, worst: dict[str, float | None]) -> list[tuple[str, str
 
 def _organisations(rows: Any) -> list[tuple[str, str]]:
     """The ledger of the first replicate, where organisations exchange models."""
-    if rows["epsilon_by_organisation"].isna().any():
+    if "epsilon_by_organisation" not in rows or rows["epsilon_by_organisation"].isna().any():
         return []
     first, arrived = rows.iloc[0], rows["models_arrived"].astype(int)
     return [
