@@ -1,6 +1,7 @@
 """A privacy statement is one value and travels whole: from the accountant to row, disk, table and report."""
 
 import json
+import math
 import pickle
 import subprocess
 import sys
@@ -10,7 +11,16 @@ from pathlib import Path
 import pytest
 
 import p2p_sim
-from analysis.privacy import Coalition, Eavesdropper, FetchDistribution, KaryExchange, LabelExchange, Peer, TimedLearner
+from analysis.privacy import (
+    Accountant,
+    Coalition,
+    Eavesdropper,
+    FetchDistribution,
+    KaryExchange,
+    LabelExchange,
+    Peer,
+    TimedLearner,
+)
 from analysis.privacy.exchange.paper import Lemma9, theorem3_stated
 from analysis.privacy.statement import conditions as catalogue
 from analysis.privacy.statement.bound import OBSERVERS, PrivacyBound, together
@@ -261,3 +271,66 @@ def test_a_plug_ins_own_conditions_pass_as_claimed():
     said = terms({"epsilon_upper": bound}, "some-package 1.0")["epsilon_upper"]
     assert said["claimed_by"] == "some-package 1.0"
     assert said["conditions"] == [{"id": CLAIMED, "text": "users are honest"}]
+
+
+def test_who_sees_times_is_not_promised_to_see_none():
+    result = p2p_sim.run(exchanged(loss=0.1, request_timeout_s=1.0))
+    ids = [condition["id"] for condition in result.terms["epsilon_times_upper"]["conditions"]]
+    assert result.terms["epsilon_times_upper"]["observer"] == "learner-times"
+    assert "times-independent-of-peers" in ids or ids == ["one-label"]
+    assert "set-of-submissions" not in ids
+
+
+def test_a_coalition_that_fetched_no_label_is_passive_and_says_so():
+    tree = exchanged().model_dump(mode="json") | {"adversaries": {"coalition": {"share": 0.05}}}
+    said = p2p_sim.run(p2p_sim.Scenario.from_tree(tree)).terms["epsilon_unmet_upper"]
+    assert said["observer"] == "coalition"
+    assert "passive-members" in [condition["id"] for condition in said["conditions"]]
+    assert "no member fetched" in said["conditional_on"]
+
+
+def test_no_number_is_no_promise():
+    nothing = PrivacyBound(math.nan, math.nan, 0.1, "learner", "label", "a plug-in's")
+    assert (nothing.epsilon_lower, nothing.epsilon_upper) == (0.0, math.inf)
+    assert together([EXCHANGE.epsilon(0.1), nothing]).epsilon_upper == math.inf
+
+
+def test_an_accountant_of_which_nothing_is_said_applies_nowhere():
+    class New(Accountant):
+        conditions = ()
+
+        def delta(self, epsilon):
+            return EXCHANGE.delta(epsilon)
+
+        def epsilon(self, delta):
+            return EXCHANGE.epsilon(delta)
+
+    assert New().applies(Situation()).identifier == "unlisted"
+    for observer in EVERYBODY[1:6]:
+        assert observer.applies(SITUATIONS["flipped-labels"]).identifier == "flipped-labels"
+
+
+def test_a_sweep_in_json_states_one_point_whole(tmp_path):
+    """δ came from the first row and ε from the largest, which together held for no point."""
+    (tmp_path / "s.toml").write_text(
+        'name = "made"\nengine = "vectorised"\n[population]\nkind = "synthetic"\nusers = 400\nnum_clusters = 4\n'
+        "[mechanism]\nflip_prob = 0.1\n"
+    )
+    (tmp_path / "w.toml").write_text(
+        'name = "w"\nbase = "s.toml"\nreplicates = 1\n[[axes]]\n'
+        'keys = ["mechanism.flip_prob", "privacy.delta"]\nvalues = [[0.4, 1e-9], [0.1, 1e-2]]\n'
+    )
+    status, out, err = command("sweep", str(tmp_path / "w.toml"), "--out", str(tmp_path / "out"), "--json")
+    assert status == 0, err
+    found = json.loads(out)
+    rows = load_results(tmp_path / "out").set_index("delta")
+    assert found["epsilon_upper"] == rows["epsilon_upper"].max() == rows.loc[found["delta"], "epsilon_upper"]
+    assert found["condition_ids"]
+
+
+def test_a_published_table_is_not_run_into(tmp_path):
+    run_point(exchanged(), tmp_path / "out")
+    (tmp_path / "out" / "rows.jsonl").unlink()
+    with pytest.raises(InputError, match="holds a published table"):
+        run_point(exchanged().replace(replicates=1), tmp_path / "out")
+    assert len(load_results(tmp_path / "out")) == 2

@@ -135,7 +135,7 @@ def audit(
     if not scenario.network.ideal or scenario.adversaries != NOBODY:
         if colluders:
             raise InputError('--observer "coalition": known for networks without faults and adversaries only')
-        return audit_realised(scenario, size, trials, epsilon)
+        return audit_realised(scenario, size, trials, epsilon, data_dir=data_dir)
     network, delta = scenario.network, scenario.privacy.delta
     sizes = np.array([size], dtype=np.int64)
     mechanism = exchange_of(scenario.mechanism.build(sizes, 2, delta, "events"), "an audit")

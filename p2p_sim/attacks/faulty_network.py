@@ -12,6 +12,7 @@ the trials' networks estimates that, with an empirical Bernstein bound (Maurer a
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from p2p_sim.mechanisms.exchange_privacy import target_deltas
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels
 from p2p_sim.population.population import Population
+from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario
 
 Counts = NDArray[np.int64]
@@ -68,7 +70,12 @@ class RealisedAudit:
 
 
 def audit_realised(
-    scenario: Scenario, cluster_size: int, trials: int, epsilon: float | None = None, error: float = ERROR
+    scenario: Scenario,
+    cluster_size: int,
+    trials: int,
+    epsilon: float | None = None,
+    error: float = ERROR,
+    data_dir: Path | None = None,
 ) -> RealisedAudit:
     """Attack a scenario's exchange as a learner who sees the set of submissions.
 
@@ -77,7 +84,7 @@ def audit_realised(
         cluster_size: n, 2 to 30.
         trials: clusters simulated in each of the two worlds, besides the pilot.
         epsilon: ε at which δ is tested, at least 0 and below ε₀; None: a quarter of the ideal exchange's ε(δ = 1e-3).
-        error: false-alarm probability.
+        error: false-alarm probability. data_dir: where data files are.
     """
     sizes = np.array([cluster_size], dtype=np.int64)
     built = scenario.mechanism.build(sizes, 2, scenario.privacy.delta, "events", scenario.adversaries)
@@ -91,7 +98,7 @@ def audit_realised(
     if not 0.0 <= tested < local_epsilon(alpha):
         raise InputError(f"--epsilon {tested:g}: must be at least 0 and below {local_epsilon(alpha):.4g}")
     ones = plan(ideal, scenario.privacy.delta, trials, tested).ones
-    attack = _Attack(scenario, mechanism, cluster_size, ones, tested)
+    attack = _Attack(Case(scenario, 0, data_dir), mechanism, cluster_size, ones, tested)
     with threadpool_limits(1):
         runs = [attack.world(label, max(int(PILOT * trials), 1), PILOT_SEED)[0] for label in (0, 1)]
         pilot = np.stack(runs).astype(np.float64)
@@ -114,7 +121,7 @@ def audit_realised(
 class _Attack:
     """One small cluster, many times."""
 
-    scenario: Scenario
+    case: Case
     mechanism: LabelExchangeMechanism
     cluster_size: int
     ones: int
@@ -134,9 +141,9 @@ class _Attack:
             clusters = min(together, trials - done)
             offsets = np.arange(clusters + 1, dtype=np.int64) * n
             people = Population(np.zeros((clusters * n, 0)), np.tile(pattern, clusters), offsets, 2)
-            streams = Streams(self.scenario.seed + pilot, 2 * batch + label)
-            places = self.scenario.places(None)
-            outcome = self.mechanism.release(people, self.scenario.network, streams, study=not pilot, places=places)
+            streams = Streams(self.case.scenario.seed + pilot, 2 * batch + label)
+            network, places = self.case.scenario.network, self.case.places
+            outcome = self.mechanism.release(people, network, streams, study=not pilot, places=places)
             found += np.bincount(learner_cells(outcome.labels, n, clusters), minlength=found.size)
             if outcome.realised is not None:
                 deltas.append(target_deltas(outcome.realised, noise, self.epsilon))

@@ -12,8 +12,18 @@ from numpy.typing import NDArray
 from analysis.privacy.networks.fetch import FetchDistribution
 from analysis.privacy.networks.realised_network import CappedFetch, UniformSources
 from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import REALISED, Bracket, PrivacyBound, together
-from analysis.privacy.statement.conditions import LOCAL_CONDITIONS, REALISED_CONDITIONS, REALISED_NETWORK, SAME_SOURCES
+from analysis.privacy.statement.bound import REALISED, PrivacyBound, together
+from analysis.privacy.statement.conditions import (
+    KNOWN_FETCHES,
+    KNOWN_LAW,
+    PASSIVE,
+    REALISED_CONDITIONS,
+    REALISED_NETWORK,
+    SAME_SOURCES,
+    SET_SEEN,
+    TIMES_FREE,
+)
+from p2p_sim.mechanisms.faulty_networks import GivenNetwork, NoiseAlone, NothingSeen
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.protocol.fetches import Capped, Table, Uniform, Unknown
@@ -84,91 +94,6 @@ def user_epsilons(shards: Sequence[RealisedShard], noise: Message, delta: float)
     return np.concatenate([epsilons for epsilons, _ in found]), together([bound for _, bound in found])
 
 
-@dataclass(frozen=True)
-class NoiseAlone(Accountant):
-    """Nothing but the noise on each label is certain, for a reason."""
-
-    noise: Message
-    reason: str
-
-    def delta(self, epsilon: float) -> Bracket:
-        """At most that of the message itself."""
-        return self.noise.alone(epsilon)
-
-    def epsilon(self, delta: float) -> PrivacyBound:
-        """ε₀, whatever δ."""
-        basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
-        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions)
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
-        return (*LOCAL_CONDITIONS, *self.noise.caveats)
-
-
-@dataclass(frozen=True)
-class NothingSeen(Accountant):
-    """Nobody's label was passed on."""
-
-    def delta(self, epsilon: float) -> Bracket:
-        """0."""
-        return Bracket(0.0, 0.0)
-
-    def epsilon(self, delta: float) -> PrivacyBound:
-        """0."""
-        basis = "nobody's label was passed on"
-        return PrivacyBound(0.0, 0.0, delta, "learner", "label", basis, self.conditions, REALISED)
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
-        return REALISED_CONDITIONS
-
-
-@dataclass(frozen=True)
-class GivenNetwork(Accountant):
-    """An accountant's upper figures for the network as it turned out: its lower end would be another network's.
-
-    model: the accountant. said: under which conditions its figures hold for the realised network.
-    """
-
-    model: Accountant
-    said: tuple[str, ...]
-
-    @property
-    def kept(self) -> bool:
-        """As the accountant's."""
-        return self.model.kept
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
-        return self.said
-
-    def delta(self, epsilon: float) -> Bracket:
-        """At most the accountant's."""
-        return Bracket(0.0, self.model.delta(epsilon).upper)
-
-    def epsilon(self, delta: float) -> PrivacyBound:
-        """At most the accountant's."""
-        return self._given(self.model.epsilon(delta))
-
-    def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
-        """At most the accountant's."""
-        return self._given(self.model.epsilon_among(delta, users))
-
-    def each_epsilon(self, delta: float, users: NDArray[np.bool_]) -> Floats:
-        """The accountant's."""
-        return self.model.each_epsilon(delta, users)
-
-    def user_delta(self, user: int, epsilon: float) -> float:
-        """The accountant's."""
-        return self.model.user_delta(user, epsilon)
-
-    def _given(self, bound: PrivacyBound) -> PrivacyBound:
-        return replace(bound, epsilon_lower=0.0, conditions=self.said, conditional_on=REALISED)
-
-
 class _Cluster:
     """One cluster's part of a shard's arrays."""
 
@@ -206,7 +131,7 @@ def _cluster(cluster: _Cluster, noise: Message, delta: float) -> ClusterPrivacy:
     timed = learner
     if cluster.times_tell:
         timed = NoiseAlone(noise, "arrival times may name the peer").epsilon(delta)
-    timed = replace(timed, observer="learner-times")
+    timed = _with_times(timed)
     coalition, meets, unmet = learner, None, None
     watched = bool(cluster.member.any())
     if watched:
@@ -218,6 +143,13 @@ def _cluster(cluster: _Cluster, noise: Message, delta: float) -> ClusterPrivacy:
     return ClusterPrivacy(learner, others, timed, replace(coalition, observer="coalition"), watched, meets, unmet)
 
 
+def _with_times(bound: PrivacyBound) -> PrivacyBound:
+    """The learner's statement about a learner who also sees times that tell nothing."""
+    seen: dict[str, tuple[str, ...]] = {SET_SEEN: (TIMES_FREE,), KNOWN_FETCHES: (KNOWN_LAW, TIMES_FREE)}
+    conditions = tuple(new for old in bound.conditions for new in seen.get(old, (old,)))
+    return replace(bound, observer="learner-times", conditions=conditions)
+
+
 def _unmet(cluster: _Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
     """Probability that a member fetched a given label, and what holds if none did: their bits and fetches are known."""
     nobody, alpha = not (cluster.hidden & ~cluster.member).any(), noise.binary_flip_prob
@@ -227,9 +159,12 @@ def _unmet(cluster: _Cluster, noise: Message, delta: float) -> tuple[float | Non
     known = int(np.count_nonzero(cluster.known)) + (1 + cluster.draws) * count
     meets = 1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * count)
     if known >= sources:
-        return meets, NoiseAlone(noise, "the members may know everybody else's").epsilon(delta)
+        bound = NoiseAlone(noise, "the members may know everybody else's").epsilon(delta)
+        return meets, replace(bound, observer="coalition")
     model = UniformSources(sources, known, int(np.count_nonzero(cluster.fetched)), alpha)
-    return meets, replace(_kept_epsilon(model, delta), observer="coalition")
+    bound = _kept_epsilon(model, delta)
+    given = f"{REALISED} and that no member fetched the label"
+    return meets, replace(bound, observer="coalition", conditions=(*bound.conditions, PASSIVE), conditional_on=given)
 
 
 def _model(cluster: _Cluster, noise: Message, members: bool = False) -> Accountant:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from decimal import ROUND_CEILING, Context
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +20,8 @@ from p2p_sim.replicate.learn import Learned
 from p2p_sim.scenario import MODEL_VERSION, Scenario
 
 Row = dict[str, Any]
+UP = Context(prec=6, rounding=ROUND_CEILING)
+"""Six digits of an upper bound, never below it."""
 T = TypeVar("T")
 Statements = dict[str, PrivacyBound | Stated]
 """By the column of a row that holds ε."""
@@ -148,8 +151,9 @@ def organisations(outcome: Outcome) -> Row:
     facts = outcome.organisations
     if facts is None:
         return {}
+    spent = [float(UP.create_decimal_from_float(epsilon)) for epsilon in facts.epsilon]
     return {
-        "epsilon_by_organisation": " ".join(f"{k}:{epsilon:.6g}" for k, epsilon in enumerate(facts.epsilon)),
+        "epsilon_by_organisation": " ".join(f"{k}:{epsilon:.6g}" for k, epsilon in enumerate(spent)),
         "shown_by_organisation": " ".join(
             f"{k}:{','.join(map(str, others))}" for k, others in enumerate(facts.shown_to)
         ),

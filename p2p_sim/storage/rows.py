@@ -162,6 +162,8 @@ def _check_directory(directory: Path, identity: str) -> None:
                 f"--out {directory}: already holds another scenario's results (hash {held[:8]}, this one is "
                 f"{identity[:8]}); choose another directory"
             )
+        if (directory / TABLE).exists() and not (directory / ROWS).exists():
+            raise InputError(f"--out {directory}: holds a published table without its rows; choose another directory")
     elif directory.exists() and not (directory.is_dir() and all(_ours(path.name) for path in directory.iterdir())):
         raise InputError(f"--out {directory}: exists and holds no results of p2p-sim; choose another directory")
     for name in (ROWS, TABLE, TIMINGS, FAILURES, STATEMENTS):
@@ -215,7 +217,8 @@ def _frame(directory: Path) -> pd.DataFrame:
     if len(pieces) == 1:
         return pieces[0]
     kept = [piece.dropna(axis="columns", how="all") for piece in pieces]
-    return pd.concat(kept, ignore_index=True).reindex(columns=pieces[0].columns)
+    columns = list(dict.fromkeys(name for piece in pieces for name in piece.columns))
+    return pd.concat(kept, ignore_index=True).reindex(columns=columns)
 
 
 def write_manifest(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 import pandas as pd
 
@@ -16,7 +17,7 @@ OBSERVERS = (
     ("epsilon_others_upper", "the learner, about users who did not pass on their own label"),
     ("epsilon_times_upper", "a learner who also sees when each submission came"),
     ("epsilon_coalition_upper", "the learner together with the coalition of the scenario"),
-    ("epsilon_unmet_upper", "the same, about users whose label no member fetched"),
+    ("epsilon_unmet_upper", "the learner together with that coalition, about users whose label no member fetched"),
     ("epsilon_local", "a peer who asked that very user; an eavesdropper on the wire (ε₀, the noise alone)"),
 )
 COMPARED = (
@@ -125,7 +126,7 @@ def _figure(done: pd.DataFrame) -> str:
         return (
             f"In the {place} no finite ε is known to hold: ε = ∞, nothing is promised there. Each point has its own ε."
         )
-    factor = rounded_up(math.exp(worst)) if worst < 50 else f"e^{number(worst)}"
+    factor = rounded_up(math.exp(worst)) if worst < 50 else f"e^{rounded_up(worst)}"
     changed = "row" if set(done["adjacency"].dropna().astype(str)) == {"example"} else "user's label"
     each = " Each point has its own ε, in the table." if len(done) > 1 else ""
     return (
@@ -217,7 +218,7 @@ def _all_kept(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> bool:
 def _line(done: pd.DataFrame, column: str, who: str) -> Line:
     values = done[column].dropna().astype(float)
     note = "" if len(values) == len(done) else f"{len(values):,d} of {count(len(done), 'point')}"
-    show = rounded_up if column.endswith(("_upper", "_local")) else number
+    show = rounded_down if column == "epsilon_lower" else rounded_up
     return Line(who, show(float(values.min())), show(float(values.max())), note)
 
 
@@ -231,7 +232,19 @@ def rounded_up(value: float) -> str:
     >>> rounded_up(0.74211), rounded_up(0.5), rounded_up(float("inf"))
     ('0.7422', '0.5', '∞')
     """
-    if not math.isfinite(value) or value == 0 or float(f"{value:.4g}") >= value:
+    return _rounded(value, ROUND_CEILING)
+
+
+def rounded_down(value: float) -> str:
+    """A lower bound in four digits, never above what it bounds.
+
+    >>> rounded_down(0.74219)
+    '0.7421'
+    """
+    return _rounded(value, ROUND_FLOOR)
+
+
+def _rounded(value: float, direction: str) -> str:
+    if not math.isfinite(value):
         return number(value)
-    step = 10.0 ** (math.floor(math.log10(abs(value))) - 3)
-    return number(float(f"{value:.4g}") + step)
+    return number(float(Context(prec=4, rounding=direction).create_decimal_from_float(value)))

@@ -18,6 +18,7 @@ from analysis.privacy.statement.conditions import (
     PASSIVE,
     TIMES_FREE,
 )
+from analysis.privacy.statement.domain import INSIDERS, REALISED
 from analysis.privacy.statement.inversion import invert
 from analysis.privacy.statement.local import local_delta, outward
 from analysis.privacy.statement.windows import some
@@ -30,6 +31,8 @@ class Eavesdropper(Accountant):
     Args:
         flip_prob: α in [0, 1/2].
     """
+
+    requires = REALISED
 
     flip_prob: float
 
@@ -65,6 +68,8 @@ class TimedLearner(Accountant):
         independent_latencies: start times and latencies are drawn independently of the choice of peers.
     """
 
+    requires = INSIDERS
+
     exchange: LabelExchange
     independent_latencies: bool = False
 
@@ -99,6 +104,8 @@ class Peer(Accountant):
     Args:
         cluster_size: n, at least 2; flip_prob: α in [0, 1/2].
     """
+
+    requires = INSIDERS
 
     cluster_size: int
     flip_prob: float
@@ -138,6 +145,8 @@ class Coalition(Accountant):
         exchange: the exchange in one cluster, of a single round.
         members: c, from 1 to n-1.
     """
+
+    requires = INSIDERS
 
     exchange: LabelExchange
     members: int

@@ -30,6 +30,7 @@ from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
 from analysis.privacy.statement.checks import LARGEST_CLUSTER, LARGEST_EPSILON, check_delta, check_epsilon
 from analysis.privacy.statement.conditions import LABEL_FREE_CLUSTERS, Condition
+from analysis.privacy.statement.domain import ANYWHERE
 
 CURATOR_CONDITIONS = (
     Condition("trusted-curator", "a trusted curator holds all labels"),
@@ -57,6 +58,8 @@ class ClusterResampling(Accountant):
         counted: if she does not, compute what the randomness of the labels hides; else state the pure ε alone, from
             which nothing follows for the smallest ε that holds.
     """
+
+    requires = ANYWHERE
 
     cluster_size: int
     num_classes: int

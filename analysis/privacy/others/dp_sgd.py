@@ -31,6 +31,7 @@ from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
 from analysis.privacy.statement.checks import check_delta, check_epsilon
 from analysis.privacy.statement.conditions import Condition
+from analysis.privacy.statement.domain import ANYWHERE
 
 DP_SGD_CONDITIONS = (
     Condition("trusted-curator-noise", "a trusted curator holds the labels and adds the noise"),
@@ -57,6 +58,8 @@ class DpSgd(Accountant):
     >>> round(DpSgd(noise_multiplier=2.0, sampling_rate=0.05, steps=400).epsilon(1e-6).epsilon_upper, 1)
     4.9
     """
+
+    requires = ANYWHERE
 
     noise_multiplier: float
     sampling_rate: float

@@ -25,6 +25,7 @@ from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
 from analysis.privacy.statement.checks import check_delta, check_epsilon
 from analysis.privacy.statement.conditions import LABEL_FREE_CLUSTERS, Condition
+from analysis.privacy.statement.domain import ANYWHERE
 from analysis.privacy.statement.inversion import invert
 from analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
 from analysis.privacy.statement.windows import SUBNORMAL, UNIT, Floats, rounding, tail_mass
@@ -48,6 +49,8 @@ class ShuffledResponse(Accountant):
         flip_prob: α, 0 or in [1e-300, (K-1)/K], the K-1 other classes equally likely.
         num_classes: K, at least 2.
     """
+
+    requires = ANYWHERE
 
     cluster_size: int
     flip_prob: float

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
 from analysis.privacy.statement.conditions import Condition
-from analysis.privacy.statement.domain import Requirement, Situation, first_failure
+from analysis.privacy.statement.domain import UNLISTED, Requirement, Situation, first_failure
 
 
 class Accountant(ABC):
@@ -19,7 +19,7 @@ class Accountant(ABC):
     requires: of the situation that the figures are asked about, in this order.
     """
 
-    requires: ClassVar[tuple[Requirement, ...]] = ()
+    requires: ClassVar[tuple[Requirement, ...]] = UNLISTED
 
     @abstractmethod
     def delta(self, epsilon: float) -> Bracket:

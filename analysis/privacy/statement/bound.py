@@ -1,5 +1,6 @@
 """What a privacy statement is: a bracket of ε, for whom it holds and under which conditions."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -44,6 +45,13 @@ class PrivacyBound:
     basis: str
     conditions: tuple[str, ...] = ()
     conditional_on: str = ""
+
+    def __post_init__(self) -> None:
+        """No number is no promise: an end that is NaN becomes the one that says nothing."""
+        if math.isnan(self.epsilon_upper):
+            object.__setattr__(self, "epsilon_upper", math.inf)
+        if math.isnan(self.epsilon_lower):
+            object.__setattr__(self, "epsilon_lower", 0.0)
 
     @property
     def condition_ids(self) -> tuple[str, ...]:

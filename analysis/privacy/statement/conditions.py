@@ -64,6 +64,7 @@ KNOWN_FETCHES = Condition(
     "known-fetch-distribution",
     "the learner sees the set of submissions and knows the fetch distribution, which does not depend on labels",
 )
+KNOWN_LAW = Condition("known-fetch-law", "the learner knows the fetch distribution, which does not depend on labels")
 INDEPENDENT_FETCHES = Condition(
     "independent-fetches", "every user draws one noisy label and repeats it; fetches are independent of each other"
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 
 from analysis.privacy.statement.conditions import Condition
 
@@ -72,6 +73,14 @@ def _for_learner(asked: Situation) -> Condition | None:
     return Condition("for-learner", text) if asked.observer != "learner" else None
 
 
+def _unlisted(asked: Situation) -> Condition | None:
+    return Condition("unlisted", "nobody has said where it applies")
+
+
+UNLISTED: tuple[Requirement, ...] = (_unlisted,)
+"""What is required of a situation while nothing has been said of it: no situation fits."""
+ANYWHERE: tuple[Requirement, ...] = ()
+"""What a mechanism requires that exchanges nothing."""
 ANY_MESSAGE: tuple[Requirement, ...] = (_for_learner, _complete_fetching, _nobody_else, _same_noise, _single_round)
 """What a bound for messages of any kind requires."""
 ANY_CLASSES: tuple[Requirement, ...] = (_flipped_labels, *ANY_MESSAGE)
@@ -82,6 +91,8 @@ LEARNER: tuple[Requirement, ...] = (
 """What the exact bound requires, of any number of rounds."""
 REALISED: tuple[Requirement, ...] = (_flipped_labels, _two_classes, _same_noise)
 """What the bounds for realised networks require: faults and roles are in what they are built from."""
+INSIDERS: tuple[Requirement, ...] = (*REALISED, _complete_fetching)
+"""What the bounds for peers, coalitions and learners who see times require."""
 PAPER: tuple[Requirement, ...] = (*LEARNER, _single_round, _fixed_parameters)
 """What the clustering paper's bounds on the exchange require."""
 
@@ -105,7 +116,8 @@ class Stated:
     fails: Condition | None = None
 
     def __str__(self) -> str:
-        """Four digits, or why the bound does not apply."""
+        """Four digits, rounded up, or why the bound does not apply."""
         if self.epsilon is not None:
-            return f"{self.epsilon:.4g}"
+            rounded = Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(self.epsilon)
+            return f"{float(rounded):.4g}"
         return "not applicable" if self.fails is None else f"not applicable: {self.fails}"

@@ -10,7 +10,7 @@ from rich.table import Table
 from analysis.figures.labels import pairs
 from analysis.utility.intervals import Mean
 from analysis.utility.paired import Difference
-from p2p_sim.cli.printing.values import finite, number
+from p2p_sim.cli.printing.values import at_least, at_most, finite, number
 from p2p_sim.outputs.comparison import Comparison
 
 
@@ -40,7 +40,10 @@ def _count(found: Comparison) -> str:
 
 def _line(difference: Difference, found: Comparison) -> tuple[str, ...]:
     between = difference.difference
-    values = (number(difference.first), number(difference.second))
+    show = number
+    if difference.column.startswith("epsilon"):
+        show = at_least if difference.column == "epsilon_lower" else at_most
+    values = (show(difference.first), show(difference.second))
     counts = " and ".join(map(str, difference.counts))
     if between is None:
         return (

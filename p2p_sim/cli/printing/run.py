@@ -57,6 +57,8 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
     worst = {str(column): rows[column].iloc[place] for column in rows}
     if (bound := statement_of(worst, finished.terms, "epsilon_upper")) is not None:
         print_conditions(bound)
+    else:
+        print("The conditions of these figures were not kept: run again into another directory to have them.")
     if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
         print(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
     for name in (ROWS, TABLE, MANIFEST, FIGURE):

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.table import Table
 
+from analysis.privacy.statement.record import statement_of, whole
 from p2p_sim.base.progress import shown
 from p2p_sim.cli.printing.values import finite
-from p2p_sim.storage.rows import FAILURES, MANIFEST, ROWS, TABLE
+from p2p_sim.storage.rows import FAILURES, MANIFEST, ROWS, TABLE, read_terms
 from p2p_sim.sweeps.drive import Progress, Report, SweepResult
 from p2p_sim.sweeps.plan import Plan
 
@@ -78,8 +79,11 @@ def print_sweep(plan: Plan, result: SweepResult, figures: list[str]) -> None:
 
 
 def print_sweep_json(plan: Plan, result: SweepResult, figures: list[str]) -> None:
-    """One JSON object."""
+    """One JSON object; the statement is that of the row with the largest ε, at its own δ."""
     points = int(result.rows["scenario"].nunique())
+    place = int(result.rows["epsilon_upper"].astype(float).argmax())
+    worst = {str(column): result.rows[column].iloc[place] for column in result.rows}
+    bound = statement_of(worst, read_terms(result.directory).get(str(worst.get("statement")), {}), "epsilon_upper")
     record = {
         "name": plan.name,
         "directory": str(result.directory),
@@ -87,10 +91,9 @@ def print_sweep_json(plan: Plan, result: SweepResult, figures: list[str]) -> Non
         "rows": len(result.rows),
         "failed": result.failed,
         "figures": figures,
-        "delta": float(result.rows["delta"].iloc[0]),
-        "observer": str(result.rows["observer"].iloc[0]),
-        "basis": str(result.rows["basis"].iloc[0]),
-        "epsilon_lower": float(result.rows["epsilon_lower"].max()),
-        "epsilon_upper": float(result.rows["epsilon_upper"].max()),
+        "worst_point": str(worst["scenario"]),
+        **{name: str(worst[name]) for name in ("observer", "adjacency", "basis")},
+        **{name: float(worst[name]) for name in ("delta", "epsilon_lower", "epsilon_upper")},
+        **({} if bound is None else whole(bound)),
     }
     print(json.dumps(finite(record), allow_nan=False))

@@ -1,0 +1,108 @@
+"""Accountants for networks with faults: the noise alone, nothing seen, another accountant's upper end."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.privacy.statement.accountant import Accountant
+from analysis.privacy.statement.bound import REALISED, Bracket, PrivacyBound
+from analysis.privacy.statement.conditions import (
+    LOCAL_CONDITIONS,
+    REALISED_CONDITIONS,
+)
+from analysis.privacy.statement.domain import ANYWHERE
+from p2p_sim.protocol.randomizer import Message
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NoiseAlone(Accountant):
+    """Nothing but the noise on each label is certain, for a reason."""
+
+    requires = ANYWHERE
+
+    noise: Message
+    reason: str
+
+    def delta(self, epsilon: float) -> Bracket:
+        """At most that of the message itself."""
+        return self.noise.alone(epsilon)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε₀, whatever δ."""
+        basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
+        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return (*LOCAL_CONDITIONS, *self.noise.caveats)
+
+
+@dataclass(frozen=True)
+class NothingSeen(Accountant):
+    """Nobody's label was passed on."""
+
+    requires = ANYWHERE
+
+    def delta(self, epsilon: float) -> Bracket:
+        """0."""
+        return Bracket(0.0, 0.0)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """0."""
+        basis = "nobody's label was passed on"
+        return PrivacyBound(0.0, 0.0, delta, "learner", "label", basis, self.conditions, REALISED)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return REALISED_CONDITIONS
+
+
+@dataclass(frozen=True)
+class GivenNetwork(Accountant):
+    """An accountant's upper figures for the network as it turned out: its lower end would be another network's.
+
+    model: the accountant. said: under which conditions its figures hold for the realised network.
+    """
+
+    requires = ANYWHERE
+
+    model: Accountant
+    said: tuple[str, ...]
+
+    @property
+    def kept(self) -> bool:
+        """As the accountant's."""
+        return self.model.kept
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Under which the figures hold."""
+        return self.said
+
+    def delta(self, epsilon: float) -> Bracket:
+        """At most the accountant's."""
+        return Bracket(0.0, self.model.delta(epsilon).upper)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """At most the accountant's."""
+        return self._given(self.model.epsilon(delta))
+
+    def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
+        """At most the accountant's."""
+        return self._given(self.model.epsilon_among(delta, users))
+
+    def each_epsilon(self, delta: float, users: NDArray[np.bool_]) -> Floats:
+        """The accountant's."""
+        return self.model.each_epsilon(delta, users)
+
+    def user_delta(self, user: int, epsilon: float) -> float:
+        """The accountant's."""
+        return self.model.user_delta(user, epsilon)
+
+    def _given(self, bound: PrivacyBound) -> PrivacyBound:
+        return replace(bound, epsilon_lower=0.0, conditions=self.said, conditional_on=REALISED)
