@@ -29,7 +29,8 @@ from analysis.privacy.statement.domain import Situation
 from analysis.privacy.statement.record import identifier, merged, statement_of, terms, whole
 from p2p_sim.base.errors import InputError
 from p2p_sim.outputs.report import write_report
-from p2p_sim.storage.rows import STATEMENTS, load_results, read_terms
+from p2p_sim.storage.rows import load_results
+from p2p_sim.storage.statements import STATEMENTS, read_terms
 from p2p_sim.sweeps.drive import run_sweep
 from p2p_sim.sweeps.file import Axis
 from p2p_sim.sweeps.local import LocalProcesses

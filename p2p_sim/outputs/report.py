@@ -16,7 +16,8 @@ from p2p_sim.mechanisms.interface import MechanismBase
 from p2p_sim.outputs.plots import Request, plot
 from p2p_sim.scenario import MechanismConfig
 from p2p_sim.storage.results import Results, read_results
-from p2p_sim.storage.rows import FAILURES, ROWS, read_manifest, read_terms
+from p2p_sim.storage.rows import FAILURES, ROWS, read_manifest
+from p2p_sim.storage.statements import read_terms
 
 if TYPE_CHECKING:
     from analysis.figures.report.page import Picture

@@ -14,12 +14,13 @@ import pandas as pd
 
 from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.record import Terms, identifier, statement_of
-from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import append_jsonl, in_place_of, partial_of, repair_jsonl, write_whole, writing
 from p2p_sim.scenario import MODEL_VERSION, Scenario
+from p2p_sim.storage.statements import STATEMENTS, read_terms, write_terms
 
 ROWS, TABLE, TIMINGS, MANIFEST, LOCK = "rows.jsonl", "rows.parquet", "timings.jsonl", "manifest.json", ".lock"
-FAILURES, STATEMENTS = "failures.jsonl", "statements.jsonl"
+FAILURES = "failures.jsonl"
 NETWORK = "network"
 """Folder of `p2p-sim network`, which keeps no rows."""
 CHUNK = 5_000
@@ -100,7 +101,7 @@ class Store:
                     out.flush()
                     os.fsync(out.fileno())
             frame = _frame(self.directory)
-            _write_terms(self.directory, frame)
+            write_terms(self.directory, frame)
             with in_place_of(self.directory / TABLE) as partial, partial.open("wb") as out:
                 frame.to_parquet(out, index=False)
         return frame
@@ -268,29 +269,6 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     return content
 
 
-def read_terms(directory: Path) -> dict[str, Terms]:
-    """What is said of the rows' figures, by the rows' column `statement`; nothing where an earlier version wrote them.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    path = directory / STATEMENTS
-    if not path.exists():
-        return {}
-    try:
-        lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: damaged ({error})") from None
-    try:
-        found = {line["statement"]: line["columns"] for line in lines}
-        wrong = next((name for name, said in found.items() if identifier(said) != name), None)
-    except (KeyError, TypeError):
-        raise InputError(f"{path}: damaged (a line is no statement)") from None
-    if wrong is not None:
-        raise InputError(f"{path}: damaged (statement {shortened(wrong)} is not what its name says)")
-    return found
-
-
 def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
     """The privacy statements of each row of `load_results`, whole, by the column that holds their ε.
 
@@ -306,16 +284,6 @@ def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
         whole = {column: statement_of({str(name): cell for name, cell in row.items()}, said, column) for column in said}
         found.append({column: bound for column, bound in whole.items() if bound is not None})
     return found
-
-
-def _write_terms(directory: Path, frame: pd.DataFrame) -> None:
-    """Keep the statements that rows refer to, in the order of the rows."""
-    kept = read_terms(directory)
-    names = dict.fromkeys(frame["statement"]) if "statement" in frame else {}
-    lines = [{"statement": name, "columns": kept[name]} for name in names if name in kept]
-    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
-    if lines:
-        write_whole(directory / STATEMENTS, text.encode())
 
 
 def read_rows(directory: Path) -> Iterator[Row]:

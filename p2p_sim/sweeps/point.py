@@ -13,7 +13,8 @@ from p2p_sim.base.files import in_place_of, writing
 from p2p_sim.replicate.case import identity
 from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario
-from p2p_sim.storage.rows import ROWS, Row, open_store, read_terms, write_manifest
+from p2p_sim.storage.rows import ROWS, Row, open_store, write_manifest
+from p2p_sim.storage.statements import read_terms
 
 Progress = Callable[[int, int], None]
 """Called with (replicates done, replicates wanted) before the first and after each."""

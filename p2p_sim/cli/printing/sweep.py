@@ -11,7 +11,8 @@ from rich.table import Table
 from analysis.privacy.statement.record import statement_of, whole
 from p2p_sim.base.progress import shown
 from p2p_sim.cli.printing.values import finite
-from p2p_sim.storage.rows import FAILURES, MANIFEST, ROWS, TABLE, read_terms
+from p2p_sim.storage.rows import FAILURES, MANIFEST, ROWS, TABLE
+from p2p_sim.storage.statements import read_terms
 from p2p_sim.sweeps.drive import Progress, Report, SweepResult
 from p2p_sim.sweeps.plan import Plan
 

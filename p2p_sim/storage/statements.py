@@ -1,0 +1,45 @@
+"""Statements on disk: what is said of the rows' figures besides the numbers, each once."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.privacy.statement.record import Terms, identifier
+from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.files import write_whole
+
+STATEMENTS = "statements.jsonl"
+
+
+def read_terms(directory: Path) -> dict[str, Terms]:
+    """What is said of the rows' figures, by the rows' column `statement`; nothing where an earlier version wrote them.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = directory / STATEMENTS
+    if not path.exists():
+        return {}
+    try:
+        lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({error})") from None
+    try:
+        found = {line["statement"]: line["columns"] for line in lines}
+        wrong = next((name for name, said in found.items() if identifier(said) != name), None)
+    except (KeyError, TypeError):
+        raise InputError(f"{path}: damaged (a line is no statement)") from None
+    if wrong is not None:
+        raise InputError(f"{path}: damaged (statement {shortened(wrong)} is not what its name says)")
+    return found
+
+
+def write_terms(directory: Path, frame: pd.DataFrame) -> None:
+    """Keep the statements that rows refer to, in the order of the rows."""
+    kept = read_terms(directory)
+    names = dict.fromkeys(frame["statement"]) if "statement" in frame else {}
+    lines = [{"statement": name, "columns": kept[name]} for name in names if name in kept]
+    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+    if lines:
+        write_whole(directory / STATEMENTS, text.encode())
