@@ -30,7 +30,8 @@ def warn_of_oddities(counts: Mapping[str, str]) -> None:
 def print_conditions(bound: PrivacyBound) -> None:
     """Whom a statement protects, from whom, and its conditions, a line each."""
     given = f", given {bound.conditional_on}" if bound.conditional_on else ""
-    print(f"{PROTECTED[bound.adjacency]}, for every data set{given}, from the {bound.observer}, if")
+    who = "learner who also sees when submissions arrive" if bound.observer == "learner-times" else bound.observer
+    print(f"{PROTECTED[bound.adjacency]}, for every data set{given}, from the {who}, if")
     for condition in bound.conditions:
         print(f"- {condition}")
     if given:
