@@ -213,6 +213,15 @@ def test_a_damaged_statement_is_one_line(tmp_path):
         write_report(tmp_path / "out")
 
 
+def test_a_statement_of_another_shape_is_one_line(tmp_path):
+    run_point(exchanged().replace(replicates=1), tmp_path / "out")
+    said = {"epsilon_upper": {"conditions": 5}}
+    line = {"statement": identifier(said), "columns": said}
+    (tmp_path / "out" / STATEMENTS).write_text(json.dumps(line) + "\n")
+    with pytest.raises(InputError, match="damaged"):
+        write_report(tmp_path / "out")
+
+
 def test_a_half_written_statement_is_repaired(tmp_path):
     run_point(exchanged().replace(replicates=1), tmp_path / "out")
     path = tmp_path / "out" / STATEMENTS

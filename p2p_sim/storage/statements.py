@@ -27,12 +27,22 @@ def read_terms(directory: Path) -> dict[str, Terms]:
         raise InputError(f"{path}: damaged ({error})") from None
     try:
         found = {line["statement"]: line["columns"] for line in lines}
-        wrong = next((name for name, said in found.items() if identifier(said) != name), None)
-    except (KeyError, TypeError):
+        wrong = next((name for name, said in found.items() if identifier(said) != name or not _whole(said)), None)
+    except (AttributeError, KeyError, TypeError):
         raise InputError(f"{path}: damaged (a line is no statement)") from None
     if wrong is not None:
         raise InputError(f"{path}: damaged (statement {shortened(wrong)} is not what its name says)")
     return found
+
+
+def _whole(said: Terms) -> bool:
+    """Whether every column says either why it does not apply, or under which conditions it holds."""
+    return all(
+        "text" in here["not_applicable"]
+        if "not_applicable" in here
+        else all({"id", "text"} <= set(condition) for condition in here["conditions"])
+        for here in said.values()
+    )
 
 
 def write_terms(directory: Path, frame: pd.DataFrame) -> None:
