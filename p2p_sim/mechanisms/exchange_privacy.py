@@ -39,8 +39,8 @@ class ClusterPrivacy:
     learner: who sees the set of submissions; others: the same, but for users who passed on their own label.
     timed: a learner who also sees when each submission came. coalition: the learner and the cluster's members of the
     coalition, about the others; watched: there is one here.
-    meets: probability that some member fetched a given user's label, at most; unmet: the
-    coalition about users whose label no member fetched; both None where they are not known.
+    meets: probability that some member fetched a given user's label, at most; unmet: the coalition about users whose
+    label no member fetched; both None where they are not known.
     """
 
     learner: PrivacyBound

@@ -7,10 +7,7 @@ from numpy.typing import NDArray
 
 from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import REALISED, Bracket, PrivacyBound
-from analysis.privacy.statement.conditions import (
-    LOCAL_CONDITIONS,
-    REALISED_CONDITIONS,
-)
+from analysis.privacy.statement.conditions import LOCAL_CONDITIONS, REALISED_CONDITIONS
 from analysis.privacy.statement.domain import ANYWHERE
 from p2p_sim.protocol.randomizer import Message
 

@@ -107,11 +107,6 @@ class KaryExchange(Accountant):
         """Under which the figures hold."""
         return LEARNER_CONDITIONS
 
-    def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
-        check_delta(delta)
-        return self.delta(epsilon).upper <= delta
-
     @property
     def _exposure(self) -> float:
         """Probability that somebody submits the target's label, rounded up: all there is if the fetches are known."""

@@ -85,11 +85,6 @@ class ShuffledResponse(Accountant):
         upper = _divergence(_laws(self.cluster_size - revealed, alpha, revealed + 1), alpha, epsilon).upper
         return Bracket(lower, upper)
 
-    def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
-        check_delta(delta)
-        return self.delta(epsilon).upper <= delta
-
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ) over all data sets, bracketed.
 

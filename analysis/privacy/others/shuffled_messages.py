@@ -93,11 +93,6 @@ class ShuffledMessages(Accountant):
         """Under which the figures hold."""
         return (*LEARNER_CONDITIONS, *self.caveats)
 
-    def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
-        check_delta(delta)
-        return self.delta(epsilon).upper <= delta
-
     @property
     def _amplified(self) -> bool:
         """Whether anything better than ε₀ is looked for."""

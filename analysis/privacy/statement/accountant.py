@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.checks import check_delta
 from analysis.privacy.statement.conditions import Condition
 from analysis.privacy.statement.domain import UNLISTED, Requirement, Situation, first_failure
 
@@ -49,6 +50,7 @@ class Accountant(ABC):
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
+        check_delta(delta)
         return self.delta(epsilon).upper <= delta
 
     def applies(self, situation: Situation) -> Condition | None:

@@ -60,7 +60,7 @@ def _condition(condition: str) -> dict[str, str]:
 
 
 def merged(several: Iterable[Terms]) -> Terms:
-    """What is said of the columns of several rows together: all conditions, in their order, under the first basis."""
+    """What is said of the columns of several rows together: all conditions and every basis, in their order."""
     found: Terms = {}
     for said in several:
         for column, here in said.items():
@@ -68,7 +68,9 @@ def merged(several: Iterable[Terms]) -> Terms:
             if "conditions" in held and "conditions" in here:
                 more = [condition for condition in here["conditions"] if condition not in held["conditions"]]
                 given = held["conditional_on"] or here["conditional_on"]
-                found[column] = {**held, "conditions": [*held["conditions"], *more], "conditional_on": given}
+                bases = dict.fromkeys((*held["basis"].split(" | "), here["basis"]))
+                joined = {"basis": " | ".join(bases), "conditions": [*held["conditions"], *more]}
+                found[column] = {**held, **joined, "conditional_on": given}
     return found
 
 
