@@ -12,13 +12,11 @@ import simpy
 from benchmarks.peers import SIGMA
 from benchmarks.table import FASTER, Row
 from benchmarks.timing import paired_ratio, peak_bytes, repeated
-from p2p_sim.base.streams import Streams
+from p2p_sim.extend import Population, RandomizedResponse, Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.config import NetworkConfig, OnTimeout
 from p2p_sim.network.latency import Lognormal
 from p2p_sim.network.overlay import RegularOverlay
-from p2p_sim.population.population import Population
 
 NAME = "event engine"
 MEDIAN_S, LOOPS = 0.05, 200_000

@@ -13,14 +13,12 @@ from analysis.privacy.others.alibi import noise_scale_of
 from analysis.privacy.others.vector import bit_flip_prob_of
 from analysis.privacy.statement.local import local_flip_prob
 from benchmarks.table import PASSES, Row
-from benchmarks.timing import paired_ratio, peak_bytes, repeated
-from p2p_sim.base.streams import BLOCK, Streams
+from benchmarks.timing import BLOCK, paired_ratio, peak_bytes, repeated
+from p2p_sim.extend import RandomizedResponse, Randomizer, Streams
 from p2p_sim.mechanisms.alibi import Alibi
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior
 from p2p_sim.mechanisms.vector import VectorApproximation
-from p2p_sim.protocol.randomizer import Randomizer
 
 NAME = "label mechanisms"
 CLASSES, EPSILON = (2, 10, 100), 1.0

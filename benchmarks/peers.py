@@ -13,10 +13,7 @@ from types import ModuleType
 import numpy as np
 import simpy
 
-from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.population.population import Population
-from p2p_sim.population.shards import shards
+from p2p_sim.extend import Population, RandomizedResponse, Streams, shards
 from p2p_sim.protocol.draws import all_choices
 
 Released = dict[int, int]

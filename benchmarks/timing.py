@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 Spread = tuple[float, float, float]
 """Smallest, median and largest."""
+BLOCK = 65_536
+"""Labels that a step works on."""
 
 
 def seconds(action: Callable[[], object]) -> float:

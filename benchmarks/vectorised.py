@@ -12,12 +12,10 @@ from importlib.util import find_spec
 import numpy as np
 
 from benchmarks.table import PASSES, Row
-from benchmarks.timing import paired_ratio, peak_bytes, repeated
-from p2p_sim.base.streams import BLOCK, Streams
+from benchmarks.timing import BLOCK, paired_ratio, peak_bytes, repeated
+from p2p_sim.extend import Population, RandomizedResponse, Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.config import NetworkConfig
-from p2p_sim.population.population import Population
 from p2p_sim.protocol.vectorised import COMPILED
 
 NAME, ONE_PASS = "vectorised engine", "one Generator.random pass"

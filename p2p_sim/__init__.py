@@ -8,7 +8,27 @@
 True
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what type checkers and editors read
+    from p2p_sim.base.errors import InputError
+    from p2p_sim.replicate.run import Result, run
+    from p2p_sim.scenario import Scenario, load_scenario
+    from p2p_sim.storage.rows import load_results, load_statements
+    from p2p_sim.sweeps.drive import sweep
+    from p2p_sim.sweeps.point import run_all
+
+__all__ = [
+    "InputError",
+    "Result",
+    "Scenario",
+    "load_results",
+    "load_scenario",
+    "load_statements",
+    "run",
+    "run_all",
+    "sweep",
+]
 
 _PUBLIC = {
     "InputError": "p2p_sim.base.errors",
@@ -21,7 +41,10 @@ _PUBLIC = {
     "run_all": "p2p_sim.sweeps.point",
     "sweep": "p2p_sim.sweeps.drive",
 }
-__all__ = list(_PUBLIC)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:

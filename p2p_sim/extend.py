@@ -12,7 +12,7 @@ from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.without_messages import LocalMechanism, WithoutMessages
 from p2p_sim.network.overlay import GraphOverlay, edges_of
 from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample
-from p2p_sim.population.shards import Shard
+from p2p_sim.population.shards import Shard, shards
 from p2p_sim.population.source import Source
 from p2p_sim.protocol.randomizer import Randomizer
 
@@ -45,4 +45,5 @@ __all__ = [
     "edges_of",
     "local_delta",
     "local_epsilon",
+    "shards",
 ]

@@ -14,7 +14,7 @@ from p2p_sim.cli.results import compare, plot, report
 from p2p_sim.cli.sweep import sweep
 
 if TYPE_CHECKING:
-    from p2p_sim.scenario import Scenario
+    from p2p_sim import Scenario
 
 app = typer.Typer(
     name="p2p-sim",
@@ -125,7 +125,7 @@ def schema() -> None:
     """
     import json
 
-    from p2p_sim.scenario import Scenario
+    from p2p_sim import Scenario
 
     print(json.dumps(Scenario.model_json_schema(), indent=2))
 
@@ -300,7 +300,7 @@ def _check_figure(path: Path) -> None:
 
 
 def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":
-    from p2p_sim.scenario import load_scenario
+    from p2p_sim import load_scenario
 
     chosen = [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())]
     return load_scenario(path, chosen)

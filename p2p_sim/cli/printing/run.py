@@ -9,9 +9,9 @@ from rich.table import Table
 
 from analysis.privacy.statement.record import Terms, statement_of
 from analysis.utility.summary import excess_error, means, summarise, worst_epsilons
+from p2p_sim import Scenario
 from p2p_sim.base.plugins import MECHANISMS, offer_of
 from p2p_sim.cli.printing.values import ODDITIES, at_least, at_most, finite, print_conditions, warn_of_oddities
-from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import MANIFEST, ROWS, TABLE
 from p2p_sim.sweeps.point import FIGURE, Finished
 
