@@ -25,7 +25,7 @@ numbers: .venv/.dev  ## every number of README and docs anew, from its command's
 	$(BIN)/python -m docs.values
 
 validate: .venv/.validate fuzz soak  ## slow validation: killed processes, many machines; privacy figures; fuzzing; soak; mutation testing
-	$(BIN)/pytest tests/validation -m slow
+	$(BIN)/pytest -n auto --dist loadfile -m slow tests
 	$(MAKE) truth
 	$(MAKE) mutants
 

@@ -126,6 +126,7 @@ def test_workers_killed_from_outside_lose_nothing_on_dask(here, tmp_path):
     assert done == stand_ins.square(tuple(many))
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_its_dask_worker_is_given_up_and_no_other(tmp_path, monkeypatch):
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")  # the scheduler blames at once
     with cluster(tmp_path):
@@ -135,7 +136,7 @@ def test_a_task_that_kills_its_dask_worker_is_given_up_and_no_other(tmp_path, mo
     assert innocent == [d for d in stand_ins.square(tuple(tasks(12))) if d.task.replicate != POISON]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_the_loss_of_the_scheduler_is_said_at_once(tmp_path, how):
     with cluster(tmp_path, "--nworkers", "1") as process:
         running = DaskWorkers(str(tmp_path / "scheduler.json"), connect_s=10).run(
@@ -191,6 +192,7 @@ def test_other_libraries_on_a_worker_are_worth_a_warning():
         compare("x", here, {"tcp://a": {**here, "numpy": "1.0"}})
 
 
+@pytest.mark.slow
 def test_a_run_ends_when_all_workers_stay_away(tmp_path):
     folder = tmp_path / "pids"
     folder.mkdir()

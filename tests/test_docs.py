@@ -12,6 +12,7 @@ from tests.conftest import ROOT
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "figures", "others"),
     [

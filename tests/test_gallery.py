@@ -98,6 +98,7 @@ def test_the_page_has_every_figure_with_its_command():
         assert figure["shows"] in page
 
 
+@pytest.mark.slow
 def test_the_figures_of_the_readme_are_drawn(tmp_path):
     drawn = make_readme_figures.main(tmp_path, small=True, workers=1)
     assert all(path.stat().st_size > 10_000 for path in drawn)

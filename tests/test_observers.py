@@ -43,9 +43,9 @@ def test_large_coalitions_are_bracketed_around_the_enumerated_figure(monkeypatch
 
 
 def test_observers_are_ordered_by_what_they_see():
-    exchange = LabelExchange(200, 0.1, 0.5)
+    exchange = LabelExchange(60, 0.1, 0.5)
     learner = exchange.epsilon(1e-5).epsilon_upper
-    few, many = (Coalition(exchange, c).epsilon(1e-5).epsilon_upper for c in (1, 20))
+    few, many = (Coalition(exchange, c).epsilon(1e-5).epsilon_upper for c in (1, 5))
     wire = Eavesdropper(0.1).epsilon(1e-5)
     assert learner < few < many <= wire.epsilon_upper + 1e-6
     assert wire.epsilon_upper == pytest.approx(math.log((0.9 - 1e-5) / 0.1), rel=1e-6)

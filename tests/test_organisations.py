@@ -1,9 +1,8 @@
 """Organisations that exchange models in a scenario: what they spend, what they get, and what it is worth."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -25,6 +24,7 @@ from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare
 from p2p_sim.stacking.pst import GroupModels
 from p2p_sim.stacking.rows import FeatureGroups
+from tests.commands import command
 from tests.conftest import ROOT
 
 LAW = {"kind": "synthetic", "users": 400, "num_clusters": 5, "heterogeneity": 0.6,
@@ -352,17 +352,14 @@ def test_the_bound_says_where_it_does_not_apply():
         assert mechanism.applies(asked).identifier == fails
 
 
-def test_the_command_line_refuses_with_status_2_and_runs_to_json(tmp_path):
-    def call(*arguments):
-        program = [sys.executable, "-c", "import p2p_sim.cli.main as c; c.main()"]
-        file = ROOT / "scenarios" / "models" / "stacking.toml"
-        return subprocess.run([*program, "run", file, *arguments], capture_output=True, text=True, cwd=tmp_path)
-
-    wrong = call("--set", "network.learner_bandwidth_bps=1.0")
-    assert (wrong.returncode, wrong.stdout, wrong.stderr.count("\n")) == (2, "", 1)
-    done = call("--set", "replicates=1", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["adjacency"] == "example"
-    shown = call("--set", "replicates=1")
-    assert "models in time, by organisation" in shown.stdout
-    assert "any one row, features and label," in shown.stdout
+def test_the_command_line_refuses_with_status_2_and_runs_to_json(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call = partial(command, "run", ROOT / "scenarios" / "models" / "stacking.toml", "--set")
+    status, out, err = call("network.learner_bandwidth_bps=1.0")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    status, out, err = call("replicates=1", "--json")
+    assert status == 0, err
+    assert json.loads(out)["adjacency"] == "example"
+    _, shown, _ = call("replicates=1")
+    assert "models in time, by organisation" in shown
+    assert "any one row, features and label," in shown

@@ -164,10 +164,10 @@ def test_larger_clusters_need_less_noise():
 
 
 def test_best_sampling_rate_weighs_noise_against_submissions():
-    found = best_sampling_rate([200], 0.5, 1e-5, lambda theta, alpha: 2 / math.sqrt(200 * theta) + alpha)
+    found = best_sampling_rate([60], 0.5, 1e-5, lambda theta, alpha: 2 / math.sqrt(60 * theta) + alpha)
     assert 0.05 < found.sampling_rate <= 1.0
-    assert LabelExchange(200, found.flip_prob, found.sampling_rate).satisfies(0.5, 1e-5)
-    stingy = best_sampling_rate([200], 0.5, 1e-5, lambda theta, alpha: alpha)
+    assert LabelExchange(60, found.flip_prob, found.sampling_rate).satisfies(0.5, 1e-5)
+    stingy = best_sampling_rate([60], 0.5, 1e-5, lambda theta, alpha: alpha)
     assert stingy.sampling_rate == 0.01
 
 
@@ -248,7 +248,13 @@ def test_blocks_of_submissions_bracket_every_nondecreasing_function(trials, rate
 
 
 @pytest.mark.parametrize(
-    ("n", "alpha", "theta"), [(513, 0.1, 0.5), (600, 0.02, 1.0), (700, 0.4, 0.1), (520, 0.001, 1.0)]
+    ("n", "alpha", "theta"),
+    [
+        (600, 0.02, 1.0),
+        (520, 0.001, 1.0),
+        pytest.param(513, 0.1, 0.5, marks=pytest.mark.slow),
+        pytest.param(700, 0.4, 0.1, marks=pytest.mark.slow),
+    ],
 )
 def test_covering_bound_lies_above_every_data_set_and_close(n, alpha, theta, monkeypatch):
     """The same exchange once by covering and once by evaluating every data set."""

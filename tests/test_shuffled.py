@@ -36,7 +36,9 @@ def test_delta_equals_enumeration(n, alpha, epsilon):
     assert bracket.upper == pytest.approx(truth, rel=1e-12, abs=1e-15)
 
 
-@pytest.mark.parametrize(("n", "alpha"), [(10, 0.1), (200, 0.05), (1000, 0.2), (3000, 0.1)])
+@pytest.mark.parametrize(
+    ("n", "alpha"), [(10, 0.1), (200, 0.05), pytest.param(1000, 0.2, marks=pytest.mark.slow), (3000, 0.1)]
+)
 def test_the_exchange_is_a_post_processing(n, alpha):
     """Its ε is never larger, and comes close where every label is drawn often."""
     shuffled = ShuffledResponse(n, alpha).epsilon(1e-5)

@@ -32,6 +32,7 @@ def leaking_rise():
     return rise(lambda events: held.append(np.ones(2 * events - sum(part.size for part in held))))
 
 
+@pytest.mark.slow
 def test_memory_is_flat_and_a_leak_is_caught():
     """Each in a process of its own: what earlier tests have freed would hide a leak."""
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as fresh:

@@ -3,10 +3,7 @@
 import json
 import math
 import pickle
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -36,6 +33,7 @@ from p2p_sim.sweeps.file import Axis
 from p2p_sim.sweeps.local import LocalProcesses
 from p2p_sim.sweeps.plan import make_plan
 from p2p_sim.sweeps.point import run_point
+from tests.commands import command
 from tests.sweeps import AXES, write_sweep
 
 EXCHANGE = LabelExchange(40, 0.1, 0.5)
@@ -52,12 +50,6 @@ def exchanged(**network):
         "network": network,
     }
     return p2p_sim.Scenario.from_tree(tree)
-
-
-def command(*arguments):
-    program = Path(sys.executable).with_name("p2p-sim")
-    found = subprocess.run([program, *arguments], capture_output=True, text=True)
-    return found.returncode, found.stdout, found.stderr
 
 
 def test_a_condition_is_its_text_and_keeps_its_identifier():

@@ -224,10 +224,13 @@ def test_progress_knows_what_is_left(tmp_path):
     assert Progress(2, 10, 4, failed=1, task_s=2.0, workers=2).remaining_s == 5.0
 
 
+@pytest.mark.parametrize("users", [3000, pytest.param(300_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("engine", ["events", "vectorised"])
-def test_a_replicate_split_by_shards_is_the_same(tmp_path, engine):
-    """300,000 users in 5 shards, in 2 parts, against one piece: the same bytes."""
-    head = f'[set]\nengine = "{engine}"\n"population.users" = 300_000\n"population.num_clusters" = 30\n'
+def test_a_replicate_split_by_shards_is_the_same(tmp_path, engine, users, monkeypatch):
+    """Five shards in two parts, against one piece: the same bytes. Few users have smaller shards."""
+    if users == 3000:
+        monkeypatch.setattr("p2p_sim.population.shards.BLOCK", 700)
+    head = f'[set]\nengine = "{engine}"\n"population.users" = {users}\n"population.num_clusters" = 30\n'
     axes = '[[axes]]\nkey = "mechanism.sampling_rate"\nvalues = [0.3]\n'
     found = plan(tmp_path, axes, head, ("replicates=1",))
     run_sweep(found, tmp_path / "whole")
