@@ -49,6 +49,7 @@ class KaryExchange(Accountant):
     """
 
     requires = ANY_CLASSES
+    conditions = LEARNER_CONDITIONS
 
     cluster_size: int
     flip_prob: float
@@ -103,11 +104,6 @@ class KaryExchange(Accountant):
         return "exact, over all data sets" if self.enumerable else "bound for shuffled labels, every data set"
 
     @property
-    def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
-        return LEARNER_CONDITIONS
-
-    @property
     def _exposure(self) -> float:
         """Probability that somebody submits the target's label, rounded up: all there is if the fetches are known."""
         return some(self.sampling_rate / self.cluster_size, self.cluster_size) * (1.0 + 2.0**-47)
@@ -124,12 +120,5 @@ class KaryExchange(Accountant):
 class ShuffledLabels(KaryExchange):
     """The same for any number of submissions, more than there are users included: the bound for shuffled labels."""
 
-    @property
-    def enumerable(self) -> bool:
-        """False: the exact figure is that of at most one submission a user."""
-        return False
-
-    @property
-    def _exposure(self) -> float:
-        """One: somebody may well submit the target's label."""
-        return 1.0
+    enumerable = False  # the exact figure is that of at most one submission a user
+    _exposure = 1.0  # somebody may well submit the target's label

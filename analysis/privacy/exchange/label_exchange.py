@@ -48,6 +48,7 @@ class LabelExchange(Accountant):
     """
 
     requires = LEARNER
+    conditions = LEARNER_CONDITIONS
 
     cluster_size: int
     flip_prob: float
@@ -68,20 +69,12 @@ class LabelExchange(Accountant):
         return Setting(n, self.flip_prob, self.rounds * n, self.sampling_rate)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε): the largest hockey-stick divergence over all pairs of neighbouring data sets.
-
-        Args:
-            epsilon: ε, at least 0.
-        """
+        """δ(ε), ε at least 0: the largest hockey-stick divergence over all pairs of neighbouring data sets."""
         check_epsilon(epsilon)
         return self.setting.delta(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), bracketed: the smallest ε that holds for all pairs of neighbouring data sets.
-
-        Args:
-            delta: δ in (0, 1).
-        """
+        """ε(δ), δ in (0, 1), bracketed: the smallest ε that holds for all pairs of neighbouring data sets."""
         check_delta(delta)
         bracket = _epsilon(self.setting, delta)
         return PrivacyBound(bracket.lower, bracket.upper, delta, "learner", "label", self.basis, self.conditions)
@@ -90,11 +83,6 @@ class LabelExchange(Accountant):
     def basis(self) -> str:
         """Where the figures come from."""
         return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
-        return LEARNER_CONDITIONS
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""

@@ -33,6 +33,8 @@ class Eavesdropper(Accountant):
     """
 
     requires = REALISED
+    basis = "exact: the noisy label"
+    conditions = LOCAL_CONDITIONS
 
     flip_prob: float
 
@@ -44,16 +46,6 @@ class Eavesdropper(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ) = ln((1-α-δ)/α), at least 0."""
         return invert(self.delta, delta, self.flip_prob, "eavesdropper", self.basis, self.conditions)
-
-    @property
-    def basis(self) -> str:
-        """Where the figures come from."""
-        return "exact: the noisy label"
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
-        return LOCAL_CONDITIONS
 
 
 @dataclass(frozen=True)
@@ -106,6 +98,8 @@ class Peer(Accountant):
     """
 
     requires = INSIDERS
+    basis = "exact: one noisy label"
+    conditions = (ASKED_BY_DRAW, NO_RELEASE, *LOCAL_CONDITIONS)
 
     cluster_size: int
     flip_prob: float
@@ -124,16 +118,6 @@ class Peer(Accountant):
         """ε(δ)."""
         return invert(self.delta, delta, self.flip_prob, "peer", self.basis, self.conditions)
 
-    @property
-    def basis(self) -> str:
-        """Where the figures come from."""
-        return "exact: one noisy label"
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
-        return (ASKED_BY_DRAW, NO_RELEASE, *LOCAL_CONDITIONS)
-
 
 @dataclass(frozen=True)
 class Coalition(Accountant):
@@ -147,6 +131,8 @@ class Coalition(Accountant):
     """
 
     requires = INSIDERS
+    basis = "average over what the members can know"
+    conditions = (PASSIVE, *LEARNER_CONDITIONS)
 
     exchange: LabelExchange
     members: int
@@ -173,16 +159,6 @@ class Coalition(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ)."""
         return invert(self.delta, delta, self.exchange.flip_prob, "coalition", self.basis, self.conditions)
-
-    @property
-    def basis(self) -> str:
-        """Where the figures come from."""
-        return "average over what the members can know"
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
-        return (PASSIVE, *LEARNER_CONDITIONS)
 
 
 Observer = LabelExchange | TimedLearner | Peer | Coalition | Eavesdropper

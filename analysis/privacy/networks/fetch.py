@@ -59,6 +59,8 @@ class FetchDistribution(Accountant):
     """
 
     requires = REALISED
+    kept = False  # tables are not compared
+    basis = "any fetch distribution: three-point pairs, neighbourhoods, direct exposure"
 
     weights: NDArray[np.float64] | sparse.sparray
     flip_prob: float
@@ -93,20 +95,12 @@ class FetchDistribution(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """Certified upper bound on δ(ε) for the worst-placed user; the lower value is 0."""
         check_epsilon(epsilon)
-        worst = 0.0
-        for user in self._representatives:
-            worst = max(worst, self._user(user).delta(epsilon))
-        return Bracket(0.0, worst)
+        return Bracket(0.0, max((self._user(user).delta(epsilon) for user in self._representatives), default=0.0))
 
     def user_delta(self, user: int, epsilon: float) -> float:
         """Certified upper bound on one user's δ(ε): how much her place in the overlay protects her."""
         check_epsilon(epsilon)
         return self._user(user).delta(epsilon)
-
-    @property
-    def kept(self) -> bool:
-        """False: tables are not compared."""
-        return False
 
     def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
         """The same for the worst placed of some users (n,)."""
@@ -135,11 +129,6 @@ class FetchDistribution(Accountant):
         pooled = self._members.any()
         observer = "coalition" if pooled else "learner"
         return PrivacyBound(0.0, worst, delta, observer, "label", self.basis, self.conditions)
-
-    @property
-    def basis(self) -> str:
-        """Where the figures come from."""
-        return "any fetch distribution: three-point pairs, neighbourhoods, direct exposure"
 
     @property
     def conditions(self) -> tuple[str, ...]:

@@ -66,11 +66,7 @@ class UniformSources(Accountant):
         check_flip_prob(self.flip_prob, least=LEAST)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), conditional on the realised network; exact if no bit is known and there are no members.
-
-        Args:
-            epsilon: ε, at least 0.
-        """
+        """δ(ε), ε at least 0, conditional on the realised network; exact if no bit is known and there are no members."""
         check_epsilon(epsilon)
         direct = local_delta(self.flip_prob, epsilon)
         if direct.upper == 0.0:
@@ -82,11 +78,7 @@ class UniformSources(Accountant):
         return outward(0.0, (met * direct.upper + (1.0 - met) * rest.upper) * (1.0 + 2.0**-48))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), conditional on the realised network.
-
-        Args:
-            delta: δ in (0, 1).
-        """
+        """ε(δ), δ in (0, 1), conditional on the realised network."""
         check_delta(delta)
         if self.members:
             basis = "realised network: average over whether a member met the target"
@@ -163,6 +155,8 @@ class CappedFetch(Accountant):
     """
 
     requires = REALISED_REQUIRED
+    kept = False  # caps are not compared
+    conditions = (*REALISED_CONDITIONS, CAPPED_FETCHES)
 
     caps: Floats
     flip_prob: float
@@ -176,11 +170,6 @@ class CappedFetch(Accountant):
             raise ValueError("known_mass: must be a number in [0, 1], or one for each submitter")
         check_flip_prob(self.flip_prob)
 
-    @property
-    def kept(self) -> bool:
-        """False: caps are not compared."""
-        return False
-
     def delta(self, epsilon: float) -> Bracket:
         """Certified upper bound on every target's δ(ε); the lower value is 0."""
         check_epsilon(epsilon)
@@ -191,11 +180,6 @@ class CappedFetch(Accountant):
         basis = "largest fetch probabilities"
         found = invert(self.delta, delta, self.flip_prob, "learner", basis, self.conditions)
         return replace(found, conditional_on=REALISED)
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
-        return (*REALISED_CONDITIONS, CAPPED_FETCHES)
 
     @cached_property
     def _levels(self) -> Levels:

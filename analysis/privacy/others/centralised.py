@@ -60,6 +60,7 @@ class ClusterResampling(Accountant):
     """
 
     requires = ANYWHERE
+    conditions = CURATOR_CONDITIONS
 
     cluster_size: int
     num_classes: int
@@ -122,17 +123,8 @@ class ClusterResampling(Accountant):
         least = self.resampling_prob * self.threshold
         return math.log1p((1.0 - self.resampling_prob) / least) if least > 0.0 else math.inf
 
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
-        return CURATOR_CONDITIONS
-
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), the largest hockey-stick divergence over neighbouring data sets, bracketed.
-
-        Args:
-            epsilon: ε, at least 0.
-        """
+        """δ(ε), ε at least 0, the largest hockey-stick divergence over neighbouring data sets, bracketed."""
         check_epsilon(epsilon)
         if self._laid_open:
             return Bracket(1.0, 1.0)
@@ -148,11 +140,7 @@ class ClusterResampling(Accountant):
         return Bracket(self._attained_delta(epsilon), min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), bracketed: the pure ε, or what is certified for the noisy labels of two classes alone.
-
-        Args:
-            delta: δ in (0, 1).
-        """
+        """ε(δ), δ in (0, 1), bracketed: the pure ε, or what is certified for the noisy labels of two classes alone."""
         check_delta(delta)
         pure = self.pure_epsilon
         if self._laid_open:

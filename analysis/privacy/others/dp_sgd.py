@@ -60,6 +60,7 @@ class DpSgd(Accountant):
     """
 
     requires = ANYWHERE
+    conditions = DP_SGD_CONDITIONS
 
     noise_multiplier: float
     sampling_rate: float
@@ -71,11 +72,6 @@ class DpSgd(Accountant):
                 f"noise_multiplier = {self.noise_multiplier}: must lie in [{SMALLEST_NOISE}, {LARGEST_NOISE:g}]"
             )
         _check_schedule(self.sampling_rate, self.steps)
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
-        return DP_SGD_CONDITIONS
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) for ε of at least 0, pessimistic; the rounding of 1e-15 a step, which is added, keeps it from 0."""

@@ -51,6 +51,7 @@ class ShuffledResponse(Accountant):
     """
 
     requires = ANYWHERE
+    conditions = SHUFFLER_CONDITIONS
 
     cluster_size: int
     flip_prob: float
@@ -59,17 +60,8 @@ class ShuffledResponse(Accountant):
     def __post_init__(self) -> None:
         self._labels()  # checks all three
 
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
-        return SHUFFLER_CONDITIONS
-
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) over all data sets: exact for K = 2 up to 2,048 users, certified else.
-
-        Args:
-            epsilon: ε, at least 0.
-        """
+        """δ(ε), ε at least 0, over all data sets: exact for K = 2 up to 2,048 users, certified else."""
         check_epsilon(epsilon)
         if self.num_classes > 2:
             return self._labels().delta(epsilon)
@@ -86,11 +78,7 @@ class ShuffledResponse(Accountant):
         return Bracket(lower, upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ) over all data sets, bracketed.
-
-        Args:
-            delta: δ in (0, 1).
-        """
+        """ε(δ), δ in (0, 1), over all data sets, bracketed."""
         check_delta(delta)
         if self.num_classes > 2:
             return replace(self._labels().epsilon(delta), conditions=SHUFFLER_CONDITIONS)
