@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from analysis.privacy.others.alibi import laplace_epsilon, laplace_variation, noise_scale_of, soft_labels
-from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.conditions import REAL_NOISE, Condition
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
@@ -113,14 +112,10 @@ class AlibiConfig(OwnMechanism):
     conditions: ClassVar[tuple[str, ...]] = CONDITIONS
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100: the noise has scale 2/ε."""
+    releases: ClassVar[ReleaseKind] = "soft"
     prior: PriorName = "uniform"
     """What Bayes' rule starts from: "uniform", or "cluster": class shares of the user's cluster, estimated from the
     noisy vectors."""
-
-    @property
-    def releases(self) -> ReleaseKind:
-        """What a learner gets."""
-        return "soft"
 
     def built(self, setup: Setup) -> "LocalAlibi":
         """The mechanism for K classes."""
@@ -131,30 +126,25 @@ class AlibiConfig(OwnMechanism):
 class LocalAlibi(LocalMechanism):
     """ALIBI with noise by every user on her own."""
 
+    payload_kind = "soft"
+    basis = "pure: the noisy vector"
+    conditions = CONDITIONS
+
     randomizer: Alibi
     prior: PriorName = "uniform"
 
-    @property
-    def parameters(self) -> dict[str, float]:
-        """The scale of the noise."""
-        return {"noise_scale": self.randomizer.noise_scale}
-
     def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
         """Every user's soft label under her own name."""
-        truth, rng = population.labels[shard.start : shard.stop], streams.generator("flip", shard.index)
-        user = np.arange(shard.start, shard.stop, dtype=np.int32)
         if self.prior == "uniform":
-            return LabelRelease(user, self.randomizer.randomize(truth, rng), "soft")
+            return super().release_shard(shard, population, streams)
+        truth, rng = population.labels[shard.start : shard.stop], streams.generator("flip", shard.index)
         vectors = self.randomizer.noisy(truth, rng)
         for first, last in itertools.pairwise(shard.offsets.tolist()):
             cluster = vectors[first:last]
             self.randomizer.apply_bayes(cluster, self.randomizer.estimated_prior(cluster)[None, :])
-        return LabelRelease(user, vectors, "soft")
+        return LabelRelease.of(shard, vectors, "soft")
 
-    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """ε₀, whatever δ and the cluster."""
-        upper = self.randomizer.local_epsilon
-        seen = 1.0 - 4.0 * delta  # one vector in four has the largest log-ratio
-        lower = max(0.0, upper * (1.0 - 1e-12) + math.log(seen)) if seen > 0 else 0.0
-        bound = PrivacyBound(lower, upper, delta, "learner", "label", "pure: the noisy vector", CONDITIONS)
-        return [bound] * len(sizes)
+    def lower(self, delta: float) -> float:
+        """ε₀ + ln(1-4δ): one vector in four has the largest log-ratio."""
+        seen = 1.0 - 4.0 * delta
+        return max(0.0, self.randomizer.local_epsilon * (1.0 - 1e-12) + math.log(seen)) if seen > 0 else 0.0

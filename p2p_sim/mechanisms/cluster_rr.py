@@ -10,7 +10,6 @@ from analysis.privacy.others.noisy_distribution import released_distribution
 from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.worst import epsilons
 from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.mechanisms.interface import Trust
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.without_messages import WithoutMessages
 from p2p_sim.population.population import Population
@@ -99,13 +98,10 @@ class ClusterRR(WithoutMessages):
             seconds for each cluster size; else state the pure ε, which holds for every δ.
     """
 
+    trust = "curator"
+
     response: ClusterResponse
     approximate: bool = False
-
-    @property
-    def trust(self) -> Trust:
-        """The curator."""
-        return "curator"
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -123,11 +119,12 @@ class ClusterRR(WithoutMessages):
         truth = population.labels[shard.start : shard.stop]
         noise, resample = (streams.generator(purpose, shard.index) for purpose in ("cluster-noise", "resample"))
         noisy, q = self.response.draw(truth, shard.offsets, noise, resample)
-        user = np.arange(shard.start, shard.stop, dtype=np.int32)
         beta = self.response.bias_correction
         if beta == 0.0:
-            return LabelRelease(user, noisy, "hard")
-        return LabelRelease(user, signed_weights(noisy, np.repeat(q, np.diff(shard.offsets), axis=0), beta), "signed")
+            return LabelRelease.of(shard, noisy)
+        return LabelRelease.of(
+            shard, signed_weights(noisy, np.repeat(q, np.diff(shard.offsets), axis=0), beta), "signed"
+        )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """What the learner can tell, for each cluster size, distinct and ascending."""

@@ -15,7 +15,7 @@ from analysis.privacy.others.dp_sgd import DP_SGD_CONDITIONS, LARGEST_NOISE, SMA
 from analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import bernoulli
-from p2p_sim.mechanisms.interface import Mechanism, OwnMechanism, Setup, Trust
+from p2p_sim.mechanisms.interface import Mechanism, OwnMechanism, Setup
 from p2p_sim.mechanisms.outcome import ModelRelease, Outcome, ReleaseKind
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
@@ -51,11 +51,7 @@ class DpSgdConfig(OwnMechanism):
     units of `clip`, σ sqrt(steps · parameters) / (q n), which is public."""
     l2: float = Field(default=0.0, ge=0)
     """Weight of the penalty |w|²/2 against the mean log loss, at least 0."""
-
-    @property
-    def releases(self) -> ReleaseKind:
-        """A model."""
-        return "model"
+    releases: ClassVar[ReleaseKind] = "model"
 
     @property
     def steps(self) -> int:
@@ -86,13 +82,10 @@ class DpSgdConfig(OwnMechanism):
 class DpSgdMechanism(Mechanism):
     """Noisy gradient steps with their accountant; one run over all users, no messages."""
 
+    trust = "curator"
+
     accountant: DpSgd
     config: DpSgdConfig
-
-    @property
-    def trust(self) -> Trust:
-        """The curator."""
-        return "curator"
 
     @property
     def parameters(self) -> dict[str, float]:

@@ -15,7 +15,7 @@ from analysis.privacy.statement.domain import Situation, Stated
 from analysis.privacy.statement.worst import epsilons
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, facts_of, observed
-from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup, Trust
+from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup
 from p2p_sim.mechanisms.messages import (
     MessagesConfig,
     check_answers,
@@ -122,6 +122,8 @@ class LabelExchangeMechanism(Mechanism):
         payload_kind: what the randomizer's payloads are.
     """
 
+    trust = "nobody"
+
     randomizer: Message
     sampling_rate: float
     engine: EngineName = "events"
@@ -131,11 +133,6 @@ class LabelExchangeMechanism(Mechanism):
 
     def __post_init__(self) -> None:
         check_answers(self.adversaries, self.randomizer)
-
-    @property
-    def trust(self) -> Trust:
-        """Nobody."""
-        return "nobody"
 
     @property
     def parameters(self) -> dict[str, float]:

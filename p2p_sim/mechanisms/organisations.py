@@ -16,7 +16,7 @@ from analysis.privacy.statement.domain import MODELS, Situation, first_failure
 from analysis.privacy.statement.ledger import WHOLE, ReleaseLedger
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import Mechanism, Trust
+from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease, OrganisationFacts, Outcome
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
@@ -93,6 +93,8 @@ class Organisations(Mechanism):
     senders: whose models others may ask for. learners: who asks, and predicts at the end.
     """
 
+    trust = "organisation"  # the one that holds the row
+
     plan: Plan
     sizes: tuple[int, ...]
     senders: tuple[int, ...]
@@ -101,11 +103,6 @@ class Organisations(Mechanism):
 
     def __post_init__(self) -> None:
         _ = self.stages  # refuses organisations with too few rows
-
-    @property
-    def trust(self) -> Trust:
-        """The organisation that holds the row."""
-        return "organisation"
 
     @property
     def parameters(self) -> dict[str, float]:

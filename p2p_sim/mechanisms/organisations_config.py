@@ -55,11 +55,7 @@ class OrganisationsConfig(OwnMechanism):
     """Calibrate by the sharper proof, with less noise; false: as in the paper."""
     target: int | None = Field(default=None, ge=0)
     """The one organisation that learns from others, from 0; absent: all of them."""
-
-    @property
-    def releases(self) -> ReleaseKind:
-        """A model of each organisation that learns."""
-        return "model"
+    releases: ClassVar[ReleaseKind] = "model"
 
     @model_validator(mode="after")
     def _feature_groups(self) -> "OrganisationsConfig":

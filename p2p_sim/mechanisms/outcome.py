@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.network.overlay import Overlay
+from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Transcript
@@ -37,6 +38,11 @@ class LabelRelease:
     user: NDArray[np.int32]
     payload: NDArray[np.generic]
     kind: PayloadKind = "hard"
+
+    @staticmethod
+    def of(shard: Shard, payload: NDArray[np.generic], kind: PayloadKind = "hard") -> "LabelRelease":
+        """A label of every user of a shard, under her own name or her cluster's."""
+        return LabelRelease(np.arange(shard.start, shard.stop, dtype=np.int32), payload, kind)
 
     def __len__(self) -> int:
         return len(self.user)

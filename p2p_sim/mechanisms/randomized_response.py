@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from analysis.privacy.exchange.kary import KaryExchange, ShuffledLabels
 from analysis.privacy.exchange.label_exchange import LabelExchange
 from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import Bracket, PrivacyBound
+from analysis.privacy.statement.bound import Bracket
 from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
 from analysis.privacy.statement.windows import LEAST
@@ -175,25 +175,17 @@ class LocalRandomizedResponse(LocalMechanism):
     randomizer: RandomizedResponse
     debias: bool = False
 
-    @property
-    def parameters(self) -> dict[str, float]:
-        """α."""
-        return {"flip_prob": self.randomizer.flip_prob}
-
     def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
         """Every user's noisy label under her own name."""
-        truth = population.labels[shard.start : shard.stop]
-        noisy = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
-        user = np.arange(shard.start, shard.stop, dtype=np.int32)
-        if self.debias:
-            return LabelRelease(user, self.randomizer.debiased(noisy), "signed")
-        return LabelRelease(user, noisy, "hard")
+        release = super().release_shard(shard, population, streams)
+        if not self.debias:
+            return release
+        return LabelRelease(
+            release.user, self.randomizer.debiased(release.payload.astype(np.uint8, copy=False)), "signed"
+        )
 
-    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """ε₀, whatever δ and the cluster."""
+    def lower(self, delta: float) -> float:
+        """ln((1-α-δ)(K-1)/α)."""
         alpha, others = self.randomizer.flip_prob, self.randomizer.num_classes - 1
         kept = (1.0 - alpha - delta) * others
-        lower = math.inf if alpha == 0 else max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12))
-        upper = self.randomizer.local_epsilon
-        bound = PrivacyBound(lower, upper, delta, "learner", "label", "pure: the noisy label", LOCAL_CONDITIONS)
-        return [bound] * len(sizes)
+        return math.inf if alpha == 0 else max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12))

@@ -1,7 +1,7 @@
 """RRWithPrior, and with it label privacy in one or two stages (LP-1ST, LP-2ST; Ghazi et al. 2021)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import ClassVar, Literal
@@ -15,14 +15,14 @@ from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.conditions import ONE_LABEL, PUBLIC_PRIOR, Condition
 from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import BLOCK, Streams, bernoulli
+from p2p_sim.base.streams import BLOCK, bernoulli
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
-from p2p_sim.population.shards import Shard, shards
+from p2p_sim.population.shards import shards
 from p2p_sim.protocol.debias import check_labels
 from p2p_sim.protocol.randomizer import Message
 
@@ -149,11 +149,7 @@ class RRWithPriorConfig(OwnMechanism):
     """Common prior: K public probabilities that do not come from the labels; absent: all the same."""
     neighbours: int = Field(default=200, ge=1)
     """Users of the first half whose noisy labels make a prior, at least 1."""
-
-    @property
-    def releases(self) -> ReleaseKind:
-        """What a learner gets."""
-        return "hard"
+    releases: ClassVar[ReleaseKind] = "hard"
 
     def check(self, num_classes: int) -> None:
         """Refuse a prior that does not fit K classes, or is none."""
@@ -177,6 +173,8 @@ class LocalRRWithPrior(LocalMechanism):
         neighbours: whose noisy labels make a prior of the second stage.
     """
 
+    conditions = CONDITIONS
+
     randomizer: RRWithPrior
     stages: int = 2
     neighbours: int = 200
@@ -185,12 +183,6 @@ class LocalRRWithPrior(LocalMechanism):
     def parameters(self) -> dict[str, float]:
         """The number of stages."""
         return {"stages": self.stages}
-
-    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
-        """Every user's noisy label under the common prior."""
-        truth = population.labels[shard.start : shard.stop]
-        noisy = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
-        return LabelRelease(np.arange(shard.start, shard.stop, dtype=np.int32), noisy, "hard")
 
     def release_on(
         self,
@@ -228,14 +220,18 @@ class LocalRRWithPrior(LocalMechanism):
         return NeighbourMeans(features, votes, self.neighbours)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """ε, whatever δ and the cluster; the lower figure is that of a user who has the common prior."""
-        noise, k = self.randomizer, self.randomizer.candidates
-        alpha = noise.flip_prob(k)
+        """ε₀, or ε in two stages, whatever δ and the cluster."""
+        bounds = super().privacy(sizes, delta)
+        return (
+            bounds if self.stages == 1 else [replace(b, epsilon_upper=self.randomizer.target_epsilon) for b in bounds]
+        )
+
+    def lower(self, delta: float) -> float:
+        """That of a user who has the common prior: ln((1-α-δ)(k-1)/α)."""
+        k = self.randomizer.candidates
+        alpha = self.randomizer.flip_prob(k)
         kept = (1.0 - alpha - delta) * (k - 1)
-        lower = max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12)) if k > 1 else 0.0
-        upper = noise.local_epsilon if self.stages == 1 else noise.target_epsilon
-        bound = PrivacyBound(lower, upper, delta, "learner", "label", "pure: the noisy label", CONDITIONS)
-        return [bound] * len(sizes)
+        return max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12)) if k > 1 else 0.0
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         """ε₀ again."""

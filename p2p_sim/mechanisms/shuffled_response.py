@@ -11,7 +11,7 @@ from analysis.privacy.others.shuffled import SHUFFLER_CONDITIONS, ShuffledRespon
 from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.worst import epsilons
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import Setup, Trust
+from p2p_sim.mechanisms.interface import Setup
 from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse, check_flip_prob
 from p2p_sim.mechanisms.without_messages import WithoutMessages
@@ -28,11 +28,7 @@ class ShuffledResponseConfig(FlippedLabelsConfig):
     kind: Literal["shuffled_response"] = "shuffled_response"
     described: ClassVar[str] = "randomised response through a trusted shuffler"
     conditions: ClassVar[tuple[str, ...]] = SHUFFLER_CONDITIONS
-
-    @property
-    def releases(self) -> ReleaseKind:
-        """What a learner gets."""
-        return "hard"
+    releases: ClassVar[ReleaseKind] = "hard"
 
     def built(self, setup: Setup) -> "ShuffledRandomizedResponse":
         """The mechanism for clusters of these sizes, its flip probability calibrated where a target is given."""
@@ -53,17 +49,14 @@ class ShuffledResponseConfig(FlippedLabelsConfig):
 class ShuffledRandomizedResponse(WithoutMessages):
     """Randomised response, shuffled within clusters."""
 
-    randomizer: RandomizedResponse
+    trust = "shuffler"
 
-    @property
-    def trust(self) -> Trust:
-        """The shuffler."""
-        return "shuffler"
+    randomizer: RandomizedResponse
 
     @property
     def parameters(self) -> dict[str, float]:
         """α."""
-        return {"flip_prob": self.randomizer.flip_prob}
+        return self.randomizer.parameters
 
     def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
         """The noisy labels of each cluster in random order."""
@@ -72,7 +65,7 @@ class ShuffledRandomizedResponse(WithoutMessages):
         sizes = np.diff(shard.offsets)
         place = streams.generator("shuffle", shard.index).random(shard.size)
         order = np.lexsort((place, np.repeat(np.arange(len(sizes)), sizes)))
-        return LabelRelease(np.arange(shard.start, shard.stop, dtype=np.int32), noisy[order], "hard")
+        return LabelRelease.of(shard, noisy[order])
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's ε at δ for each cluster size, distinct and ascending."""

@@ -9,14 +9,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from analysis.privacy.others.vector import bit_flip_prob_of, vector_delta, vector_epsilon
-from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
-from p2p_sim.base.streams import BLOCK, Streams, bernoulli
+from p2p_sim.base.streams import BLOCK, bernoulli
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
-from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
+from p2p_sim.mechanisms.outcome import ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
-from p2p_sim.population.population import Population
-from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.debias import check_labels
 from p2p_sim.protocol.randomizer import Message
 
@@ -79,11 +76,7 @@ class VectorApproximationConfig(OwnMechanism):
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100: each bit is flipped with probability 1/(1+e^{ε/2}), since a label moves two bits."""
-
-    @property
-    def releases(self) -> ReleaseKind:
-        """What a learner gets."""
-        return "bits"
+    releases: ClassVar[ReleaseKind] = "bits"
 
     def built(self, setup: Setup) -> "LocalVectorApproximation":
         """The mechanism for K classes."""
@@ -94,24 +87,13 @@ class VectorApproximationConfig(OwnMechanism):
 class LocalVectorApproximation(LocalMechanism):
     """Vector approximation by every user on her own."""
 
+    payload_kind = "bits"
+    basis = "pure: the noisy bits"
+
     randomizer: VectorApproximation
 
-    @property
-    def parameters(self) -> dict[str, float]:
-        """p."""
-        return {"bit_flip_prob": self.randomizer.bit_flip_prob}
-
-    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
-        """Every user's noisy bits under her own name."""
-        truth = population.labels[shard.start : shard.stop]
-        packed = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
-        return LabelRelease(np.arange(shard.start, shard.stop, dtype=np.int32), packed, "bits")
-
-    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """ε₀, whatever δ and the cluster."""
+    def lower(self, delta: float) -> float:
+        """ln(((1-p)² - δ)/p²)."""
         flip = self.randomizer.bit_flip_prob
         kept = (1.0 - flip) ** 2 - delta
-        lower = max(0.0, math.log(max(kept / flip**2, 1.0)) * (1.0 - 1e-12))
-        upper = self.randomizer.local_epsilon
-        bound = PrivacyBound(lower, upper, delta, "learner", "label", "pure: the noisy bits", LOCAL_CONDITIONS)
-        return [bound] * len(sizes)
+        return max(0.0, math.log(max(kept / flip**2, 1.0)) * (1.0 - 1e-12))

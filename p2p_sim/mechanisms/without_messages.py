@@ -2,17 +2,20 @@
 
 from abc import abstractmethod
 from itertools import islice
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.privacy.statement.bound import PrivacyBound
+from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import Mechanism, Trust
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard, shards
-from p2p_sim.protocol.randomizer import Randomizer
+from p2p_sim.protocol.randomizer import Message
 
 
 class WithoutMessages(Mechanism):
@@ -39,14 +42,37 @@ class WithoutMessages(Mechanism):
 
 
 class LocalMechanism(WithoutMessages):
-    """What every user does on her own, under her own name: her randomizer alone protects her."""
+    """What every user does on her own, under her own name: her randomizer alone protects her.
 
-    randomizer: Randomizer
+    payload_kind: what her randomizer's payloads are. basis, conditions: of the figures for the learner.
+    """
+
+    trust: ClassVar[Trust] = "nobody"
+    payload_kind: ClassVar[PayloadKind] = "hard"
+    basis: ClassVar[str] = "pure: the noisy label"
+    conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
+
+    randomizer: Message
 
     @property
-    def trust(self) -> Trust:
-        """Nobody."""
-        return "nobody"
+    def parameters(self) -> dict[str, float]:
+        """The randomizer's."""
+        return self.randomizer.parameters
+
+    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
+        """What every user's randomizer makes of her label, under her own name."""
+        truth = population.labels[shard.start : shard.stop]
+        noisy = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
+        return LabelRelease.of(shard, noisy, self.payload_kind)
+
+    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
+        """ε₀, whatever δ and the cluster."""
+        lower, upper = self.lower(delta), self.randomizer.local_epsilon
+        return [PrivacyBound(lower, upper, delta, "learner", "label", self.basis, self.conditions)] * len(sizes)
+
+    @abstractmethod
+    def lower(self, delta: float) -> float:
+        """An ε that is attained: no smaller one holds at δ."""
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         """ε₀ of her message."""

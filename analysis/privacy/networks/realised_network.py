@@ -66,7 +66,7 @@ class UniformSources(Accountant):
         check_flip_prob(self.flip_prob, least=LEAST)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), ε at least 0, conditional on the realised network; exact if no bit is known and there are no members."""
+        """δ(ε), ε at least 0, given the realised network; exact if no bit is known and there are no members."""
         check_epsilon(epsilon)
         direct = local_delta(self.flip_prob, epsilon)
         if direct.upper == 0.0:
