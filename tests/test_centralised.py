@@ -15,7 +15,7 @@ from scipy.stats import binom, laplace
 
 from analysis.privacy.claims.algorithm1 import laplace_nodes, noisy_label_law, released_distribution
 from analysis.privacy.others import resampled_counts
-from analysis.privacy.others.centralised import COUNTED, ClusterResampling, _tail
+from analysis.privacy.others.centralised import COUNTED, ClusterResampling, laplace_tail
 from analysis.privacy.others.noisy_share import share_cdf
 from analysis.privacy.others.resampled_counts import (
     _chord_error,
@@ -204,7 +204,7 @@ def test_mass_that_the_noise_hardly_reaches_is_charged(monkeypatch):
 
 @pytest.mark.parametrize(("distance", "scale"), [(0.3, 0.5), (2.0, 3.0), (-0.7, 0.5), (0.0, 2.0)])
 def test_tails_of_the_noise(distance, scale):
-    assert _tail(distance, scale) == pytest.approx(laplace.sf(distance, scale=scale), rel=1e-14)
+    assert laplace_tail(distance, scale) == pytest.approx(laplace.sf(distance, scale=scale), rel=1e-14)
 
 
 def test_where_the_share_is_known_epsilon_is_bracketed_to_the_last_digits():

@@ -14,9 +14,10 @@ from analysis.privacy.claims import Claim, Verdict, all_claims, exchange, others
 from analysis.privacy.claims import centralised_privacy as privacy
 from analysis.privacy.claims import centralised_utility as utility
 from analysis.privacy.claims import clustering_matrices as matrices
-from analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes, laplace_tail
+from analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes
 from analysis.privacy.claims.claim import at_least, at_most
 from analysis.privacy.claims.comparison import bounds_table, gaussian_epsilon, shuffled_epsilon
+from analysis.privacy.others.centralised import laplace_tail
 from analysis.privacy.others.noisy_distribution import released_distribution
 from tests.conftest import ROOT
 

@@ -37,7 +37,6 @@ class Association(Protocol):
         Args:
             labels: (C, s) in 0..K-1, distinct in each row; classes: K; rng: random numbers.
         """
-        ...
 
     def chances(self, classes: int, size: int) -> tuple[float, float]:
         """Exact probabilities that a label of the cluster is reported, and that another one is.
@@ -45,7 +44,6 @@ class Association(Protocol):
         Args:
             classes: K; size: s.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,6 @@ class ClusterSubsets:
     subset_size: int
 
     def report(self, labels: Labels, classes: int, rng: np.random.Generator) -> Bools:
-        """See `Association.report`."""
         clusters, size = labels.shape
         held, law = overlaps(classes, size, np.array([self.subset_size]), self.epsilon)
         overlap = rng.choice(held, size=clusters, p=law[0])
@@ -77,7 +74,6 @@ class ClusterSubsets:
         return reported
 
     def chances(self, classes: int, size: int) -> tuple[float, float]:
-        """See `Association.chances`."""
         held, law = overlaps(classes, size, np.array([self.subset_size]), self.epsilon)
         mean = float(law[0] @ held)
         return mean / size, (self.subset_size - mean) / (classes - size)
@@ -99,12 +95,10 @@ class ExampleSubsets:
     subset_size: int = 1
 
     def report(self, labels: Labels, classes: int, rng: np.random.Generator) -> Bools:
-        """See `Association.report`."""
         one = ClusterSubsets(self.epsilon, self.subset_size).report(labels.reshape(-1, 1), classes, rng)
         return np.asarray(one.reshape(*labels.shape, classes).any(axis=1))
 
     def chances(self, classes: int, size: int) -> tuple[float, float]:
-        """See `Association.chances`."""
         own, other = ClusterSubsets(self.epsilon, self.subset_size).chances(classes, 1)
         return 1.0 - (1.0 - own) * (1.0 - other) ** (size - 1), 1.0 - (1.0 - other) ** size
 
@@ -128,14 +122,11 @@ class NoisyHistogram:
             raise ValueError(f"epsilon = {self.epsilon:g}: must be above 0")
 
     def report(self, labels: Labels, classes: int, rng: np.random.Generator) -> Bools:
-        """See `Association.report`."""
         counts = rng.laplace(scale=2.0 / self.epsilon, size=(len(labels), classes))
         np.put_along_axis(counts, labels, np.take_along_axis(counts, labels, axis=1) + 1.0, axis=1)
         return np.asarray(counts >= self.threshold)
 
     def chances(self, classes: int, size: int) -> tuple[float, float]:
-        """See `Association.chances`."""
-
         def tail(distance: float) -> float:
             half = 0.5 * float(np.exp(-0.5 * self.epsilon * abs(distance)))
             return half if distance >= 0.0 else 1.0 - half

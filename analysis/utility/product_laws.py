@@ -20,11 +20,9 @@ class Factor(Protocol):
 
     def value(self, x: Floats) -> Floats:
         """g(x)."""
-        ...
 
     def parts(self, x: Floats) -> tuple[Floats, Floats]:
         """Integrals of the positive and of the negative part (both at least 0) from 0 to x."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,15 @@ class LineLaw(Protocol):
     @property
     def turning(self) -> Floats:
         """Ascending points between which the density is monotone, or constant."""
-        ...
 
     def cdf(self, x: Floats) -> Floats:
         """Probability of values up to x; infinite x allowed."""
-        ...
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
         """Where the density passes `height` on the monotone piece that holds `middle`; any number if it does not."""
-        ...
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
         """Values (n, 1)."""
-        ...
 
 
 @dataclass(frozen=True)

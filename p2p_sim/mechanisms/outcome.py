@@ -24,7 +24,6 @@ class Predictor(Protocol):
 
     def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
         """Predicted class probabilities (n, K) of the features (n, d)."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -69,13 +69,13 @@ class Fault:
     members: bool = False
 
 
-def _by_rule(change: Callable[[Cluster, int, int, Floats, Floats, Floats], Floats]) -> Callable[[Cluster, float], Seen]:
+def _by_rule(change: Callable[[Cluster, int, int, Floats, Floats], Floats | float]) -> Callable[[Cluster, float], Seen]:
     """Faults in which the label passed on is, with probability p, a one with another probability."""
 
     def law(cluster: Cluster, p: float) -> Seen:
         def rule(c: Cluster, label: int, bit: int, high: Floats, low: Floats) -> tuple[Floats, Floats]:
             fetched = (high + low) / c.size
-            one = (1.0 - p) * fetched + p * change(c, label, bit, high, low, fetched)
+            one = (1.0 - p) * fetched + p * change(c, label, bit, high, low)
             return c.sampling_rate * (1.0 - one), c.sampling_rate * one
 
         return seen_of(cluster, submission_law(cluster, rule))
@@ -83,20 +83,8 @@ def _by_rule(change: Callable[[Cluster, int, int, Floats, Floats, Floats], Float
     return law
 
 
-def _own(c: Cluster, label: int, bit: int, high: Floats, low: Floats, fetched: Floats) -> Floats:
-    return np.full_like(fetched, bit)
-
-
-def _true(c: Cluster, label: int, bit: int, high: Floats, low: Floats, fetched: Floats) -> Floats:
-    return np.full_like(fetched, label)
-
-
-def _redrawn(c: Cluster, label: int, bit: int, high: Floats, low: Floats, fetched: Floats) -> Floats:
-    return np.full_like(fetched, c.fetched)
-
-
-def _kin(c: Cluster, label: int, bit: int, high: Floats, low: Floats, fetched: Floats) -> Floats:
-    return np.broadcast_to(high / max(c.ones, 1) if label else low / max(c.zeros, 1), fetched.shape)
+def _kin(c: Cluster, label: int, bit: int, high: Floats, low: Floats) -> Floats:
+    return high / max(c.ones, 1) if label else low / max(c.zeros, 1)
 
 
 def _silence(cluster: Cluster, p: float) -> Seen:
@@ -159,8 +147,12 @@ def _members(cluster: Cluster) -> NDArray[np.bool_]:
 _MEMBERS_OWN = _users_alone(lambda cluster: cluster.noisy, _members)
 
 FAULTS = (
-    Fault("own label", "a user passes on her own noisy label instead of a fetched one", _by_rule(_own)),
-    Fault("true label", "a user passes on her own true label", _by_rule(_true)),
+    Fault(
+        "own label",
+        "a user passes on her own noisy label instead of a fetched one",
+        _by_rule(lambda c, y, bit, *_: bit),
+    ),
+    Fault("true label", "a user passes on her own true label", _by_rule(lambda c, label, *_: label)),
     Fault(
         "neighbour's label",
         "a user passes on the noisy label of the next one of her cluster",
@@ -168,7 +160,7 @@ FAULTS = (
         tabled=False,
     ),
     Fault("common flips", "the noise flips all labels of a cluster or none", _common),
-    Fault("flips redrawn", "a request is answered with fresh noise", _by_rule(_redrawn)),
+    Fault("flips redrawn", "a request is answered with fresh noise", _by_rule(lambda c, *_: c.fetched)),
     Fault("fetches among equals", "a user fetches from a holder of her own label", _by_rule(_kin)),
     Fault("order by label", "the ones of a cluster arrive before its zeros", _sorted, tabled=False),
     Fault("silence", "a user whose noisy label is a one submits nothing", _silence),

@@ -18,6 +18,7 @@ from analysis.privacy.exchange.label_exchange import LabelExchange
 from analysis.privacy.exchange.unknown_bits import World
 from analysis.privacy.statement.bound import Bracket
 from analysis.privacy.statement.checks import LARGEST_EPSILON
+from analysis.privacy.statement.inversion import bisect
 from analysis.privacy.statement.local import local_epsilon, outward, worth
 from analysis.privacy.statement.windows import SUBNORMAL, Floats, binomial_pmf
 
@@ -86,35 +87,28 @@ class Views(Protocol):
     @property
     def observer(self) -> str:
         """Who looks."""
-        ...
 
     @property
     def basis(self) -> str:
         """Where the exact figures come from."""
-        ...
 
     @property
     def cluster_size(self) -> int:
         """n."""
-        ...
 
     @property
     def members(self) -> int:
         """c, users of the cluster who look on; 0 for the learner alone."""
-        ...
 
     @property
     def laws(self) -> Sequence[ViewLaw]:
         """The laws for m = 0, 1, ... ones among the others; swapping the labels mirrors the rest."""
-        ...
 
     def delta(self, epsilon: float) -> Bracket:
         """The exact δ(ε) over all data sets."""
-        ...
 
     def epsilon(self, delta: float) -> Bracket:
         """The exact ε(δ) over all data sets."""
-        ...
 
 
 def _given_counts(worlds: Sequence[World], trials: int) -> tuple[Floats, Floats]:
@@ -294,12 +288,11 @@ class CoalitionViews:
     def _cross(self, delta: float, side: str) -> tuple[float, float]:
         """ε on either side of where the bound of δ(ε) crosses `delta`."""
         local = local_epsilon(self.flip_prob)
-        low, high = 0.0, min(local, LARGEST_EPSILON)
-        if getattr(self.delta(low), side) <= delta:
+        high = min(local, LARGEST_EPSILON)
+
+        def above(epsilon: float) -> bool:
+            return bool(getattr(self.delta(epsilon), side) > delta)
+
+        if not above(0.0):
             return 0.0, 0.0
-        if getattr(self.delta(high), side) > delta:
-            return local, local
-        while high - low > 1e-6 * high:
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if getattr(self.delta(middle), side) > delta else (low, middle)
-        return low, high
+        return (local, local) if above(high) else bisect(above, 0.0, high, 1e-6)

@@ -4,7 +4,7 @@ from analysis.privacy.claims import (
     centralised_privacy,
     centralised_utility,
     clustering_matrices,
-    exchange_claims,
+    exchange,
     others,
 )
 from analysis.privacy.claims.claim import Case, Claim, Verdict
@@ -17,7 +17,7 @@ def all_claims() -> tuple[Claim, ...]:
     return (
         *clustering_matrices.CLAIMS,
         *centralised_utility.CLAIMS[:2],
-        *exchange_claims.CLAIMS,
+        *exchange.CLAIMS,
         *centralised_privacy.CLAIMS,
         *centralised_utility.CLAIMS[2:],
         *others.CLAIMS,

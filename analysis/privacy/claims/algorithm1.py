@@ -1,7 +1,6 @@
 """Algorithm 1 of the clustering paper on tiny clusters: laws of noisy labels by quadrature."""
 
 import itertools
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,12 +16,6 @@ def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
     u = (np.arange(count) + 0.5) / count
     points = scale * np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
     return np.stack(np.meshgrid(*[points] * classes, indexing="ij"), axis=-1).reshape(-1, classes)
-
-
-def laplace_tail(distance: float, scale: float) -> float:
-    """Pr[z >= distance] for Laplace noise."""
-    tail = 0.5 * math.exp(-abs(distance) / scale)
-    return tail if distance >= 0.0 else 1.0 - tail
 
 
 def shares(labels: tuple[int, ...], classes: int) -> Floats:

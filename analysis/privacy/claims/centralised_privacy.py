@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes, laplace_tail, shares
-from analysis.privacy.claims.claim import CLUSTERING, Case, Claim, at_least, at_most
+from analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes, shares
+from analysis.privacy.claims.claim import Case, at_least, at_most, clustering
 from analysis.privacy.claims.clustering_matrices import distributions, randomisation_matrix
+from analysis.privacy.others.centralised import laplace_tail
 from analysis.privacy.others.noisy_distribution import released_distribution
 
 SCALES = (0.5, 1.0, 2.0)
@@ -151,38 +152,33 @@ def corollary2_cases(constant: float = 3.0) -> Iterator[Case]:
 
 
 CLAIMS = (
-    Claim(
+    clustering(
         "Theorem 1",
-        CLUSTERING,
         "Algorithm 1 is ε-label private with ε = 1/σ + ln(1 + (1-λ)/(λτ))",
         lambda: theorem1_cases(printed_theorem1),
         "ε = 2/σ + ln(1 + (1-λ)/(λτ)): one changed label moves two shares. Where the distributions are released "
         "(β > 0) 2/σ is attained for every K, and the whole is approached for K >= 3",
     ),
-    Claim(
+    clustering(
         "Theorem 6",
-        CLUSTERING,
         "q̃ lies in [τ, 1], sums to one, and Q is invertible",
         theorem6_cases,
         "holds in exact arithmetic; at τ = 1/K rounding can make the printed renormalisation 0/0",
     ),
-    Claim(
+    clustering(
         "Corollary 1 (privacy)",
-        CLUSTERING,
         "τ = 1/K, λ = K/(K-1+e^ε), σ = ∞ is ε-label private",
         corollary1_cases,
         "exact: no smaller ε holds",
     ),
-    Claim(
+    clustering(
         "Corollary 1 (rate)",
-        CLUSTERING,
         "with these parameters Theorem 2's factor K/(1-β) is O(K/ε) for ε < 1 (constant 4)",
         corollary1_rate_cases,
         "Theorem 2 as printed gives K²/ε; with the sharp form of Lemma 2 its leading K drops and O(K/ε) follows",
     ),
-    Claim(
+    clustering(
         "Corollary 2 (privacy)",
-        CLUSTERING,
         "τ = φ, β = 0, λ = 1/(1+(e^ε-1)φ), σ = 1/ε is O(ε)-label private (constant 3, from the corrected Theorem 1)",
         corollary2_cases,
         "3ε in general, by the corrected Theorem 1 (2ε by the printed one)",

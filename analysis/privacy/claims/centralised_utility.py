@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from analysis.privacy.claims.algorithm1 import laplace_nodes
-from analysis.privacy.claims.claim import CLUSTERING, Case, Claim, at_most
+from analysis.privacy.claims.claim import Case, at_most, clustering
 from analysis.privacy.others.noisy_distribution import released_distribution
 
 Floats = NDArray[np.float64]
@@ -128,22 +128,19 @@ def theorem5_cases(factor: float = 1.0) -> Iterator[Case]:
 
 
 CLAIMS = (
-    Claim(
+    clustering(
         "Lemma 5",
-        CLUSTERING,
         "the cluster distortion ψ is at most 2Kτ + 2√2 Kσ/s",
         lambda: lemma5_cases(printed_lemma5),
     ),
-    Claim(
+    clustering(
         "Lemma 6",
-        CLUSTERING,
         "the risks at λ = β and at λ differ by at most L̃ |β-λ| (φ + ψ)",
         lemma6_cases,
         "sharp: approached with τ near 1/2 and β near 1",
     ),
-    Claim(
+    clustering(
         "Theorem 5",
-        CLUSTERING,
         "precision times recall of an ε-label private mechanism is at most e^ε s/(K-s)",
         theorem5_cases,
     ),

@@ -57,9 +57,7 @@ def at_least(claimed: float, true: float, size: float = 0.0, **where: float) -> 
 
 
 def _ratio(larger: float, smaller: float) -> float:
-    if smaller <= 0.0:
-        return math.inf
-    return larger / smaller
+    return larger / smaller if smaller > 0.0 else math.inf
 
 
 @dataclass(frozen=True)
@@ -124,3 +122,8 @@ class Claim:
             self.corrected,
             len(cases),
         )
+
+
+def clustering(name: str, statement: str, cases: Callable[[], Iterable[Case]], corrected: str = "") -> Claim:
+    """A claim of the clustering paper."""
+    return Claim(name, CLUSTERING, statement, cases, corrected)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.claims.claim import CLUSTERING, Case, Claim, at_least, at_most
+from analysis.privacy.claims.claim import Case, at_least, at_most, clustering
 
 Floats = NDArray[np.float64]
 CLASSES = (2, 3, 5, 10, 20, 50)
@@ -67,23 +67,20 @@ def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[Case]:
 
 
 CLAIMS = (
-    Claim(
+    clustering(
         "Lemma 1",
-        CLUSTERING,
         "the least singular value of Q is at least (1-β)/√(2K)",
         lambda: singular_value_cases(lambda k, beta: (1.0 - beta) / (2.0 * k) ** 0.5),
         "sharp up to √2: (1-β)/√K is approached for a certain label as β goes to 1",
     ),
-    Claim(
+    clustering(
         "Lemma 2",
-        CLUSTERING,
         "absolute column sums of Q⁻¹ are at most √(2K)/(1-β)",
         lambda: column_sum_cases(lambda k, beta: (2.0 * k) ** 0.5 / (1.0 - beta)),
         "sharp: (1+β-2β min q)/(1-β), at most (1+β)/(1-β) whatever K",
     ),
-    Claim(
+    clustering(
         "Lemma 4",
-        CLUSTERING,
         "the modified loss is at most √2 K/(1-β) for losses in [0, 1]",
         lambda: modified_loss_cases(lambda k, beta: 2.0**0.5 * k / (1.0 - beta)),
         "sharp: (1 - β min q)/(1-β), at most 1/(1-β) whatever K",

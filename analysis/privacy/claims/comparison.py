@@ -10,6 +10,7 @@ from scipy.special import log_ndtr
 
 from analysis.privacy import LabelExchange, lemma9_epsilon, local_epsilon, sufficient_flip_prob
 from analysis.privacy.exchange.unknown_bits import World
+from analysis.privacy.statement.inversion import bisect
 
 SIZES = (30, 100, 300, 1000, 2000, 10_000, 100_000, 1_000_000)
 RATES = (1.0, 0.1)
@@ -68,12 +69,11 @@ def bounds_table(
 
 def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float:
     """An ε, the least that bisection finds, at which `sufficient_flip_prob` is at most α."""
-    low, high = 0.0, local_epsilon(flip_prob)
-    while high - low > 1e-6 * high:
-        middle = 0.5 * (low + high)
-        enough = sufficient_flip_prob(cluster_size, sampling_rate, middle, delta) <= flip_prob
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+
+    def short(epsilon: float) -> bool:
+        return sufficient_flip_prob(cluster_size, sampling_rate, epsilon, delta) > flip_prob
+
+    return bisect(short, 0.0, local_epsilon(flip_prob), 1e-6)[1]
 
 
 def limit_mu(cluster_size: int, flip_prob: float, sampling_rate: float) -> float:
@@ -116,8 +116,4 @@ def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float
         forth, back = np.maximum(first - growth * second, 0.0).sum(), np.maximum(second - growth * first, 0.0).sum()
         return bool(max(forth, back) > delta)
 
-    low, high = 0.0, local_epsilon(flip_prob)
-    while high - low > 1e-9 * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if above(middle) else (low, middle)
-    return low
+    return bisect(above, 0.0, local_epsilon(flip_prob), 1e-9)[0]

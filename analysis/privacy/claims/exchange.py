@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from analysis.privacy import LabelExchange, local_epsilon, theorem3
-from analysis.privacy.claims.claim import Case, at_most
+from analysis.privacy import LabelExchange, lemma9_epsilon, local_epsilon, theorem3
+from analysis.privacy.claims.claim import Case, at_most, clustering
 
 Law = dict[tuple[int, int], float]
 SMALL = tuple(itertools.product((5, 10, 20, 50, 100), (0.05, 0.2, 0.4, 0.45), (0.1, 0.5, 1.0), (0.5, 0.1, 0.01)))
@@ -149,3 +149,55 @@ def subsampling_cases(pure: bool = True) -> Iterator[Case]:
         yield Case(
             value[1], ratio, ratio, {"theta": theta, "alpha": alpha, "claimed": value[1], "true": value[0]}, 1 / theta
         )
+
+
+CLAIMS = (
+    clustering("Lemma 8", "(1 + s/x)^(s x^a) <= e^(2a-1) + 3/x^a for x >= 2, s = ±1, a = 1/2 or 1", lemma8_cases),
+    clustering(
+        "Lemma 9",
+        "the learner's ε is at most θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)), with δ from ξ",
+        lambda: lemma9_cases(lemma9_epsilon),
+        "for large n the exact ε is that of μ-GDP with μ = (1-2α) √(θ/((1+θ) n α(1-α))): no term stays at θ",
+    ),
+    clustering(
+        "Theorem 3",
+        "with α = 4√2 ln s/√(θs): ε <= θ + 3θ^1.5/(e√(s ln s)) + 3(2θ)^0.75/s^0.25 at δ = 1/s²",
+        theorem3_cases,
+        "the exact ε falls as s^-1/4 up to logarithms, without the term θ",
+    ),
+    clustering(
+        "Theorem 3, line (32)",
+        "line (32) of the proof follows from Lemma 9 at ξ = 4√ln s, with δ <= 1/s²",
+        theorem3_proof_cases,
+    ),
+    clustering(
+        "Table 1, last row, by Theorem 3",
+        "at θ = ε and s = 1/(φε²) Theorem 3's α is Õ(φ) (at most 10 φ ln² s)",
+        table1_theorem3_cases,
+        "α = 4√2 ln s √(φε): Theorem 3 needs s of the order ln² s/(φ²ε) for an α of the order φ",
+    ),
+    clustering(
+        "Table 1, last row, exact ε",
+        "at θ = ε and s = 1/(φε²) the exchange with α = 4φ ln s is (ε, 1/s²)-label private",
+        table1_exact_cases,
+        "so the row's rate holds up to logarithms, though not by Theorem 3",
+    ),
+    clustering(
+        "Section 5.1, peer's δ",
+        "a peer's view is (0, 1/s)-label private",
+        peer_delta_cases,
+        "exact: (0, (1-2α)/s)",
+    ),
+    clustering(
+        "Section 5.1, peer's ε",
+        "a peer's view is ln((1-α)/α)-label private",
+        peer_epsilon_cases,
+        "exact: no smaller pure ε holds",
+    ),
+    clustering(
+        "Section 5.1, no amplification",
+        "subsampling without exchange does not lower ε (pure)",
+        subsampling_cases,
+        "pure ε stays ln((1-α)/α); δ(ε) at a smaller ε is multiplied by θ",
+    ),
+)

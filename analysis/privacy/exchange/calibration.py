@@ -3,11 +3,10 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 
 from analysis.privacy.exchange.kary import KaryExchange
 from analysis.privacy.exchange.label_exchange import LabelExchange
-from analysis.privacy.statement.checks import check_delta
+from analysis.privacy.statement.checks import check_delta, check_positive_epsilon
 from analysis.privacy.statement.local import local_flip_prob
 
 
@@ -28,8 +27,7 @@ def calibrate_flip_prob(
         delta: target δ in (0, 1).
     """
     check_delta(delta)
-    if not 0.0 < epsilon < math.inf:
-        raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
+    check_positive_epsilon(epsilon)
 
     def certified(alpha: float, size: int) -> bool:
         if num_classes > 2:
@@ -53,12 +51,12 @@ def smallest_flip_prob(
     local, flip_prob = local_flip_prob(epsilon, num_classes), 0.0
     for size in sorted({int(size) for size in sizes}):
         if not certified(flip_prob, size):
-            flip_prob = smallest_of_three_digits(partial(_at, certified, size), flip_prob, local)
+            flip_prob = smallest_of_three_digits(_at(certified, size), flip_prob, local)
     return flip_prob
 
 
-def _at(certified: Callable[[float, int], bool], size: int, alpha: float) -> bool:
-    return certified(alpha, size)
+def _at(certified: Callable[[float, int], bool], size: int) -> Callable[[float], bool]:
+    return lambda noise: certified(noise, size)
 
 
 def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterable[int], epsilon: float) -> float:
@@ -74,7 +72,7 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
     local = max(epsilon, 100.0)
     for size in sorted({int(size) for size in sizes}):
         if local > epsilon and not certified(local, size):
-            local = largest_of_three_digits(partial(_at, certified, size), epsilon, local)
+            local = _of_three_digits(_at(certified, size), epsilon, local)[0]
     return local
 
 
@@ -122,27 +120,14 @@ def best_sampling_rate(
 
 def smallest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
     """Bisect (low, high] on a logarithmic scale over numbers of three significant digits; `high` is known to hold."""
-    low = max(low, 1e-6)
-    while True:
-        middle = _three_digits_up(math.sqrt(low * high))
-        if not low < middle < high:
-            return high
-        if certified(middle):
-            high = middle
-        else:
-            low = middle
+    return _of_three_digits(lambda value: not certified(value), max(low, 1e-6), high)[1]
 
 
-def largest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
-    """Bisect [low, high) on a logarithmic scale over numbers of three significant digits; `low` is known to hold."""
-    while True:
-        middle = _three_digits_up(math.sqrt(low * high))
-        if not low < middle < high:
-            return low
-        if certified(middle):
-            low = middle
-        else:
-            high = middle
+def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """Neighbours of three significant digits: the last value that goes up and the first that does not."""
+    while low < (middle := _three_digits_up(math.sqrt(low * high))) < high:
+        low, high = (middle, high) if goes_up(middle) else (low, middle)
+    return low, high
 
 
 def _three_digits_up(value: float) -> float:

@@ -22,6 +22,7 @@ from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
 from analysis.privacy.statement.checks import (
     LARGEST_EPSILON,
+    check_cluster_size,
     check_delta,
     check_epsilon,
     check_flip_prob,
@@ -29,6 +30,7 @@ from analysis.privacy.statement.checks import (
 )
 from analysis.privacy.statement.conditions import LEARNER_CONDITIONS
 from analysis.privacy.statement.domain import ANY_CLASSES
+from analysis.privacy.statement.inversion import bisect
 from analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
 from analysis.privacy.statement.windows import LEAST, share_of, some
 
@@ -57,10 +59,7 @@ class KaryExchange(Accountant):
     num_classes: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.cluster_size, int) or not 2 <= self.cluster_size <= LARGEST_CLUSTER:
-            raise ValueError(
-                f"cluster_size = {self.cluster_size}: must be a whole number from 2 to {LARGEST_CLUSTER:,}"
-            )
+        check_cluster_size(self.cluster_size, largest=LARGEST_CLUSTER)
         check_sampling_rate(self.sampling_rate)
         local_epsilon(self.flip_prob, self.num_classes)  # checks K
         check_flip_prob(self.flip_prob, self.num_classes, LEAST)
@@ -92,9 +91,7 @@ class KaryExchange(Accountant):
         high = 0.0 if self.delta(low).upper <= delta else high
         if self.delta(high).upper > delta:
             return PrivacyBound(0.0, local, delta, "learner", "label", "local randomizer alone", self.conditions)
-        while high - low > 1e-6 * high:
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.delta(middle).upper > delta else (low, middle)
+        low, high = bisect(lambda epsilon: self.delta(epsilon).upper > delta, low, high, 1e-6)
         lower = low * (1.0 - 1e-6) if self.enumerable and self.delta(low * (1.0 - 1e-6)).lower > delta else 0.0
         return PrivacyBound(lower, high, delta, "learner", "label", self.basis, self.conditions)
 

@@ -19,6 +19,7 @@ from analysis.privacy.exchange.submissions import Submissions
 from analysis.privacy.exchange.unknown_bits import World
 from analysis.privacy.statement.bound import Bracket
 from analysis.privacy.statement.checks import LARGEST_EPSILON
+from analysis.privacy.statement.inversion import bisect
 from analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
 from analysis.privacy.statement.windows import SUBNORMAL, Floats, share_of, some
 
@@ -254,9 +255,9 @@ class _Scan:
             return math.inf, math.inf
         if isinstance(views, CutOffViews):
             rough = self.views(ones, quadrature=True)
-            near = _bisect(lambda e: above(e, rough), low, high, 1e-6)
+            near = bisect(lambda e: above(e, rough), low, high, 1e-6)
             low, high = _tighten(above, near, low, high)
-        return _bisect(above, low, high, 1e-9 if isinstance(views, DirectViews) else 1e-5)
+        return bisect(above, low, high, 1e-9 if isinstance(views, DirectViews) else 1e-5)
 
 
 def _views(scan: _Scan, ones: tuple[int, ...], quadrature: bool) -> Views:
@@ -270,13 +271,6 @@ def _views(scan: _Scan, ones: tuple[int, ...], quadrature: bool) -> Views:
 
 _kept_views = lru_cache(maxsize=64)(_views)
 """Views that are asked for again at the next ε: all but the large tables, at most some 10 MB each."""
-
-
-def _bisect(above: Callable[[float], bool], low: float, high: float, precision: float) -> tuple[float, float]:
-    while high - low > precision * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if above(middle) else (low, middle)
-    return low, high
 
 
 def _tighten(above: Callable[[float], bool], near: tuple[float, float], low: float, high: float) -> tuple[float, float]:

@@ -1,7 +1,6 @@
 """A flip probability that suffices, in closed form: a corrected Theorem 3."""
 
 import math
-from dataclasses import dataclass
 
 
 def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float, delta: float) -> float:
@@ -39,35 +38,18 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
     return min([a for a in (up, max(up, down)) if a < local and target.met(a)], default=local)
 
 
-@dataclass(frozen=True)
 class _Target:
     """The theorem's conditions for one cluster; names as in the docstring above."""
 
-    n: int
-    theta: float
-    epsilon: float
-    log_inverse_delta: float
-
-    @property
-    def s(self) -> float:
-        """s = ln(1 + ε/θ)."""
-        return math.log1p(self.epsilon / self.theta)
-
-    @property
-    def gamma(self) -> float:
-        """Γ: what sampling contributes for each expected noisy one."""
-        return (self.theta + self.epsilon) * self.s - self.epsilon
-
-    @property
-    def eta(self) -> float:
-        """η = ε - 1 + e^-ε: what the flips contribute."""
-        return self.epsilon + math.expm1(-self.epsilon)
-
-    @property
-    def eta_down(self) -> float:
-        """a = 1 - e^-b - b e^-ε with b = θε/(θ+ε): the same for the other direction."""
-        b = self.theta * self.epsilon / (self.theta + self.epsilon)
-        return -math.expm1(-b) - b * math.exp(-self.epsilon)
+    def __init__(self, n: int, theta: float, epsilon: float, log_inverse_delta: float) -> None:
+        self.n, self.theta, self.epsilon, self.log_inverse_delta = n, theta, epsilon, log_inverse_delta
+        self.s = math.log1p(epsilon / theta)
+        # Γ: what sampling contributes for each expected noisy one
+        self.gamma = (theta + epsilon) * self.s - epsilon
+        # η: what the flips contribute; a = 1 - e^-b - b e^-ε with b = θε/(θ+ε): the same for the other direction
+        self.eta = epsilon + math.expm1(-epsilon)
+        b = theta * epsilon / (theta + epsilon)
+        self.eta_down = -math.expm1(-b) - b * math.exp(-epsilon)
 
     def roots(self) -> tuple[float, float]:
         """Solutions α of (U0) and (D0), infinite if there is none."""

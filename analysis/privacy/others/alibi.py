@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.privacy.statement.bound import Bracket
+from analysis.privacy.statement.checks import check_positive_epsilon
 from analysis.privacy.statement.local import outward
 
 Floats = NDArray[np.floating]
@@ -34,8 +35,7 @@ def noise_scale_of(epsilon: float) -> float:
     Args:
         epsilon: ε, above 0 and finite.
     """
-    if not 0.0 < epsilon < math.inf:
-        raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
+    check_positive_epsilon(epsilon)
     scale = 2.0 / epsilon
     while laplace_epsilon(scale) > epsilon:
         scale = math.nextafter(scale, math.inf)

@@ -28,9 +28,10 @@ from functools import lru_cache
 from analysis.privacy.others.resampled_counts import affordable, counts_delta
 from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.checks import LARGEST_CLUSTER, LARGEST_EPSILON, check_delta, check_epsilon
+from analysis.privacy.statement.checks import LARGEST_EPSILON, check_cluster_size, check_delta, check_epsilon
 from analysis.privacy.statement.conditions import LABEL_FREE_CLUSTERS, Condition
 from analysis.privacy.statement.domain import ANYWHERE
+from analysis.privacy.statement.inversion import bisect
 
 CURATOR_CONDITIONS = (
     Condition("trusted-curator", "a trusted curator holds all labels"),
@@ -71,10 +72,7 @@ class ClusterResampling(Accountant):
     counted: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.cluster_size, int) or not 1 <= self.cluster_size <= LARGEST_CLUSTER:
-            raise ValueError(
-                f"cluster_size = {self.cluster_size}: must be a whole number from 1 to {LARGEST_CLUSTER:,}"
-            )
+        check_cluster_size(self.cluster_size, least=1)
         if not isinstance(self.num_classes, int) or self.num_classes < 2:
             raise ValueError(f"num_classes = {self.num_classes}: must be a whole number, at least 2")
         if not 0.0 <= self.resampling_prob <= 1.0:
@@ -199,7 +197,7 @@ class ClusterResampling(Accountant):
         for width in _WIDTHS:
             x = min(width * sigma / n, top - tau)
             between = -0.5 * math.exp(-(n * tau - few) / sigma) * math.expm1(-n * x / sigma)
-            probability = 0.5 * math.exp(-(many - n * tau) / sigma) * between * _tail(n * top - third, sigma)
+            probability = 0.5 * math.exp(-(many - n * tau) / sigma) * between * laplace_tail(n * top - third, sigma)
             if probability > 0.0:
                 yield probability, tau, tau + x
 
@@ -209,20 +207,18 @@ def _counted_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
     """ε(δ) by bisection of either end of δ(ε); the pure ε where nothing smaller is certified."""
 
     def cross(end: str) -> tuple[float, float]:
-        low, high = 0.0, min(resampling.pure_epsilon, LARGEST_EPSILON)
-        if getattr(resampling.delta(low), end) <= delta:
+        def above(epsilon: float) -> bool:
+            return bool(getattr(resampling.delta(epsilon), end) > delta)
+
+        high = min(resampling.pure_epsilon, LARGEST_EPSILON)
+        if not above(0.0):
             return 0.0, 0.0
-        if getattr(resampling.delta(high), end) > delta:
-            return high, math.inf
-        while high - low > _PRECISION * high:
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if getattr(resampling.delta(middle), end) > delta else (low, middle)
-        return low, high
+        return (high, math.inf) if above(high) else bisect(above, 0.0, high, _PRECISION)
 
     return Bracket(cross("lower")[0], min(cross("upper")[1], resampling.pure_epsilon))
 
 
-def _tail(distance: float, scale: float) -> float:
+def laplace_tail(distance: float, scale: float) -> float:
     """Pr[z >= distance] for Laplace noise."""
     half = 0.5 * math.exp(-abs(distance) / scale)
     return half if distance >= 0.0 else 1.0 - half

@@ -29,7 +29,7 @@ from typing import Any
 from analysis.privacy.exchange.calibration import smallest_of_three_digits
 from analysis.privacy.statement.accountant import Accountant
 from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.checks import check_delta, check_epsilon
+from analysis.privacy.statement.checks import check_delta, check_epsilon, check_positive_epsilon
 from analysis.privacy.statement.conditions import Condition
 from analysis.privacy.statement.domain import ANYWHERE
 
@@ -107,8 +107,7 @@ def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: i
     """
     check_delta(delta)
     _check_schedule(sampling_rate, steps)
-    if not 0.0 < epsilon < math.inf:
-        raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
+    check_positive_epsilon(epsilon)
 
     def certified(sigma: float) -> bool:
         return DpSgd(sigma, sampling_rate, steps).epsilon(delta).epsilon_upper <= epsilon

@@ -20,6 +20,7 @@ import math
 from collections.abc import Sequence
 
 from analysis.privacy.statement.bound import Adjacency, PrivacyBound
+from analysis.privacy.statement.checks import check_delta, check_positive_epsilon
 from analysis.privacy.statement.conditions import Condition
 
 PUBLIC_CELLS = Condition("public-cells", "the cells depend on n and on public data alone")
@@ -42,7 +43,7 @@ def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBou
     >>> vote_epsilon(0.5).epsilon_upper
     0.5
     """
-    check_epsilon(epsilon)
+    check_positive_epsilon(epsilon)
     about = (PUBLIC_CELLS, REPLACED) if adjacency == "example" else (PUBLIC_FEATURES,)
     conditions = (ONE_DRAW, IDEAL, *about)
     return PrivacyBound(epsilon, epsilon, 0.0, "learner", adjacency, "Laplace mechanism, L1 sensitivity 1", conditions)
@@ -54,7 +55,7 @@ def stability_threshold(epsilon: float, delta: float) -> float:
     >>> round(stability_threshold(1.0, 1e-10), 3)
     48.438
     """
-    check_epsilon(epsilon)
+    check_positive_epsilon(epsilon)
     check_delta(delta)
     return 2.0 / epsilon * math.log(2.0 / delta) + 1.0
 
@@ -96,7 +97,7 @@ def choice_epsilon(epsilon: float) -> PrivacyBound:
     Args:
         epsilon: ε, above 0.
     """
-    check_epsilon(epsilon)
+    check_positive_epsilon(epsilon)
     conditions = (FREE_HYPOTHESES, REPLACED)
     return PrivacyBound(epsilon / 2.0, epsilon, 0.0, "learner", "example", "exponential mechanism", conditions)
 
@@ -118,15 +119,3 @@ def disjoint(parts: Sequence[PrivacyBound]) -> PrivacyBound:
     basis = "parallel composition: " + " | ".join(part.basis for part in parts)
     upper = max(part.epsilon_upper for part in parts)
     return PrivacyBound(lower, upper, delta, parts[0].observer, parts[0].adjacency, basis, (*conditions, DISJOINT))
-
-
-def check_epsilon(epsilon: float) -> None:
-    """Refuse what is no ε of a noise scale."""
-    if not 0.0 < epsilon < math.inf:
-        raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
-
-
-def check_delta(delta: float) -> None:
-    """Refuse what is no δ of a threshold."""
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta = {delta}: must lie strictly between 0 and 1")

@@ -31,6 +31,7 @@ from analysis.privacy.statement.bound import Bracket, PrivacyBound
 from analysis.privacy.statement.checks import check_delta, check_epsilon
 from analysis.privacy.statement.conditions import LEARNER_CONDITIONS
 from analysis.privacy.statement.domain import ANY_MESSAGE
+from analysis.privacy.statement.inversion import bisect
 
 WEAKEST = 100.0
 """ε₀ from which on no number of users amplifies anything worth computing."""
@@ -78,12 +79,10 @@ class ShuffledMessages(Accountant):
         """ε(δ): 0 and a certified bound, never above ε₀."""
         check_delta(delta)
         low, high, basis = 0.0, self.local_epsilon, "local randomizer alone"
-        if self._amplified and self.delta(0.0).upper <= delta:
-            high = 0.0
-        if self._amplified:
-            while high - low > 1e-6 * high:
-                middle = 0.5 * (low + high)
-                low, high = (middle, high) if self.delta(middle).upper > delta else (low, middle)
+        if self._amplified and self.delta(low).upper <= delta:
+            high = low
+        elif self._amplified:
+            _, high = bisect(lambda epsilon: self.delta(epsilon).upper > delta, low, high, 1e-6)
         if high < self.local_epsilon:
             basis = "bound for shuffled messages of any local randomizer"
         return PrivacyBound(0.0, high, delta, "learner", "label", basis, self.conditions)

@@ -1,5 +1,7 @@
 """The ranges that every bound shares, each refused in one line."""
 
+import math
+
 from analysis.privacy.statement.windows import LEAST
 
 LARGEST_CLUSTER = 10_000_000
@@ -7,10 +9,10 @@ LARGEST_EPSILON = 700.0
 """Above ε₀ of every α of at least 1e-300."""
 
 
-def check_cluster_size(cluster_size: int) -> None:
-    """Raise unless n is a whole number from 2 to ten million."""
-    if not isinstance(cluster_size, int) or not 2 <= cluster_size <= LARGEST_CLUSTER:
-        raise ValueError(f"cluster_size = {cluster_size}: must be a whole number from 2 to {LARGEST_CLUSTER:,}")
+def check_cluster_size(cluster_size: int, least: int = 2, largest: int = LARGEST_CLUSTER) -> None:
+    """Raise unless n is a whole number in this range."""
+    if not isinstance(cluster_size, int) or not least <= cluster_size <= largest:
+        raise ValueError(f"cluster_size = {cluster_size}: must be a whole number from {least} to {largest:,}")
 
 
 def check_flip_prob(flip_prob: float, num_classes: int = 2, least: float = 0.0) -> None:
@@ -32,6 +34,12 @@ def check_epsilon(epsilon: float) -> None:
     """Raise unless ε is a number of at least 0."""
     if not epsilon >= 0.0:
         raise ValueError(f"epsilon = {epsilon}: must be at least 0")
+
+
+def check_positive_epsilon(epsilon: float) -> None:
+    """Raise unless ε, of a noise scale or a target, is above 0 and finite."""
+    if not 0.0 < epsilon < math.inf:
+        raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
 
 
 def check_delta(delta: float) -> None:

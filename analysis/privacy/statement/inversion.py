@@ -36,6 +36,11 @@ def cross(above: Callable[[float], bool], flip_prob: float, precision: float = 1
         high = LARGEST_EPSILON
         if above(high):
             return math.inf, math.inf
+    return bisect(above, low, high, precision)
+
+
+def bisect(above: Callable[[float], bool], low: float, high: float, precision: float) -> tuple[float, float]:
+    """The last value seen above and the first not above; `low` counts as above, `high` as not."""
     while high - low > precision * high:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if above(middle) else (low, middle)
