@@ -33,11 +33,11 @@ from analysis.privacy.exchange.paper import Lemma9
 from analysis.privacy.statement.checks import LARGEST_EPSILON
 from analysis.privacy.statement.domain import Situation, Stated
 from analysis.privacy.statement.local import local_epsilon
+from p2p_sim.attacks import tallies
 from p2p_sim.attacks.curator import CuratorAudit, audit_scenario
 from p2p_sim.attacks.faulty_network import PILOT, PILOT_SEED, RealisedAudit, audit_realised
-from p2p_sim.attacks.tallies import coalition_cell_name, coalition_cells, count_cells, learner_cells, seen_in, sent_of
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import BLOCK, Streams
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels
@@ -52,8 +52,6 @@ from p2p_sim.scenario import Scenario
 LARGEST_CLUSTER = 30
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 BALANCED_SEED = 104_729
-SHARDS = 4
-"""Shards run at a time, which bounds the memory."""
 Counts = NDArray[np.int64]
 
 
@@ -188,7 +186,7 @@ def _stage(views: Views, mechanism: LabelExchangeMechanism, ones: int, label: in
     names: list[Callable[[int], str]] = [partial(split_name, users=n)]
     if isinstance(views, CoalitionViews):
         laws.insert(0, views.laws[ones].probabilities[label])
-        names.insert(0, partial(coalition_cell_name, views=views))
+        names.insert(0, partial(tallies.coalition_cell_name, views=views))
     return Stage(Cluster(labels, alpha, theta, views.members), trials, tuple(laws), tuple(names))
 
 
@@ -203,14 +201,14 @@ def watch(views: Views, stage: Stage, trials: int, mechanism: Mechanism, network
     for population, outcome, streams in _runs(labels, trials, mechanism, network, seed, views.members > 0, True):
         clusters, release, times = population.num_users // n, outcome.labels, outcome.arrival_s
         assert times is not None
-        sent = sent_of(release.user, release.payload, n, clusters)
+        sent = tallies.sent_of(release.user, release.payload, n, clusters)
         arrival = np.full(sent.size, np.inf)
         arrival[release.user] = times
-        met, cells = None, [learner_cells(release, n, clusters)]
+        met, cells = None, [tallies.learner_cells(release, n, clusters)]
         if isinstance(views, CoalitionViews):
             met = _met(outcome, views, population)
-            cells.insert(0, coalition_cells(met, views, population))
-        seen = seen_in(sent, arrival.reshape(sent.shape), met, stage.cluster, streams.generator("audit-ties"))
+            cells.insert(0, tallies.coalition_cells(met, views, population))
+        seen = tallies.seen_in(sent, arrival.reshape(sent.shape), met, stage.cluster, streams.generator("audit-ties"))
         counts = tuple(np.bincount(c, minlength=law.size) for c, law in zip(cells, stage.laws, strict=True))
         disorder = np.unique(release.user[1:][np.diff(release.user) <= 0] // n).size
         tally = Tally(seen, counts, disorder)
@@ -220,26 +218,23 @@ def watch(views: Views, stage: Stage, trials: int, mechanism: Mechanism, network
 
 
 def count(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int, label: int) -> Counts:
-    """How often each view occurred in `attack.trials` clusters whose first user holds `label`: (J,).
+    """How often each view occurred in `attack.trials` clusters whose first user holds `label`, 0 or 1: (J,).
 
     Args:
-        attack: says who looks, and at which data set.
-        mechanism: what is attacked; it must simulate messages.
-        network: over which they travel.
+        attack: says who looks, and at which data set. mechanism: what simulates the messages that `network` carries.
         seed: root seed; each world has streams of its own.
-        label: the target's, 0 or 1.
     """
     views, counts = attack.views, np.zeros(attack.law.a.size, dtype=np.int64)
     labels = cluster_labels(views, attack.ones, label)
     for population, outcome, _ in _runs(labels, attack.trials, mechanism, network, seed, views.members > 0):
         clusters = population.num_users // labels.size
         if isinstance(views, CoalitionViews):
-            cells = coalition_cells(_met(outcome, views, population), views, population)
+            cells = tallies.coalition_cells(_met(outcome, views, population), views, population)
         elif isinstance(views, LearnerViews):
-            cells = learner_cells(outcome.labels, labels.size, clusters)
+            cells = tallies.learner_cells(outcome.labels, labels.size, clusters)
         else:
             assert isinstance(views, CountViews)
-            cells = count_cells(outcome.labels, views, clusters)
+            cells = tallies.count_cells(outcome.labels, views, clusters)
         counts += np.bincount(cells, minlength=counts.size)
     return counts
 
@@ -249,12 +244,7 @@ def _runs(
     study: bool = False,
 ) -> Iterator[tuple[Population, Outcome, Streams]]:  # fmt: skip
     """Releases of many copies of a cluster, some shards at a time."""
-    together = SHARDS * (BLOCK // labels.size)
-    for batch, done in enumerate(range(0, trials, together)):
-        clusters = min(together, trials - done)
-        offsets = np.arange(clusters + 1, dtype=np.int64) * labels.size
-        population = Population(np.zeros((clusters * labels.size, 1)), np.tile(labels, clusters), offsets, 2)
-        streams = Streams(seed, 2 * batch + int(labels[0]))
+    for population, streams in tallies.copies(labels, trials, seed):
         yield population, mechanism.release(population, network, streams, record, study), streams
 
 
@@ -280,9 +270,9 @@ def _colluders(observer: str, members: int | None) -> int:
     if observer not in ("learner", "coalition"):
         raise InputError(f'--observer "{observer}": must be learner or coalition')
     if observer == "learner":
-        if members is not None:
-            raise InputError(f"--members {members}: needs --observer coalition")
-        return 0
+        if members is None:
+            return 0
+        raise InputError(f"--members {members}: needs --observer coalition")
     colluders = 1 if members is None else members
     if not 1 <= colluders <= LARGEST_COALITION:
         raise InputError(f"--members {colluders}: must lie in 1..{LARGEST_COALITION}")

@@ -23,18 +23,15 @@ from analysis.privacy.attack.split import split_cells
 from analysis.privacy.attack.views import LearnerViews
 from analysis.privacy.exchange.label_exchange import LabelExchange
 from analysis.privacy.statement.local import local_delta, local_epsilon
-from p2p_sim.attacks.tallies import learner_cells
+from p2p_sim.attacks.tallies import copies, learner_cells
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.mechanisms.exchange_privacy import target_deltas
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels
-from p2p_sim.population.population import Population
 from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario
 
 Counts = NDArray[np.int64]
-SHARDS = 4
 PILOT = 0.5
 """Trials of the pilot run, as a share of the others."""
 PILOT_SEED = 7_919
@@ -98,12 +95,14 @@ def audit_realised(
     if not 0.0 <= tested < local_epsilon(alpha):
         raise InputError(f"--epsilon {tested:g}: must be at least 0 and below {local_epsilon(alpha):.4g}")
     ones = plan(ideal, scenario.privacy.delta, trials, tested).ones
-    attack = _Attack(Case(scenario, 0, data_dir), mechanism, cluster_size, ones, tested)
+    case, worlds = Case(scenario, 0, data_dir), np.zeros((2, cluster_size), dtype=np.uint8)
+    worlds[1, 0], worlds[:, 1 : 1 + ones] = 1, 1
     with threadpool_limits(1):
-        runs = [attack.world(label, max(int(PILOT * trials), 1), PILOT_SEED)[0] for label in (0, 1)]
+        few = max(int(PILOT * trials), 1)
+        runs = [_world(case, mechanism, labels, tested, few, PILOT_SEED)[0] for labels in worlds]
         pilot = np.stack(runs).astype(np.float64)
         events = [evidence(pilot + 0.5, tested, label) for label in (0, 1)]
-        (zero, certified), (one, more) = (attack.world(label, trials, 0) for label in (0, 1))
+        (zero, certified), (one, more) = (_world(case, mechanism, labels, tested, trials) for labels in worlds)
     proved = max(
         delta_lower(int(own[event].sum()), int(other[event].sum()), trials, tested, error / 2)
         for event, own, other in ((events[0], zero, one), (events[1], one, zero))
@@ -117,37 +116,26 @@ def audit_realised(
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Attack:
-    """One small cluster, many times."""
+def _world(
+    case: Case,
+    mechanism: LabelExchangeMechanism,
+    labels: NDArray[np.uint8],
+    epsilon: float,
+    trials: int,
+    pilot: int = 0,
+) -> tuple[Counts, NDArray[np.float64]]:
+    """How often each view occurred in copies of a cluster, and the certified δ(ε) of each trial's network.
 
-    case: Case
-    mechanism: LabelExchangeMechanism
-    cluster_size: int
-    ones: int
-    epsilon: float
-
-    def world(self, label: int, trials: int, pilot: int) -> tuple[Counts, NDArray[np.float64]]:
-        """How often each view occurred if the targets hold `label`, and the certified δ(ε) of each trial's network.
-
-        `pilot` moves the seed; a pilot's networks are not looked at.
-        """
-        noise = flipped_labels(self.mechanism.randomizer, "an audit")
-        n, found, deltas = self.cluster_size, np.zeros(split_cells(self.cluster_size), dtype=np.int64), []
-        pattern = np.zeros(n, dtype=np.uint8)
-        pattern[0], pattern[1 : 1 + self.ones] = label, 1
-        together = SHARDS * (BLOCK // n)
-        for batch, done in enumerate(range(0, trials, together)):
-            clusters = min(together, trials - done)
-            offsets = np.arange(clusters + 1, dtype=np.int64) * n
-            people = Population(np.zeros((clusters * n, 0)), np.tile(pattern, clusters), offsets, 2)
-            streams = Streams(self.case.scenario.seed + pilot, 2 * batch + label)
-            network, places = self.case.scenario.network, self.case.places
-            outcome = self.mechanism.release(people, network, streams, study=not pilot, places=places)
-            found += np.bincount(learner_cells(outcome.labels, n, clusters), minlength=found.size)
-            if outcome.realised is not None:
-                deltas.append(target_deltas(outcome.realised, noise, self.epsilon))
-        return found, np.concatenate(deltas) if deltas else np.zeros(0)
+    `pilot` moves the seed; a pilot's networks are not looked at.
+    """
+    noise, network = flipped_labels(mechanism.randomizer, "an audit"), case.scenario.network
+    n, found, deltas = labels.size, np.zeros(split_cells(labels.size), dtype=np.int64), [np.zeros(0)]
+    for people, streams in copies(labels, trials, case.scenario.seed + pilot):
+        outcome = mechanism.release(people, network, streams, study=not pilot, places=case.places)
+        found += np.bincount(learner_cells(outcome.labels, n, people.num_users // n), minlength=found.size)
+        if outcome.realised is not None:
+            deltas.append(target_deltas(outcome.realised, noise, epsilon))
+    return found, np.concatenate(deltas)
 
 
 def _doubt(values: NDArray[np.float64], largest: float, error: float) -> float:

@@ -1,5 +1,7 @@
 """What observers count in many simulated copies of one small cluster, as numbers of cells and of events."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,6 +9,7 @@ from analysis.privacy.attack.fault_laws import Seen
 from analysis.privacy.attack.split import split_cells, split_name
 from analysis.privacy.attack.submission_law import Cluster
 from analysis.privacy.attack.views import CoalitionViews, CountViews
+from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.transcript import REPLY, REQUEST, SUBMISSION, Messages
@@ -14,6 +17,18 @@ from p2p_sim.protocol.transcript import REPLY, REQUEST, SUBMISSION, Messages
 Counts = NDArray[np.int64]
 Sent = NDArray[np.int8]
 """(clusters, n): 0 where a user submitted nothing, 1 for a zero, 2 for a one."""
+SHARDS = 4
+"""Shards run at a time, which bounds the memory."""
+
+
+def copies(labels: NDArray[np.uint8], trials: int, seed: int) -> Iterator[tuple[Population, Streams]]:
+    """Many copies of a cluster with these labels (n,), some shards at a time; each label of user 0 has own streams."""
+    together = SHARDS * (BLOCK // labels.size)
+    for batch, done in enumerate(range(0, trials, together)):
+        clusters = min(together, trials - done)
+        offsets = np.arange(clusters + 1, dtype=np.int64) * labels.size
+        people = Population(np.zeros((clusters * labels.size, 0)), np.tile(labels, clusters), offsets, 2)
+        yield people, Streams(seed, 2 * batch + int(labels[0]))
 
 
 def sent_of(users: NDArray[np.integer], labels: NDArray[np.generic], cluster_size: int, clusters: int) -> Sent:
