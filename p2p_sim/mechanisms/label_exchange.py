@@ -16,12 +16,7 @@ from analysis.privacy.statement.worst import epsilons
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, facts_of, observed
 from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup
-from p2p_sim.mechanisms.messages import (
-    MessagesConfig,
-    check_answers,
-    flipped_labels,
-    randomizer_of,
-)
+from p2p_sim.mechanisms.messages import MessagesConfig, check_answers, flipped_labels, randomizer_of
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
 from p2p_sim.network.config import NetworkConfig

@@ -1,12 +1,6 @@
 """The papers' numbered claims, each evaluated over a grid and judged: it holds, or here is a counter-example."""
 
-from analysis.privacy.claims import (
-    centralised_privacy,
-    centralised_utility,
-    clustering_matrices,
-    exchange,
-    others,
-)
+from analysis.privacy.claims import centralised_privacy, centralised_utility, clustering_matrices, exchange, others
 from analysis.privacy.claims.claim import Case, Claim, Verdict
 
 __all__ = ["Case", "Claim", "Verdict", "all_claims"]
