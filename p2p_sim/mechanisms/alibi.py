@@ -118,7 +118,6 @@ class AlibiConfig(OwnMechanism):
     noisy vectors."""
 
     def built(self, setup: Setup) -> "LocalAlibi":
-        """The mechanism for K classes."""
         return LocalAlibi(Alibi(noise_scale_of(self.target_epsilon), setup.num_classes), self.prior)
 
 
@@ -134,7 +133,6 @@ class LocalAlibi(LocalMechanism):
     prior: PriorName = "uniform"
 
     def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
-        """Every user's soft label under her own name."""
         if self.prior == "uniform":
             return super().release_shard(shard, population, streams)
         truth, rng = population.labels[shard.start : shard.stop], streams.generator("flip", shard.index)

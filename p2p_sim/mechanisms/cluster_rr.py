@@ -127,7 +127,6 @@ class ClusterRR(WithoutMessages):
         )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """What the learner can tell, for each cluster size, distinct and ascending."""
         return epsilons([self._accountant(int(size)) for size in sizes], delta)
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:

@@ -56,7 +56,6 @@ class ClusterRRConfig(OwnMechanism):
 
     @property
     def releases(self) -> ReleaseKind:
-        """What a learner gets."""
         corrected = self.bias_correction > 0 or (self.target_epsilon is not None and self.split == "uniform")
         return "signed" if corrected else "hard"
 
@@ -82,7 +81,6 @@ class ClusterRRConfig(OwnMechanism):
 
     @property
     def asks_oracle(self) -> bool:
-        """As `oracle` says."""
         return self.oracle
 
     def informed(self, heterogeneity: Callable[[], float]) -> Self:
@@ -90,7 +88,6 @@ class ClusterRRConfig(OwnMechanism):
         return self.model_copy(update={"heterogeneity": heterogeneity()}) if self.oracle else self
 
     def check(self, num_classes: int) -> None:
-        """Refuse parameters that do not fit K classes."""
         if num_classes < 2:
             raise InputError(f"population: has {num_classes} class; a label needs two at least")
         if self.threshold is not None and self.threshold > 1.0 / num_classes:

@@ -134,7 +134,6 @@ class DpSgdMechanism(Mechanism):
         return [self.accountant.epsilon(delta)] * len(sizes)
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """Nothing beside the learner's figure."""
         return {}
 
 

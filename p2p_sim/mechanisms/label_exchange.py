@@ -49,7 +49,6 @@ class LabelExchangeConfig(OwnMechanism):
 
     @property
     def releases(self) -> ReleaseKind:
-        """What a learner gets."""
         if self.randomizer is not None:
             return self.randomizer.releases
         return "signed" if self.debias else "hard"
@@ -67,7 +66,6 @@ class LabelExchangeConfig(OwnMechanism):
         return self
 
     def check(self, num_classes: int) -> None:
-        """Refuse parameters that do not fit K classes."""
         if self.flip_prob is not None:
             check_flip_prob(self.flip_prob, num_classes)
         if self.randomizer is not None:
@@ -86,7 +84,6 @@ class LabelExchangeConfig(OwnMechanism):
             check_answers(adversaries)
 
     def built(self, setup: Setup) -> "LabelExchangeMechanism":
-        """The mechanism for clusters of these sizes, its noise calibrated where a target is given."""
         if self.randomizer is not None:
             other = randomizer_of(self.randomizer, self.target_epsilon, setup.sizes, setup.num_classes, setup.delta)
             return LabelExchangeMechanism(
@@ -142,7 +139,6 @@ class LabelExchangeMechanism(Mechanism):
         study: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
-        """The same on a network that has been opened for this population; `part`: shards first to last - 1 alone."""
         exchange = Exchange(self.randomizer, self.sampling_rate, self.engine, self.adversaries)
         done = exchange.run(population, opened, record, study, part)
         release = LabelRelease(done.user, done.payload, self.payload_kind)
@@ -176,7 +172,6 @@ class LabelExchangeMechanism(Mechanism):
         return Accounted(learner, {**stated, **observed(clusters)}, facts_of(outcome.realised, clusters))
 
     def honest(self) -> "LabelExchangeMechanism | None":
-        """The same with everybody following the protocol; None where everybody does."""
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
 
     @property
@@ -194,11 +189,9 @@ class LabelExchangeMechanism(Mechanism):
         return replace(asked, message=self.randomizer.kind)
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of `privacy` that fails; None where it is about this situation."""
         return self.randomizer.exchanged(2, self.sampling_rate).applies(self.situation(situation))
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """Lemma 9 and Theorem 3 in a situation, or why they do not apply."""
         asked, theta = self.situation(situation), self.sampling_rate
         alpha = self.randomizer.binary_flip_prob or 0.0  # other messages are refused before α is looked at
         return {

@@ -142,7 +142,6 @@ class Organisations(Mechanism):
         return [replace(bound, epsilon_upper=epsilon) for epsilon in worst]
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """Nothing beside the learner's figure."""
         return {}
 
     def applies(self, situation: Situation) -> Condition | None:

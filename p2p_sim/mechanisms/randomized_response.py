@@ -134,7 +134,6 @@ class FlippedLabelsConfig(OwnMechanism):
         return self
 
     def check(self, num_classes: int) -> None:
-        """Refuse parameters that do not fit K classes."""
         if self.flip_prob is not None:
             check_flip_prob(self.flip_prob, num_classes)
 
@@ -153,11 +152,9 @@ class RandomizedResponseConfig(FlippedLabelsConfig):
 
     @property
     def releases(self) -> ReleaseKind:
-        """What a learner gets."""
         return "signed" if self.debias else "hard"
 
     def built(self, setup: Setup) -> "LocalRandomizedResponse":
-        """The mechanism for K classes."""
         alpha = self.flip_prob
         if alpha is None:
             assert self.target_epsilon is not None
@@ -176,7 +173,6 @@ class LocalRandomizedResponse(LocalMechanism):
     debias: bool = False
 
     def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
-        """Every user's noisy label under her own name."""
         release = super().release_shard(shard, population, streams)
         if not self.debias:
             return release

@@ -156,7 +156,6 @@ class RRWithPriorConfig(OwnMechanism):
         check_prior("mechanism.prior", self.prior, num_classes)
 
     def built(self, setup: Setup) -> "LocalRRWithPrior":
-        """The mechanism for K classes."""
         self.check(setup.num_classes)
         return LocalRRWithPrior(
             RRWithPrior(self.target_epsilon, setup.num_classes, self.prior), self.stages, self.neighbours
@@ -234,5 +233,4 @@ class LocalRRWithPrior(LocalMechanism):
         return max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12)) if k > 1 else 0.0
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """ε₀ again."""
         return {"epsilon_local": self.privacy(sizes[:1], delta)[0].epsilon_upper}

@@ -31,7 +31,6 @@ class ShuffledResponseConfig(FlippedLabelsConfig):
     releases: ClassVar[ReleaseKind] = "hard"
 
     def built(self, setup: Setup) -> "ShuffledRandomizedResponse":
-        """The mechanism for clusters of these sizes, its flip probability calibrated where a target is given."""
         alpha, target = self.flip_prob, self.target_epsilon
         if alpha is None:
             assert target is not None
@@ -68,7 +67,6 @@ class ShuffledRandomizedResponse(WithoutMessages):
         return LabelRelease.of(shard, noisy[order])
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's ε at δ for each cluster size, distinct and ascending."""
         alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
         return epsilons([ShuffledResponse(int(n), alpha, classes) for n in sizes], delta)
 

@@ -79,7 +79,6 @@ class VectorApproximationConfig(OwnMechanism):
     releases: ClassVar[ReleaseKind] = "bits"
 
     def built(self, setup: Setup) -> "LocalVectorApproximation":
-        """The mechanism for K classes."""
         return LocalVectorApproximation(VectorApproximation(bit_flip_prob_of(self.target_epsilon), setup.num_classes))
 
 

@@ -33,7 +33,6 @@ class WithoutMessages(Mechanism):
         study: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
-        """The same on a network that has been opened; `part`: shards first to last - 1 alone."""
         chosen = islice(shards(population.cluster_offsets), *(part or (None,)))
         nobody = Shard(0, 0, 0, np.zeros(1, dtype=np.int64))  # a part without shards has a release of the same kind
         parts = [self.release_shard(shard, population, opened.streams) for shard in list(chosen) or [nobody]]
@@ -56,7 +55,6 @@ class LocalMechanism(WithoutMessages):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The randomizer's."""
         return self.randomizer.parameters
 
     def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:

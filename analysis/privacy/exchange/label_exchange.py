@@ -85,7 +85,6 @@ class LabelExchange(Accountant):
         return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
         check_epsilon(epsilon)
         check_delta(delta)
         return self.setting.satisfies(epsilon, delta)

@@ -66,14 +66,12 @@ class TimedLearner(Accountant):
     independent_latencies: bool = False
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε)."""
         if self.independent_latencies:
             return self.exchange.delta(epsilon)
         check_epsilon(epsilon)
         return Bracket(0.0, local_delta(self.exchange.flip_prob, epsilon).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ)."""
         if self.independent_latencies:
             return replace(self.exchange.epsilon(delta), observer="learner-times", conditions=self.conditions)
         return invert(self.delta, delta, self.exchange.flip_prob, "learner-times", self.basis, self.conditions)
@@ -85,7 +83,6 @@ class TimedLearner(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
         return (TIMES_FREE, *LEARNER_CONDITIONS[1:]) if self.independent_latencies else LOCAL_CONDITIONS
 
 
@@ -115,7 +112,6 @@ class Peer(Accountant):
         return outward(local.lower / self.cluster_size, local.upper / self.cluster_size) if local.upper else local
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ)."""
         return invert(self.delta, delta, self.flip_prob, "peer", self.basis, self.conditions)
 
 

@@ -103,11 +103,9 @@ class FetchDistribution(Accountant):
         return self._user(user).delta(epsilon)
 
     def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
-        """The same for the worst placed of some users (n,)."""
         return self.epsilon(delta, users)
 
     def each_epsilon(self, delta: float, users: NDArray[np.bool_]) -> Floats:
-        """Certified ε(δ) of every user, (n,)."""
         return self.user_epsilons(delta)
 
     def epsilon(self, delta: float, among: NDArray[np.bool_] | None = None) -> PrivacyBound:
@@ -132,7 +130,6 @@ class FetchDistribution(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
         return (*FETCH_CONDITIONS, PASSIVE) if self._members.any() else FETCH_CONDITIONS
 
     def user_epsilon(self, user: int, delta: float) -> float:

@@ -97,7 +97,6 @@ class UniformSources(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
         return (*REALISED_CONDITIONS, SAME_SOURCES, *((PASSIVE,) if self.members else ()))
 
     def _holds(self, epsilon: float, delta: float) -> bool:

@@ -152,7 +152,6 @@ class ClusterResampling(Accountant):
         return PrivacyBound(found.lower, found.upper, delta, "learner", "label", basis, self.conditions)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
         check_delta(delta)
         return epsilon >= self.pure_epsilon or self.delta(epsilon).upper <= delta
 

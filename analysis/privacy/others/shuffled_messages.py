@@ -89,7 +89,6 @@ class ShuffledMessages(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
         return (*LEARNER_CONDITIONS, *self.caveats)
 
     @property
