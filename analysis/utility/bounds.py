@@ -22,9 +22,7 @@ def theorem4(
     Args:
         arrived: θn, the labels that reach the learner; infinity leaves the first term out.
         heterogeneity: φ, the full L1 distance, in [0, 2].
-        flip_prob: α.
-        dimension: dim of the hypotheses.
-        constants: C₁, C₂, C₃.
+        flip_prob: α. dimension: dim of the hypotheses. constants: C₁, C₂, C₃.
 
     >>> theorem4(100.0, 0.0, 0.25)
     0.35
@@ -75,12 +73,8 @@ def theorem2(
 
     Args:
         users: n; infinity leaves the first term out.
-        classes: K.
         heterogeneity: φ, the full L1 distance.
-        cluster_size: s.
-        parameters: of Algorithm 1.
-        dimension: dim of the hypotheses.
-        constants: C₁, C₂.
+        classes: K. cluster_size: s. dimension: dim of the hypotheses. constants: C₁, C₂.
         leading_classes: L = K, as printed; else L = 1, which the sharp form of Lemma 2, (1+β)/(1-β), gives.
     """
     lead = classes if leading_classes else 1

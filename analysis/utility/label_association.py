@@ -138,10 +138,8 @@ def overlaps(classes: int, size: int, subsets: NDArray[np.integer], epsilon: flo
     """Law of |S ∩ Y| when the set S of ω labels has probability proportional to e^(ε |S ∩ Y|).
 
     Args:
-        classes: K.
-        size: s = |Y|, in 1..K-1.
-        subsets: (W,) sizes ω in 1..K.
-        epsilon: ε, at least 0.
+        classes: K. size: s = |Y|, in 1..K-1.
+        subsets: (W,) sizes ω in 1..K. epsilon: ε, at least 0.
 
     Returns:
         The overlaps 0..s, (s+1,), and their probabilities for each ω, (W, s+1).
@@ -232,10 +230,7 @@ def measure(mechanism: Association, clusters: int, size: int, classes: int, rng:
     pair was reported.
 
     Args:
-        mechanism: what reports.
-        clusters: C, at least 2.
-        size: s; classes: K.
-        rng: for labels and mechanism.
+        clusters: C, at least 2. size: s. classes: K.
     """
     true, reported = (a.astype(float) for a in counts(mechanism, clusters, size, classes, rng))
     if not true.any():

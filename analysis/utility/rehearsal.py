@@ -86,8 +86,7 @@ def rehearse(
     for index, choice in enumerate(choices):
         scale = choice.noise_scale if math.isfinite(choice.noise_scale) else 1e300
         q = released_distribution(share, noise * scale, choice.threshold)
-        law = (1.0 - choice.resampling_prob) * points + choice.resampling_prob * q
-        law = np.maximum(law, 0.0)
+        law = np.maximum((1.0 - choice.resampling_prob) * points + choice.resampling_prob * q, 0.0)
         law /= law.sum(axis=2, keepdims=True)
         votes = np.random.default_rng([seed, index]).multinomial(users, law) + 1e-6 * rng.random(law.shape)
         chosen = votes.argmax(axis=2)[..., None]

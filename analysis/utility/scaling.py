@@ -1,6 +1,5 @@
 """How excess risk grows: slopes on log-log scales, and sums of theoretical terms with free constants."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,6 +88,8 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
     >>> str(log_log_slope(np.array([1.0, 10.0, 100.0]), np.array([[4.0], [2.0], [1.0]])))
     '-0.301 (no interval)'
     """
+    from scipy.special import stdtrit
+
     if len(np.unique(x)) < 2 or x.min() <= 0 or values.size == 0 or values.mean(axis=1).min() <= 0:
         raise ValueError("a slope on log-log scales needs positive means at two or more positive x")
     centred = np.log(x) - np.log(x).mean()
@@ -98,20 +99,10 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
     left = (values.sum(axis=1, keepdims=True) - values) / max(count - 1, 1)  # (P, R) means without replicate r
     if count < 3 or left.min() <= 0:
         return Estimate(slope, float("nan"), float("nan"))
-    half = _t_quantile(count - 1) * jackknife_error(weights @ np.log(left))
+    left_out = weights @ np.log(left)
+    error = float(np.sqrt((count - 1) / count * np.sum((left_out - left_out.mean()) ** 2)))
+    half = float(stdtrit(count - 1, 0.975)) * error
     return Estimate(slope, slope - half, slope + half)
-
-
-def jackknife_error(left_out: Floats) -> float:
-    """Standard error from the statistic's values (R,) with one replicate left out each."""
-    count = left_out.size
-    return float(np.sqrt((count - 1) / count * np.sum((left_out - left_out.mean()) ** 2)))
-
-
-def _t_quantile(freedom: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, 0.975))
 
 
 def fit_form(form: Form, terms: Floats, values: Floats, rng: np.random.Generator) -> Fit:
@@ -122,10 +113,8 @@ def fit_form(form: Form, terms: Floats, values: Floats, rng: np.random.Generator
     constant is 0). Terms that do not vary over the points cannot be told apart: together they are one constant.
 
     Args:
-        form: which terms.
         terms: (P, 3), as `form.terms` gives them.
         values: (P, R), means over replicates above 0.
-        rng: for resampling.
 
     Raises:
         ValueError: there are fewer points than constants, terms vary in step, or a mean is not above 0.
@@ -161,7 +150,5 @@ def _relative_nnls(design: Floats, mean: Floats) -> Floats:
 
 def constants_text(fit: Fit) -> str:
     """The fitted sum with its constants and their intervals, and how far off it is."""
-    parts: Sequence[str] = [
-        f"{c} (terms held fixed)" if name == "fixed" else f"{c} {name}" for name, c in fit.constants.items()
-    ]
+    parts = [f"{c} (terms held fixed)" if name == "fixed" else f"{c} {name}" for name, c in fit.constants.items()]
     return f"{' + '.join(parts)}; off by up to {fit.misfit:.0%}"

@@ -45,11 +45,7 @@ def centralised(
     """Algorithm 1: the mean signed weight of each label at each point, (R, C, P, K); 1/K where no user has the point.
 
     Args:
-        law: of the labels.
-        cluster_size: s, users in each cluster.
-        parameters: λ, β, σ, τ.
-        replicates: R, each with users of its own.
-        rng: for users, noise and resampling.
+        cluster_size: s, users in each cluster. replicates: R, each with users of its own.
     """
     truth = _true_counts(law, cluster_size, replicates, rng)
     share = truth.sum(axis=2) / cluster_size
@@ -69,12 +65,9 @@ def exchanged(
     """Algorithm 2: the share of each label among those that arrive from each point, (R, C, P, K); 1/K where none does.
 
     Args:
-        law: of the labels.
-        cluster_size: s, users in each cluster.
+        cluster_size: s, users in each cluster. sampling_rate: θ.
         flip_prob: α; the K-1 other labels are equally likely.
-        sampling_rate: θ.
         replicates: R, each with users of its own.
-        rng: for users, noise, choices and sampling.
     """
     truth = _true_counts(law, cluster_size, replicates, rng)
     classes = truth.shape[3]
@@ -111,7 +104,7 @@ def subset_excess(law: Law, estimate: Floats, rng: np.random.Generator, chosen: 
     k = 1 is the 0-1 loss. The table names the k labels with the largest estimates; ties are broken at random.
 
     Args:
-        law: of the labels; estimate: (R, C, P, K); rng: for ties; chosen: k in 1..K-1.
+        estimate: (R, C, P, K). chosen: k in 1..K-1.
     """
     truth = law.label_distribution
     jittered = estimate + 1e-12 * rng.random(estimate.shape)
@@ -125,7 +118,7 @@ def cost_excess(law: Law, estimate: Floats, cost: float) -> Floats:
     """Exact excess risk (R,) for K = 2 where a false 1 costs t and a false 0 costs 1-t: a table says 1 above t.
 
     Args:
-        law: of the labels; estimate: (R, C, P, 2); cost: t in (0, 1).
+        estimate: (R, C, P, 2). cost: t in (0, 1).
     """
     positive = law.label_distribution[..., 1]
     wrong = (estimate[..., 1] > cost) != (positive > cost)

@@ -106,7 +106,6 @@ def audit_scenario(
         scenario: mechanism (kind "cluster_rr", with the distributions released), population for K, and seed.
         trials: clusters in each of the two worlds.
         cluster_size: n of the attacked cluster, 2 to 200; None: where the attack has most power.
-        data_dir: where data files are.
 
     Raises:
         InputError: there is nothing to attack.
@@ -149,12 +148,8 @@ def audit_curator(
     """Attack a sampler of Algorithm 1 and compare what is proved with the true and with the printed ε.
 
     Args:
-        draw: what is attacked.
-        privacy: what it claims to be: n of the attacked cluster, K, λ above 0, σ, τ.
-        trials: clusters in each of the two worlds, at least 1.
-        seed: root seed.
-        scenario: a name.
-        error: false-alarm probability.
+        draw: what is attacked. privacy: what it claims to be: n of the attacked cluster, K, λ above 0, σ, τ.
+        trials: clusters in each of the two worlds, at least 1. error: false-alarm probability.
 
     Raises:
         InputError: no event that is evidence can occur in such a cluster.
@@ -220,8 +215,7 @@ def count_event(draw: Draw, event: Event, threshold: float, trials: int, seed: i
     """In how many of `trials` clusters the event occurred and the target's noisy label is a.
 
     Args:
-        draw: what is attacked. event, threshold: what is counted, and τ.
-        trials: clusters; seed: root seed.
+        event, threshold: what is counted, and τ. trials: clusters.
         world: 0 if the target holds a, 1 if b; each has streams of its own.
     """
     cluster = np.repeat(np.arange(len(event.counts), dtype=np.uint8), event.counts)

@@ -55,8 +55,6 @@ def count_cells(release: LabelRelease, views: CountViews, clusters: int) -> Coun
 
     Args:
         release: all submissions; in several rounds a user may have submitted several times.
-        views: what the learner may see of a cluster.
-        clusters: how many there are.
     """
     cluster = release.user // views.cluster_size
     kept = np.bincount(cluster, minlength=clusters)

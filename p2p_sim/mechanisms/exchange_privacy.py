@@ -61,8 +61,7 @@ def cluster_privacy(shards: Sequence[RealisedShard], noise: Message, delta: floa
             accounted for where everybody may ask anybody and no coalition looks on, else as seen with their senders.
         delta: δ of every figure.
     """
-    for cluster in _clusters(shards):
-        yield _cluster(cluster, noise, delta)
+    return (_cluster(cluster, noise, delta) for cluster in _clusters(shards))
 
 
 def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
@@ -104,6 +103,8 @@ class _Cluster:
         self.member, self.probed = shard.member[part], shard.probed[part]
         self.known = (self.own | self.constant) & self.answers
         self.hidden = self.answers & ~self.known
+        counted = (self.answers, self.known, self.fetched, self.member)
+        self.sources, self.revealed, self.submissions, self.members = (int(np.count_nonzero(x)) for x in counted)
         if isinstance(self.law, Table):
             self.weights = self.law.weights[part, part]
             self.asked = None if self.law.asked is None else self.law.asked[part, part]
@@ -114,8 +115,7 @@ class _Cluster:
 def _clusters(shards: Sequence[RealisedShard]) -> Iterator[_Cluster]:
     """Every cluster of a run, in the population's order."""
     for shard in shards:
-        bounds = shard.shard.offsets.tolist()
-        for first, last in itertools.pairwise(bounds):
+        for first, last in itertools.pairwise(shard.shard.offsets.tolist()):
             yield _Cluster(shard, slice(first, last))
 
 
@@ -155,14 +155,13 @@ def _unmet(cluster: _Cluster, noise: Message, delta: float) -> tuple[float | Non
     nobody, alpha = not (cluster.hidden & ~cluster.member).any(), noise.binary_flip_prob
     if nobody or not isinstance(cluster.law, Uniform) or alpha is None:
         return None, None
-    sources, count = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.member))
-    known = int(np.count_nonzero(cluster.known)) + (1 + cluster.draws) * count
+    sources, count = cluster.sources, cluster.members
+    known = cluster.revealed + (1 + cluster.draws) * count
     meets = 1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * count)
     if known >= sources:
         bound = NoiseAlone(noise, "the members may know everybody else's").epsilon(delta)
         return meets, replace(bound, observer="coalition")
-    model = UniformSources(sources, known, int(np.count_nonzero(cluster.fetched)), alpha)
-    bound = _kept_epsilon(model, delta)
+    bound = _kept_epsilon(UniformSources(sources, known, cluster.submissions, alpha), delta)
     given = f"{REALISED} and that no member fetched the label"
     return meets, replace(bound, observer="coalition", conditions=(*bound.conditions, PASSIVE), conditional_on=given)
 
@@ -174,45 +173,34 @@ def _model(cluster: _Cluster, noise: Message, members: bool = False) -> Accounta
         return NothingSeen()
     if isinstance(cluster.law, Unknown):
         return NoiseAlone(noise, cluster.law.reason)
-    sources, known = int(np.count_nonzero(cluster.answers)), int(np.count_nonzero(cluster.known))
-    submissions, alpha = int(np.count_nonzero(cluster.fetched)), noise.binary_flip_prob
+    sources, known, submissions = cluster.sources, cluster.revealed, cluster.submissions
+    alpha = noise.binary_flip_prob
     if alpha is None:
         if isinstance(cluster.law, Uniform) and not members and sources - known > 1:
             model = noise.fetched(sources - known, submissions)
             return GivenNetwork(model, (*REALISED_CONDITIONS, SAME_SOURCES, *noise.caveats))
         return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
     if isinstance(cluster.law, Uniform):
-        if not members:
-            return UniformSources(sources, known, submissions, alpha)
-        count = int(np.count_nonzero(cluster.member))
-        return UniformSources(sources, known, submissions, alpha, count, cluster.draws)
+        pooled = (cluster.members, cluster.draws) if members else ()
+        return UniformSources(sources, known, submissions, alpha, *pooled)
     if isinstance(cluster.law, Table):
-        return _coalition_table(cluster, noise, alpha) if members else _learner_table(cluster, alpha)
+        return _table(cluster, noise, alpha, members)
     if members:
         return NoiseAlone(noise, "no figure for coalitions where users come and go")
     caps = cluster.caps[cluster.fetched]
     return CappedFetch(caps, alpha, np.minimum(1.0, known * caps))
 
 
-def _learner_table(cluster: _Cluster, alpha: float) -> Accountant:
-    """From the learner."""
-    rates = cluster.fetched.astype(np.float64)
-    return _given(FetchDistribution(cluster.weights, alpha, rates, known=cluster.known))
-
-
-def _coalition_table(cluster: _Cluster, noise: Message, alpha: float) -> Accountant:
-    """From the coalition, whose members see what they fetch whether they submit it or not."""
-    if cluster.asked is None:
-        return NoiseAlone(noise, "members may have seen requests on their way to others, or failed ones")
-    others = ~cluster.member
-    rates = (cluster.fetched & others).astype(np.float64)
-    weights = sparse.csr_array(cluster.weights.multiply(others[:, None])) + cluster.asked
-    return _given(
-        FetchDistribution(weights, alpha, rates, known=cluster.known, members=cluster.member, draws=cluster.draws)
-    )
-
-
-def _given(model: FetchDistribution) -> "GivenNetwork":
+def _table(cluster: _Cluster, noise: Message, alpha: float, members: bool) -> Accountant:
+    """The same by a table; members see what they fetch whether they submit it or not."""
+    others = ~cluster.member if members else np.ones_like(cluster.member)
+    weights, rates = cluster.weights, (cluster.fetched & others).astype(np.float64)
+    if members:
+        if cluster.asked is None:
+            return NoiseAlone(noise, "members may have seen requests on their way to others, or failed ones")
+        weights = sparse.csr_array(weights.multiply(others[:, None])) + cluster.asked
+    pooled, draws = (cluster.member, cluster.draws) if members else (None, 1)
+    model = FetchDistribution(weights, alpha, rates, known=cluster.known, members=pooled, draws=draws)
     return GivenNetwork(model, (REALISED_NETWORK, *model.conditions))
 
 

@@ -167,8 +167,7 @@ class LocalRRWithPrior(LocalMechanism):
     """RRWithPrior by every user on her own, or by half of the users after the others.
 
     Args:
-        randomizer: ε, K and the common prior.
-        stages: 1 or 2.
+        randomizer: ε, K and the common prior. stages: 1 or 2.
         neighbours: whose noisy labels make a prior of the second stage.
     """
 

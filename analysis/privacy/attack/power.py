@@ -6,7 +6,6 @@ of δ(ε) at the stated error probability, whatever the mechanism really does. T
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -207,17 +206,13 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, 
     among `SHARES` of ε(δ = 1e-3) at which the expected lower bound comes closest, relatively, to the exact δ.
 
     Args:
-        views: the observer's.
         delta: δ of the ε-test, in (0, 1).
         trials: in each world, at least 1.
         epsilon: ε of the δ-test, at least 0 and below ε₀; None: chosen.
         error: false-alarm probability of each of the two tests.
     """
-    if epsilon is None:
-        largest = min(views.epsilon(1e-3).upper, LARGEST_TEST_EPSILON)
-        grid: Sequence[float] = [largest * share for share in SHARES]
-    else:
-        grid = [epsilon]
+    largest = min(views.epsilon(1e-3).upper, LARGEST_TEST_EPSILON) if epsilon is None else 0.0
+    grid = [largest * share for share in SHARES] if epsilon is None else [epsilon]
     choices = []
     for tested in grid:
         worst = [float(law.deltas(tested).max()) for law in views.laws]

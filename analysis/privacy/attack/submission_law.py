@@ -85,9 +85,7 @@ def submission_law(cluster: Cluster, rule: Rule = protocol, bits: Floats | None 
     Accurate to some 1e-15 absolutely.
 
     Args:
-        cluster: the users.
-        rule: by which they submit.
-        bits: law of the noisy ones, as `cluster.bits`, which is the default.
+        rule: by which users submit. bits: law of the noisy ones; the default is `cluster.bits`.
     """
     high, low = (np.arange(g + 1.0) for g in (cluster.ones, cluster.zeros))
     high, low = high[:, None], low[None, :]

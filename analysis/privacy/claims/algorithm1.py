@@ -29,11 +29,8 @@ def noisy_label_law(
     """Probability of each vector of noisy labels of one cluster, (K^n,), averaged over the noise (M, K).
 
     Args:
-        labels: true labels of the n users.
-        classes: K.
-        threshold: τ.
+        labels: true ones of the n users. classes, threshold, resampling_prob: K, τ, λ.
         noise: (M, K) equally likely noise vectors.
-        resampling_prob: λ.
     """
     q = released_distribution(shares(labels, classes), noise, threshold)
     law = np.ones((len(q), 1))

@@ -44,12 +44,8 @@ def corner_event(labels: tuple[int, ...], classes: int, scale: float, threshold:
     """Pr[q̃ is τ everywhere but at label 0, and user 1's noisy label is 0].
 
     Args:
-        labels: the cluster's labels; user 1's is the first.
-        classes: K.
-        scale: σ, above 0.
-        threshold: τ in (0, 1/K).
-        resampling_prob: λ.
-        own: user 1's label.
+        labels: the cluster's; user 1's is the first, and is `own`.
+        classes: K. scale: σ, above 0. threshold: τ in (0, 1/K). resampling_prob: λ.
     """
     share, unit, top = shares(labels, classes), scale / len(labels), 1.0 - (classes - 1) * threshold
     probability = laplace_tail(top - share[0], unit)

@@ -50,12 +50,8 @@ def risks(
     """R_{β,λ}(h), the distortion ψ and the largest modified loss, exactly, for two points in one cluster and K = 2.
 
     Args:
-        n: users, all in one cluster.
-        positive: p(1|x) at two equally likely points x.
-        loss: (2, 2) ℓ(h, x, y).
-        beta, lam: β and λ.
-        threshold: τ.
-        noise: (M, 2) equally likely noise vectors.
+        n: users, all in one cluster. positive: p(1|x) at two equally likely points x. loss: (2, 2) ℓ(h, x, y).
+        beta, lam, threshold: β, λ, τ. noise: (M, 2) equally likely noise vectors.
     """
     marginal = sum(positive) / 2.0
     risk = distortion = largest = 0.0
@@ -75,11 +71,7 @@ def risks(
 
 
 def lemma6_cases(factor: float = 1.0) -> Iterator[Case]:
-    """|R_{β,β} - R_{β,λ}| against L̃ |β-λ| (φ + ψ); φ is the full L1 distance. No law of the noise is assumed.
-
-    Args:
-        factor: multiplies the claimed bound, for a control.
-    """
+    """|R_{β,β} - R_{β,λ}| against L̃ |β-λ| (φ + ψ); φ is the full L1 distance. No law of the noise is assumed."""
     rng = np.random.default_rng(66)
     losses = [np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([[0.0, 1.0], [1.0, 0.0]]), rng.uniform(size=(2, 2))]
     for n, scale, tau in itertools.product((1, 2, 5), (0.1, 1.0), (0.05, 0.499)):

@@ -38,11 +38,9 @@ def at_most(claimed: float, true: float, upper: float | None = None, size: float
     """The claim says that a value is at most `claimed`.
 
     Args:
-        claimed: the printed bound.
         true: attained value, a lower bound of what the claim speaks of.
         upper: certified upper bound of it; the attained value itself where that is exact.
         size: orders counter-examples.
-        where: parameters.
     """
     above = true if upper is None else upper
     return Case(

@@ -77,13 +77,7 @@ def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: floa
 
 
 def limit_mu(cluster_size: int, flip_prob: float, sampling_rate: float) -> float:
-    """μ of the Gaussian limit, μ = (1-2α) √(θ / ((1+θ) n α(1-α))): each bit is kept and n are shared by θn draws.
-
-    Args:
-        cluster_size: n.
-        flip_prob: α in (0, 1/2].
-        sampling_rate: θ in (0, 1].
-    """
+    """μ of the Gaussian limit, μ = (1-2α) √(θ / ((1+θ) n α(1-α))): each bit is kept and n are shared by θn draws."""
     variance = cluster_size * flip_prob * (1.0 - flip_prob) * (1.0 + sampling_rate) / sampling_rate
     return (1.0 - 2.0 * flip_prob) / math.sqrt(variance)
 

@@ -35,9 +35,7 @@ def plr_parameters(epsilon: float, n: int, strength: float) -> tuple[float, floa
     """ε' and Δ of lines 1 to 6 of Algorithm 1 of the stacking paper.
 
     Args:
-        epsilon: ε.
-        n: examples.
-        strength: λ, above 0.
+        epsilon: ε. n: examples. strength: λ, above 0.
     """
     inner = epsilon - math.log(1.0 + 1.0 / (2.0 * n * strength) + 1.0 / (16.0 * n**2 * strength**2))
     if inner > 0.0:

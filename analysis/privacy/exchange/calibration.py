@@ -20,11 +20,8 @@ def calibrate_flip_prob(
     1e-6 no smaller α is looked for.
 
     Args:
-        sizes: cluster sizes, each at least 2.
-        num_classes: K.
-        sampling_rate: θ in (0, 1].
-        epsilon: target ε, above 0.
-        delta: target δ in (0, 1).
+        sizes: of the clusters, each at least 2. num_classes: K. sampling_rate: θ in (0, 1].
+        epsilon, delta: the target, ε above 0 and δ in (0, 1).
     """
     check_delta(delta)
     check_positive_epsilon(epsilon)
@@ -44,8 +41,7 @@ def smallest_flip_prob(
 
     Args:
         certified: whether the target is certified at (α, cluster size); it never stops being so as α grows.
-        sizes: cluster sizes.
-        num_classes: K.
+        sizes, num_classes: of the clusters, and K.
         epsilon: ε, which randomised response alone meets at (K-1)/(K-1+e^ε).
     """
     local, flip_prob = local_flip_prob(epsilon, num_classes), 0.0
@@ -66,8 +62,7 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
 
     Args:
         certified: whether the target is certified at (ε₀, cluster size); it is at every ε₀ up to ε.
-        sizes: cluster sizes.
-        epsilon: ε.
+        sizes: of the clusters.
     """
     local = max(epsilon, 100.0)
     for size in sorted({int(size) for size in sizes}):
