@@ -128,14 +128,8 @@ def audit_scenario(
             f"{response.noise_scale:g}, threshold = {response.threshold:g}; the first must be above 0, the second "
             f"finite, the third below 1/K = {1.0 / response.num_classes:g}"
         )
-    claimed = ClusterResampling(
-        cluster_size or 2,
-        response.num_classes,
-        response.resampling_prob,
-        response.noise_scale,
-        response.threshold,
-        released=True,
-    )
+    parameters = (response.num_classes, response.resampling_prob, response.noise_scale, response.threshold)
+    claimed = ClusterResampling(cluster_size or 2, *parameters, released=True)
     if cluster_size is None:
         claimed = replace(claimed, cluster_size=best_cluster_size(claimed, trials))
     with threadpool_limits(1):
@@ -156,23 +150,10 @@ def audit_curator(
     """
     event, expected = plan_event(privacy, trials, error)
     first, second = (count_event(draw, event, privacy.threshold, trials, seed, world) for world in (0, 1))
-    return CuratorAudit(
-        scenario,
-        privacy.cluster_size,
-        privacy.num_classes,
-        privacy.resampling_prob,
-        privacy.noise_scale,
-        privacy.threshold,
-        privacy.epsilon(1e-12).epsilon_lower,
-        privacy.pure_epsilon,
-        privacy.epsilon_paper,
-        epsilon_lower(first, second, trials, 0.0, error),
-        expected,
-        first,
-        second,
-        trials,
-        error,
-    )
+    size, parameters = (privacy.cluster_size, privacy.num_classes), (privacy.resampling_prob, privacy.noise_scale)
+    known = (privacy.threshold, privacy.epsilon(1e-12).epsilon_lower, privacy.pure_epsilon, privacy.epsilon_paper)
+    proved = epsilon_lower(first, second, trials, 0.0, error)
+    return CuratorAudit(scenario, *size, *parameters, *known, proved, expected, first, second, trials, error)
 
 
 def plan_event(privacy: ClusterResampling, trials: int, error: float = ERROR) -> tuple[Event, float]:

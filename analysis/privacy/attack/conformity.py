@@ -147,9 +147,8 @@ class Stage:
         for kept, describe in zip(self.kept, self.describe, strict=True):
             which = np.flatnonzero(kept)
             if number <= which.size:
-                return (
-                    describe(int(which[number])) if number < which.size else "a cluster shows one of the rarest views"
-                )
+                rarest = "a cluster shows one of the rarest views"
+                return describe(int(which[number])) if number < which.size else rarest
             number -= which.size + 1
         raise IndexError(number)
 
@@ -176,11 +175,8 @@ def worst_deviation(stages: Sequence[Stage], tallies: Sequence[Tally], error: fl
             if not found.size:
                 continue
             i = int(np.argmin(found))
-            few.append(
-                Deviation(
-                    name(i), stage.where, round(counts[i]), stage.trials, float(probabilities[i]), float(found[i])
-                )
-            )
+            hits, expected = round(counts[i]), float(probabilities[i])
+            few.append(Deviation(name(i), stage.where, hits, stage.trials, expected, float(found[i])))
     worst = min(few, key=lambda deviation: deviation.error)
     return worst if worst.error <= error else None
 

@@ -126,31 +126,19 @@ class Plan:
             zero, one: (J,) how often each cell was seen with the target's label 0 and with 1; `trials` in total each.
             pilot: (2, J) the same in other trials, which may suggest events; None: the exact laws alone do.
         """
-        for seen in (zero, one):
-            if seen.shape != self.law.a.shape or int(seen.sum()) != self.trials:
+        for counts in (zero, one):
+            if counts.shape != self.law.a.shape or int(counts.sum()) != self.trials:
                 raise ValueError(f"counts: need {self.law.a.size} cells and {self.trials} trials in each world")
         exact = self.views.delta(self.epsilon)
         events = [self._exact_events()] + ([] if pilot is None else [self._pilot_events(pilot)])
         expected = self._bounds(self.law.probabilities * self.trials, events)
         found = self._bounds(np.stack([zero, one]).astype(np.float64), events)
-        return AuditResult(
-            self.views.observer,
-            self.ones,
-            self.epsilon,
-            exact,
-            found[0],
-            self.delta,
-            self.views.epsilon(self.delta),
-            found[1],
-            self.trials,
-            self.error,
-            *expected,
-            max(
-                exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected[0]),
-                _least_proof(exact.upper, self.trials, self.epsilon, self.error / (2 * len(events))),
-            ),
-            self.views.basis,
-        )
+        surplus = exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected[0])
+        seen = max(surplus, _least_proof(exact.upper, self.trials, self.epsilon, self.error / (2 * len(events))))
+        of_delta = (self.epsilon, exact, found[0])
+        of_epsilon = (self.delta, self.views.epsilon(self.delta), found[1])
+        tested = (self.views.observer, self.ones, *of_delta, *of_epsilon, self.trials, self.error)
+        return AuditResult(*tested, *expected, seen, self.views.basis)
 
     def _exact_events(self) -> "Events":
         """Those that tell most under the exact laws."""

@@ -99,9 +99,8 @@ def theorem6_cases(offset: float = 0.0) -> Iterator[Case]:
 def corollary1_cases(factor: float = 1.0) -> Iterator[Case]:
     """ε of K-ary randomised response with the corollary's λ, from its exact law; q̃ is uniform as τ = 1/K."""
     for classes in (2, 3, 5, 10, 100):
-        q = released_distribution(
-            np.full(classes, 1.0 / classes), np.array([1e300] + [-1e300] * (classes - 1)), 1.0 / classes
-        )
+        noise = np.array([1e300] + [-1e300] * (classes - 1))
+        q = released_distribution(np.full(classes, 1.0 / classes), noise, 1.0 / classes)
         for epsilon in (0.01, 0.1, 0.5, 1.0, 3.0):
             lam = classes / (classes - 1 + math.exp(epsilon))
             true = math.log((1.0 - lam + lam * float(q.max())) / (lam * float(q.min())))
@@ -135,16 +134,8 @@ def corollary2_cases(constant: float = 3.0) -> Iterator[Case]:
                     for count in (fine, coarse)
                 ]
                 error = 3.0 * abs(values[0] - values[1])
-                yield at_most(
-                    constant * epsilon,
-                    values[0] - error,
-                    values[0] + error,
-                    n,
-                    K=classes,
-                    n=n,
-                    phi=phi,
-                    epsilon=epsilon,
-                )
+                low, high = values[0] - error, values[0] + error
+                yield at_most(constant * epsilon, low, high, n, K=classes, n=n, phi=phi, epsilon=epsilon)
 
 
 CLAIMS = (

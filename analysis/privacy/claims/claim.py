@@ -42,10 +42,8 @@ def at_most(claimed: float, true: float, upper: float | None = None, size: float
         upper: certified upper bound of it; the attained value itself where that is exact.
         size: orders counter-examples.
     """
-    above = true if upper is None else upper
-    return Case(
-        claimed, _ratio(claimed, above), _ratio(claimed, true), {**where, "claimed": claimed, "true": true}, size
-    )
+    low, high = (_ratio(claimed, value) for value in (true if upper is None else upper, true))
+    return Case(claimed, low, high, {**where, "claimed": claimed, "true": true}, size)
 
 
 def at_least(claimed: float, true: float, size: float = 0.0, **where: float) -> Case:
@@ -108,18 +106,9 @@ class Claim:
         finite = [case for case in cases if math.isfinite(case.ratio_low)] or cases
         tight, loose = min(finite, key=lambda c: c.ratio_low), max(finite, key=lambda c: c.ratio_low)
         smallest = min(refuting, key=lambda c: (c.size, c.ratio_high)) if refuting else None
-        return Verdict(
-            self.name,
-            self.paper,
-            self.statement,
-            not refuting,
-            tight.ratio_low,
-            loose.ratio_low,
-            {"tightest": tight.where, "loosest": loose.where},
-            smallest.where if smallest else None,
-            self.corrected,
-            len(cases),
-        )
+        said = (self.name, self.paper, self.statement, not refuting, tight.ratio_low, loose.ratio_low)
+        where, found = {"tightest": tight.where, "loosest": loose.where}, smallest.where if smallest else None
+        return Verdict(*said, where, found, self.corrected, len(cases))
 
 
 def clustering(name: str, statement: str, cases: Callable[[], Iterable[Case]], corrected: str = "") -> Claim:

@@ -1,5 +1,6 @@
 """The learner's ε against the cluster size: the paper's bound, the exact value, the Gaussian limit, a shuffler."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,24 +47,13 @@ def bounds_table(
 ) -> list[BoundsRow]:
     """One row for each size and rate, at δ = 1/n²; about 10 s for the default sizes."""
     rows = []
-    for rate in rates:
-        for n in sizes:
-            delta = 1.0 / n**2
-            exact = LabelExchange(n, flip_prob, rate).epsilon(delta)
-            rows.append(
-                BoundsRow(
-                    n,
-                    flip_prob,
-                    rate,
-                    delta,
-                    lemma9_epsilon(n, flip_prob, rate, delta),
-                    exact.epsilon_lower,
-                    exact.epsilon_upper,
-                    closed_form_epsilon(n, flip_prob, rate, delta),
-                    gaussian_epsilon(limit_mu(n, flip_prob, rate), delta),
-                    shuffled_epsilon(n, flip_prob, delta),
-                )
-            )
+    for rate, n in itertools.product(rates, sizes):
+        point = n, flip_prob, rate, 1.0 / n**2
+        exact = LabelExchange(*point[:3]).epsilon(point[3])
+        bracket = exact.epsilon_lower, exact.epsilon_upper
+        limit = gaussian_epsilon(limit_mu(*point[:3]), point[3])
+        shuffled = shuffled_epsilon(n, flip_prob, point[3])
+        rows.append(BoundsRow(*point, lemma9_epsilon(*point), *bracket, closed_form_epsilon(*point), limit, shuffled))
     return rows
 
 

@@ -70,11 +70,8 @@ def plr_cases(budget: float = 1.0) -> Iterator[Case]:
     for d in (1, 2):
         points = np.array([[-1.0], [1.0], [0.5]]) if d == 1 else np.c_[np.cos(angles), np.sin(angles)]
         grid = np.r_[-np.geomspace(1e-3, 1e3, 60)[::-1], 0.0, np.geomspace(1e-3, 1e3, 60)]
-        w = (
-            grid[:, None]
-            if d == 1
-            else np.concatenate([np.outer(np.abs(grid), [np.cos(a), np.sin(a)]) for a in angles])
-        )
+        rays = [np.outer(np.abs(grid), [np.cos(a), np.sin(a)]) for a in angles]
+        w = grid[:, None] if d == 1 else np.concatenate(rays)
         examples = [(point, label) for point in points for label in (-1.0, 1.0)]
         for n, strength, epsilon in itertools.product((1, 2), (0.01, 1.0), (0.1, 1.0, 4.0)):
             inner, more = plr_parameters(epsilon, n, strength)
@@ -83,8 +80,7 @@ def plr_cases(budget: float = 1.0) -> Iterator[Case]:
                 chosen = [first, *[examples[0]] * (n - 1)]
                 x, y = np.array([e[0] for e in chosen]), np.array([e[1] for e in chosen])
                 b, det = noise_of_model(w, x, y, strength + more)
-                log_density = -0.5 * budget * inner * np.linalg.norm(b, axis=1)
-                log_densities.append(log_density + np.log(det))
+                log_densities.append(-0.5 * budget * inner * np.linalg.norm(b, axis=1) + np.log(det))
             true = max(float(np.abs(a - b).max()) for a, b in itertools.combinations(log_densities, 2))
             yield at_most(epsilon, true, None, n + d, n=n, d=d, strength=strength, epsilon=epsilon)
 
@@ -110,15 +106,10 @@ def stability_cases(shift: float = 1.0) -> Iterator[Case]:
         for left, right in itertools.product((1, 2, 3), (0, 1, 3)):
             first = [histogram_cell(c, epsilon, delta, shift) for c in (left, right)]
             second = [histogram_cell(c, epsilon, delta, shift) for c in (left - 1, right + 1)]
-            true = 0.0
-            for p, q in ((first, second), (second, first)):
-                true = max(
-                    true,
-                    sum(
-                        max(0.0, p[0][i] * p[1][j] - math.exp(epsilon) * q[0][i] * q[1][j])
-                        for i, j in itertools.product(range(2), range(2))
-                    ),
-                )
+            true = max(
+                sum(max(0.0, p[0][i] * p[1][j] - math.exp(epsilon) * q[0][i] * q[1][j]) for i in (0, 1) for j in (0, 1))
+                for p, q in ((first, second), (second, first))
+            )
             yield at_most(delta, true, None, left + right, epsilon=epsilon, delta=delta, left=left, right=right)
 
 
@@ -134,10 +125,8 @@ def histogram_rule_cases(noise: float = 1.0) -> Iterator[Case]:
                 true = 0.0
                 for sign in itertools.product((-1.0, 1.0), repeat=2):
                     first = [laplace_tail(-s * v, noise / epsilon) for s, v in zip(sign, (left, right), strict=True)]
-                    second = [
-                        laplace_tail(-s * (v + m), noise / epsilon)
-                        for s, v, m in zip(sign, (left, right), move, strict=True)
-                    ]
+                    moved = zip(sign, (left + move[0], right + move[1]), strict=True)
+                    second = [laplace_tail(-s * v, noise / epsilon) for s, v in moved]
                     true = max(true, abs(math.log(first[0] * first[1] / (second[0] * second[1]))))
                 yield at_most(
                     epsilon, true, None, abs(left) + abs(right), epsilon=epsilon, left=left, right=right,

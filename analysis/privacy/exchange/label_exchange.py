@@ -117,9 +117,7 @@ class LabelExchange(Accountant):
         mass = binomial_pmf(0, trials, trials, self.sampling_rate)
         zero: dict[tuple[int, int], float] = {}
         one: dict[tuple[int, int], float] = {}
-        for t, (a, b) in zip(
-            range(trials + 1), likelihoods([self.setting.world(ones)], range(trials + 1)), strict=True
-        ):
+        for t, (a, b) in enumerate(likelihoods([self.setting.world(ones)], range(trials + 1))):
             for k in range(t + 1):
                 zero[t, k] = float(mass[t] * ((1 - alpha) * a[k, 0] + alpha * b[k, 0]))
                 one[t, k] = float(mass[t] * (alpha * a[k, 0] + (1 - alpha) * b[k, 0]))

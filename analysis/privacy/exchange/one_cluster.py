@@ -213,10 +213,8 @@ class _Scan:
 
     def _cap(self, epsilon: float) -> float:
         """What δ(ε) is if one is told who fetched from whom, an upper bound: the exposure times the local δ."""
-        return (
-            self.setting._exposed.upper * local_delta(self.setting.flip_prob, epsilon).upper * (1.0 + 2.0**-50)
-            + SUBNORMAL
-        )
+        direct = local_delta(self.setting.flip_prob, epsilon).upper
+        return self.setting._exposed.upper * direct * (1.0 + 2.0**-50) + SUBNORMAL
 
     def at(self, ones: int, epsilon: float) -> Bracket:
         """δ(ε) of one data set, the larger direction."""

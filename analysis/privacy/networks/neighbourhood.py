@@ -88,21 +88,16 @@ class Neighbourhood:
         laws, units = _hidden_weight(place[users[mine]], entries[mine], hidden[cells[mine]], len(fetchers))
         unhit = 1.0 - hit[fetchers] - 2.0 * UNIT * (2 + np.diff(self.rows.indptr)[fetchers])  # a sum, rounded down
         seen = self.rates[fetchers] / np.maximum(unhit, weights) * (1.0 + 1e-14)
-        return product(
-            [self._pair(*its) for its in zip(laws, units, seen.tolist(), weights.tolist(), strict=True)],
-        )
+        each = zip(laws, units, seen.tolist(), weights.tolist(), strict=True)
+        return product([self._pair(*its) for its in each])
 
     def _pair(self, law: Floats, unit: float, seen: float, weight: float) -> Pair:
         """A fetcher's pair, given the law of her hidden weight in units."""
         law = law * (1.0 + 8.0 * UNIT * len(law))  # each cell added at most 4u
         used = 1 + np.flatnonzero(law[1:] > 0.0)
         low = seen * self.flip_prob * unit * used
-        return Pair(
-            law[used] * low,
-            law[used] * (low + seen * weight),
-            1,
-            min(1.0, float(law[0]) * seen * weight * (1.0 + 1e-14)),
-        )
+        leak = min(1.0, float(law[0]) * seen * weight * (1.0 + 1e-14))
+        return Pair(law[used] * low, law[used] * (low + seen * weight), 1, leak)
 
 
 def _gather(table: sparse.csr_array | sparse.csc_array, lines: Ints) -> tuple[Ints, Ints, Floats]:

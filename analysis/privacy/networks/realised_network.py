@@ -80,20 +80,20 @@ class UniformSources(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), δ in (0, 1), conditional on the realised network."""
         check_delta(delta)
+        observer, lower, upper = "coalition" if self.members else "learner", 0.0, 0.0
         if self.members:
-            basis = "realised network: average over whether a member met the target"
+            basis = "average over whether a member met the target"
             _, upper = cross(lambda epsilon: not self._holds(epsilon, delta), self.flip_prob, precision=1e-5)
-            return PrivacyBound(0.0, upper, delta, "coalition", "label", basis, self.conditions, REALISED)
-        basis = "realised network: " + ("known sources revealed" if self.known else "exact, given the submissions")
-        if self.submissions == 0:
-            return PrivacyBound(0.0, 0.0, delta, "learner", "label", basis, self.conditions, REALISED)
-        found = self._setting.epsilon(delta)
-        if not self.known:
-            return PrivacyBound(found.lower, found.upper, delta, "learner", "label", basis, self.conditions, REALISED)
-        shown = self._exposure
-        _, direct = cross(lambda e: shown * local_delta(self.flip_prob, e).upper > delta, self.flip_prob)
-        upper = min(found.upper, direct)
-        return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions, REALISED)
+        else:
+            basis = "known sources revealed" if self.known else "exact, given the submissions"
+            found = self._setting.epsilon(delta) if self.submissions else Bracket(0.0, 0.0)
+            lower, upper = 0.0 if self.known else found.lower, found.upper
+            if self.known:
+                shown = self._exposure
+                _, direct = cross(lambda e: shown * local_delta(self.flip_prob, e).upper > delta, self.flip_prob)
+                upper = min(upper, direct)
+        basis = f"realised network: {basis}"
+        return PrivacyBound(lower, upper, delta, observer, "label", basis, self.conditions, REALISED)
 
     @property
     def conditions(self) -> tuple[str, ...]:

@@ -27,9 +27,8 @@ def fetch_levels(
     rates = np.array([rate for _, _, rate, _ in groups])
     counts = np.array([count for _, _, _, count in groups], dtype=np.float64)
     with np.errstate(divide="ignore"):
-        shown = (
-            -np.expm1(counts * np.log1p(-rates * weights)) * (1.0 + 1e-15) + SUBNORMAL
-        )  # she submits the target's bit
+        unseen = counts * np.log1p(-rates * weights)
+    shown = -np.expm1(unseen) * (1.0 + 1e-15) + SUBNORMAL  # she submits the target's bit
     exposure = _some(shown)
     if flip_prob < LEAST_FLIP or not groups:
         return Levels(exposure)
