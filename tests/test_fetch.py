@@ -8,9 +8,14 @@ import scipy.sparse as sparse
 
 from analysis.privacy import Coalition, LabelExchange, local_epsilon
 from analysis.privacy.networks.fetch import NEAR, FetchDistribution
-from analysis.privacy.networks.three_point import tail_bounds, three_point_divergence
+from analysis.privacy.networks.losses import Pair, product
+from analysis.privacy.networks.three_point import tail_bounds
 from analysis.privacy.statement.local import local_delta
 from tests.reference import fetch as reference
+
+
+def three_point_divergence(weights, level, sampling_rate, ratio):
+    return product([Pair.three_point(level, w, sampling_rate, 1) for w in weights.tolist()]).divergence(ratio)
 
 
 def ring(n: int, neighbours: int) -> np.ndarray:

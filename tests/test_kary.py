@@ -8,7 +8,12 @@ import pytest
 from analysis.privacy import LabelExchange, local_epsilon
 from analysis.privacy.exchange.blanket import Blanket
 from analysis.privacy.exchange.kary import KaryExchange
-from analysis.privacy.exchange.kary_exact import exact_delta
+from analysis.privacy.exchange.kary_exact import bracket
+
+
+def exact_delta(n, classes, flip_prob, sampling_rate, epsilon):
+    found = bracket(n, classes, flip_prob, sampling_rate, epsilon)
+    return (found.lower + found.upper) / 2.0
 
 
 def enumerated(n: int, k: int, alpha: float, theta: float, epsilon: float) -> float:

@@ -36,7 +36,6 @@ class Sine:
     periods: float
 
     def value(self, x: Floats) -> Floats:
-        """g(x)."""
         return np.sin(2.0 * np.pi * self.periods * x)
 
     def parts(self, x: Floats) -> tuple[Floats, Floats]:

@@ -31,13 +31,9 @@ class LineLaw(Protocol):
 class Normal:
     """N(0, 1)."""
 
-    @property
-    def turning(self) -> Floats:
-        """The mode."""
-        return np.zeros(1)
+    turning = np.zeros(1)  # the mode
 
     def cdf(self, x: Floats) -> Floats:
-        """Probability of values up to x."""
         from scipy.special import ndtr
 
         return np.asarray(ndtr(x))
@@ -48,7 +44,6 @@ class Normal:
         return np.asarray(np.copysign(np.sqrt(-2.0 * np.log(ratio)), middle))
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
-        """Values (n, 1)."""
         return rng.standard_normal((rows, 1))
 
 
@@ -56,13 +51,9 @@ class Normal:
 class Cauchy:
     """The standard Cauchy law: half of its mass beyond 1, no mean."""
 
-    @property
-    def turning(self) -> Floats:
-        """The mode."""
-        return np.zeros(1)
+    turning = np.zeros(1)  # the mode
 
     def cdf(self, x: Floats) -> Floats:
-        """Probability of values up to x."""
         return np.asarray(0.5 + np.arctan(x) / math.pi)
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
@@ -71,7 +62,6 @@ class Cauchy:
         return np.asarray(np.copysign(np.sqrt(1.0 / ratio - 1.0), middle))
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
-        """Values (n, 1)."""
         return rng.standard_cauchy((rows, 1))
 
 
@@ -98,7 +88,6 @@ class Spikes:
         return self._ends
 
     def cdf(self, x: Floats) -> Floats:
-        """Probability of values up to x."""
         return np.asarray(np.interp(x, self._ends, self._cumulative))
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
@@ -106,7 +95,6 @@ class Spikes:
         return middle
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
-        """Values (n, 1)."""
         spiked = rng.choice(self._left, rows) + self._width * rng.random(rows)
         return np.where(rng.random(rows) < 0.5, rng.random(rows), spiked)[:, None]
 

@@ -106,8 +106,7 @@ class LabelExchangeMechanism(Mechanism):
     """The exchange with its parameters fixed.
 
     Args:
-        randomizer: the local noise.
-        sampling_rate: θ.
+        randomizer: the local noise. sampling_rate: θ.
         engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
         adversaries: who does not follow the protocol.
         debias: release signed weights that undo α on average, instead of flipped labels.

@@ -124,6 +124,8 @@ def _given_counts(worlds: Sequence[World], trials: int) -> tuple[Floats, Floats]
 class CountViews:
     """The learner counts t submissions with k ones among them: cell t (T+1) + k, where T = n · rounds."""
 
+    members = 0
+
     exchange: LabelExchange
     observer: str = "learner"
     basis: str = "exact, over all data sets"
@@ -136,11 +138,6 @@ class CountViews:
     def cluster_size(self) -> int:
         """n."""
         return self.exchange.cluster_size
-
-    @property
-    def members(self) -> int:
-        """None."""
-        return 0
 
     @property
     def trials(self) -> int:

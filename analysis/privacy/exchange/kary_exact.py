@@ -19,18 +19,11 @@ def compositions(total: int, parts: int) -> tuple[Counts, ...]:
     return tuple((first, *rest) for first in range(total + 1) for rest in compositions(total - first, parts - 1))
 
 
-def exact_delta(n: int, num_classes: int, flip_prob: float, sampling_rate: float, epsilon: float) -> float:
-    """Largest hockey-stick divergence of the learner's view over all neighbouring data sets.
+def bracket(n: int, num_classes: int, flip_prob: float, sampling_rate: float, epsilon: float) -> Bracket:
+    """Largest hockey-stick divergence of the learner's view over all neighbouring data sets, with its rounding.
 
     Given noisy counts J the t released labels are independent with law J/n, so the counts of released classes are
     sufficient, t ~ Bin(n, θ). By symmetry the target's label changes from class 0 to class 1.
-    """
-    found = bracket(n, num_classes, flip_prob, sampling_rate, epsilon)
-    return (found.lower + found.upper) / 2.0
-
-
-def bracket(n: int, num_classes: int, flip_prob: float, sampling_rate: float, epsilon: float) -> Bracket:
-    """The same with its rounding, every P(view) - e^ε P'(view) by itself.
 
     Every term is a product of non-negative numbers: of n chances of flips, each of which with its sum of K terms adds
     (K + 4)u; of at most n shares, whose powers add 2u each; of whole numbers. The sum over N noisy counts adds (N+1)u,

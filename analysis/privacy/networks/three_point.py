@@ -52,11 +52,6 @@ def fetch_levels(
     return Levels(exposure, tuple(leaks), tuple(always), tuple(strays), tuple(laws))
 
 
-def three_point_divergence(weights: Floats, level: float, sampling_rate: float, ratio: float) -> float:
-    """HS_ratio of the product of three-point pairs, each seen with probability `sampling_rate`; an upper bound."""
-    return product([Pair.three_point(level, w, sampling_rate, 1) for w in weights.tolist()]).divergence(ratio)
-
-
 def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
     """Bounds on Pr[Σ w_j Bernoulli(α) < level] at each level; labels of 1 only make the sum larger.
 
