@@ -141,6 +141,5 @@ def _world(
 def _doubt(values: NDArray[np.float64], largest: float, error: float) -> float:
     """How far the mean of independent values in [0, largest] may lie above their average, but for `error`."""
     log = math.log(2.0 / error)
-    return math.sqrt(2.0 * float(values.var(ddof=1)) * log / values.size) + 7.0 * largest * log / (
-        3.0 * (values.size - 1)
-    )
+    spread = math.sqrt(2.0 * float(values.var(ddof=1)) * log / values.size)
+    return spread + 7.0 * largest * log / (3.0 * (values.size - 1))

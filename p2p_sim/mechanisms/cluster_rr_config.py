@@ -113,10 +113,8 @@ class ClusterRRConfig(OwnMechanism):
             if self.approximate:
                 choice = self._stretched(self.target_epsilon, setup.delta, setup.sizes, setup.num_classes)
             beta = choice.resampling_prob if self.split == "uniform" else self.bias_correction
-        response = ClusterResponse(
-            choice.resampling_prob, choice.noise_scale, choice.threshold, beta, setup.num_classes
-        )
-        return ClusterRR(response, self.approximate)
+        chosen = (choice.resampling_prob, choice.noise_scale, choice.threshold)
+        return ClusterRR(ClusterResponse(*chosen, beta, setup.num_classes), self.approximate)
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
         """How a pure ε is spent."""

@@ -86,9 +86,8 @@ class LabelExchangeConfig(OwnMechanism):
     def built(self, setup: Setup) -> "LabelExchangeMechanism":
         if self.randomizer is not None:
             other = randomizer_of(self.randomizer, self.target_epsilon, setup.sizes, setup.num_classes, setup.delta)
-            return LabelExchangeMechanism(
-                other, self.sampling_rate, setup.engine, setup.adversaries, payload_kind=self.randomizer.releases
-            )
+            run = (self.sampling_rate, setup.engine, setup.adversaries)
+            return LabelExchangeMechanism(other, *run, payload_kind=self.randomizer.releases)
         flip_prob = self.flip_prob
         if flip_prob is None:
             assert self.target_epsilon is not None
@@ -149,8 +148,7 @@ class LabelExchangeMechanism(Mechanism):
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's ε at δ for each cluster size if nothing fails: a bracket for K = 2 flips, else an upper bound.
 
-        Args:
-            sizes: distinct, ascending. delta: δ. Of many sizes only the worst and the largest are looked at closely.
+        Of many sizes only the worst and the largest are looked at closely.
         """
         return epsilons([self.randomizer.exchanged(int(n), self.sampling_rate) for n in sizes], delta)
 

@@ -157,9 +157,8 @@ class RRWithPriorConfig(OwnMechanism):
 
     def built(self, setup: Setup) -> "LocalRRWithPrior":
         self.check(setup.num_classes)
-        return LocalRRWithPrior(
-            RRWithPrior(self.target_epsilon, setup.num_classes, self.prior), self.stages, self.neighbours
-        )
+        noise = RRWithPrior(self.target_epsilon, setup.num_classes, self.prior)
+        return LocalRRWithPrior(noise, self.stages, self.neighbours)
 
 
 @dataclass(frozen=True)

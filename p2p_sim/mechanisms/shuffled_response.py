@@ -39,9 +39,8 @@ class ShuffledResponseConfig(FlippedLabelsConfig):
                 return ShuffledResponse(size, flip_prob, setup.num_classes).satisfies(target, setup.delta)
 
             alpha = smallest_flip_prob(certified, setup.sizes.tolist(), setup.num_classes, target)
-        return ShuffledRandomizedResponse(
-            RandomizedResponse(check_flip_prob(alpha, setup.num_classes), setup.num_classes)
-        )
+        noise = RandomizedResponse(check_flip_prob(alpha, setup.num_classes), setup.num_classes)
+        return ShuffledRandomizedResponse(noise)
 
 
 @dataclass(frozen=True)

@@ -96,12 +96,11 @@ def _knowledge(n: int, alpha: float, members: int, ones: int) -> tuple[list[Worl
         for known_label_one in range(max(0, known - (others - ones)), min(known, ones) + 1):
             ways = math.comb(ones, known_label_one) * math.comb(others - ones, known - known_label_one)
             drawn = ways / math.comb(others, known)
-            bits = np.convolve(
-                binomial_pmf(0, known_label_one, known_label_one, alpha)[::-1],
-                binomial_pmf(0, known - known_label_one, known - known_label_one, alpha),
-            )
+            known_zero = known - known_label_one
+            kept = binomial_pmf(0, known_label_one, known_label_one, alpha)[::-1]
+            bits = np.convolve(kept, binomial_pmf(0, known_zero, known_zero, alpha))
             for known_ones, probability in enumerate(bits):
-                zeros = others - ones - (known - known_label_one)
+                zeros = others - ones - known_zero
                 worlds.append(World(sources, zeros, ones - known_label_one, alpha, known_ones))
                 weights.append(chance * drawn * float(probability))
     return worlds, np.array(weights)

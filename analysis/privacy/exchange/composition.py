@@ -70,10 +70,8 @@ def _dominating(exchange: LabelExchange, tail: float, step: float):  # type: ign
     # HS at e^-ε of the reversed pair: 1 - e^-ε + e^-ε δ(ε)
     shrink = np.exp(-np.array(right[1:]))
     left = (1.0 - shrink + shrink * upper[1:])[::-1]
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(
-        step, np.arange(-points, points + 1), np.minimum(np.concatenate([left, upper]), 1.0)
-    )
-    return PrivacyLossDistribution(pmf)
+    deltas, losses = np.minimum(np.concatenate([left, upper]), 1.0), np.arange(-points, points + 1)
+    return PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(step, losses, deltas))
 
 
 def convex_majorant(x: Floats, y: Floats) -> Floats:

@@ -124,8 +124,7 @@ class FetchDistribution(Accountant):
             if worst > _NEARLY * local:  # nobody can be worse off, and most overlays have such a user
                 worst = local
                 break
-        pooled = self._members.any()
-        observer = "coalition" if pooled else "learner"
+        observer = "coalition" if self._members.any() else "learner"
         return PrivacyBound(0.0, worst, delta, observer, "label", self.basis, self.conditions)
 
     @property
@@ -173,9 +172,8 @@ class FetchDistribution(Accountant):
 
     @cached_property
     def _neighbourhood(self) -> Neighbourhood:
-        return Neighbourhood(
-            self._rows, self._columns, self.flip_prob, self._rates, self._revealed, self._members, self.draws
-        )
+        known = (self._revealed, self._members, self.draws)
+        return Neighbourhood(self._rows, self._columns, self.flip_prob, self._rates, *known)
 
     def _row(self, user: int) -> tuple[NDArray[np.int32], Floats]:
         part = slice(self._rows.indptr[user], self._rows.indptr[user + 1])
@@ -195,9 +193,8 @@ class FetchDistribution(Accountant):
         for user, rate in enumerate(self._rates.tolist()):
             indices, data = self._row(user)
             found[0, user] = shapes.setdefault(np.sort(data[~self._revealed[indices]]).tobytes(), len(shapes))
-            found[1, user] = rows.setdefault(
-                (indices.tobytes(), data.tobytes(), rate, bool(self._members[user])), len(rows)
-            )
+            row = (indices.tobytes(), data.tobytes(), rate, bool(self._members[user]))
+            found[1, user] = rows.setdefault(row, len(rows))
         return found[0], found[1]
 
     @cached_property

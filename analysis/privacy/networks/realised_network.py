@@ -71,8 +71,7 @@ class UniformSources(Accountant):
         direct = local_delta(self.flip_prob, epsilon)
         if direct.upper == 0.0:
             return Bracket(0.0, 0.0)
-        rest = self._rest(epsilon, direct)
-        met = self._met
+        rest, met = self._rest(epsilon, direct), self._met
         if self.members == 0:
             return rest
         return outward(0.0, (met * direct.upper + (1.0 - met) * rest.upper) * (1.0 + 2.0**-48))
@@ -212,9 +211,8 @@ def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
         share = level / others[inside]
         divergence = share * np.log(share / flip_prob) + (1.0 - share) * (np.log1p(-share) - math.log1p(-flip_prob))
         chance = np.ones(len(caps))
-        chance[inside] = np.minimum(
-            1.0, 2.0 * np.exp(-others[inside] / caps[inside] * divergence) * (1.0 + 1e-9) + SUBNORMAL
-        )
+        stray = 2.0 * np.exp(-others[inside] / caps[inside] * divergence) * (1.0 + 1e-9) + SUBNORMAL
+        chance[inside] = np.minimum(1.0, stray)
         kept = chance < 1.0
         if not kept.any():
             continue

@@ -99,9 +99,8 @@ class ObjectivePerturbation:
     def privacy(self) -> PrivacyBound:
         """Against whoever sees all the models, δ = 0."""
         basis = "objective perturbation: noise of the gradient and one factor of the determinant for each model"
-        return PrivacyBound(
-            0.0, self.epsilon_upper, 0.0, "learner", "example", basis, OBJECTIVE_PERTURBATION_CONDITIONS
-        )
+        conditions = OBJECTIVE_PERTURBATION_CONDITIONS
+        return PrivacyBound(0.0, self.epsilon_upper, 0.0, "learner", "example", basis, conditions)
 
 
 def calibrate_perturbation(
