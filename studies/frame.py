@@ -184,9 +184,5 @@ def _thin(axis: Axis) -> Axis:
 
 def curves(table: pd.DataFrame, x: str, y: str, group: str, dashed: Sequence[str] = ()) -> list[Curve]:
     """A line for each value of a text column, in the order of the table; those named are dashed."""
-    found = []
-    for label in table[group].unique():
-        part = table[table[group] == label].sort_values(x)
-        low, high = (part[y + end].tolist() for end in (LOW, HIGH))
-        found.append(Curve(str(label), part[x].tolist(), part[y].tolist(), low, high, dashed=label in dashed))
-    return found
+    parts = {label: table[table[group] == label] for label in table[group].unique()}
+    return [Curve.of(label, part, x, y, label in dashed) for label, part in parts.items()]

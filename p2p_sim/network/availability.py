@@ -13,7 +13,8 @@ from pydantic import Field, model_validator
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.network.trace import Table, find_trace, read_trace
+from p2p_sim.network.trace import Table, read_trace
+from p2p_sim.population.files import find_named
 from p2p_sim.population.shards import Shard
 
 Floats = NDArray[np.float64]
@@ -269,7 +270,7 @@ class AvailabilityTrace(Config):
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The file."""
-        return [find_trace(self.path, places, f"{KEY}.path")]
+        return [find_named(self.path, places, f"{KEY}.path")]
 
     def load(self, places: tuple[Path, ...]) -> RecordedPeriods:
         """Read the file; an InputError names the line with an impossible period."""

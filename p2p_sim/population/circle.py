@@ -45,12 +45,10 @@ class CircleConfig(Source):
 
     @property
     def known_classes(self) -> int | None:
-        """K, as far as it is known before the data is read."""
         return self.num_classes
 
     @property
     def clustered(self) -> bool:
-        """Whether users come with clusters of their own."""
         return True
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:

@@ -34,12 +34,10 @@ class HeartConfig(Source):
 
     @property
     def known_classes(self) -> int | None:
-        """K, as far as it is known before the data is read."""
         return 2
 
     @property
     def clustered(self) -> bool:
-        """Whether users come with clusters of their own."""
         return True
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:

@@ -49,12 +49,10 @@ class SyntheticConfig(Source):
 
     @property
     def known_classes(self) -> int | None:
-        """K, as far as it is known before the data is read."""
         return 2
 
     @property
     def clustered(self) -> bool:
-        """Whether users come with clusters of their own."""
         return True
 
     def law(self, streams: Streams) -> FiniteLaw:

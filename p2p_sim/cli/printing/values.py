@@ -1,12 +1,18 @@
 """Numbers as the commands show them."""
 
+import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+
 from analysis.privacy.statement.bound import PrivacyBound
+
+Line = tuple[str, str]
 
 PROTECTED = {
     "label": "It protects one user's label",
@@ -19,6 +25,21 @@ ODDITIES = {
     "dropped_edges": "edges of the file join two clusters or touch no users of this replicate, and were left out",
 }
 """What may surprise about an overlay, by the column of a row that counts it."""
+
+
+def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False) -> None:
+    """Print a table of two columns, its parts set apart."""
+    table = Table(title=title, title_justify="left", show_header=False)
+    for part in parts:
+        for line in part:
+            table.add_row(*line)
+        table.add_section()
+    Console(stderr=stderr, soft_wrap=True).print(table)
+
+
+def print_object(record: dict[str, Any]) -> None:
+    """Print one JSON object."""
+    print(json.dumps(finite(record), allow_nan=False))
 
 
 def warn_of_oddities(counts: Mapping[str, str]) -> None:
