@@ -101,7 +101,7 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
         handled: (n,) messages a user sent or received. answers: (n,) replies she gave.
     """
     with drawing(path, note=note) as (_, [axes]):
-        heavy = handled.max() >= 10 * max(1.0, float(np.median(handled)))
+        heavy = bool(handled.max() >= 10 * max(1.0, float(np.median(handled))))
         for index, (values, text) in enumerate(((handled, "messages sent or received"), (answers, "answers given"))):
             counts, users = np.unique(values, return_counts=True)
             share = users[::-1].cumsum()[::-1] / values.size
@@ -173,11 +173,15 @@ def _spread(sizes: Counts) -> Floats:
 
 
 def _stairs(axes: Axes, times: Floats, end: float, label: str | None, **look: Any) -> None:
-    """Draw the share of times (seconds) that lie at or before each moment up to `end`."""
+    axes.step(*_rising(times, end), where="post", label=label, **look)
+
+
+def _rising(times: Floats, end: float) -> tuple[Floats, Floats]:
+    """Times (seconds) and the share of all that lie at or before them, up to `end`."""
     came = np.sort(times[np.isfinite(times)])
     kept = np.unique(np.linspace(0, came.size - 1, min(came.size, MOST_POINTS)).astype(np.int64))
     last = came.size / times.size
-    axes.step([0.0, *came[kept], end], [0.0, *((kept + 1) / times.size), last], where="post", label=label, **look)
+    return np.array([0.0, *came[kept], end]), np.array([0.0, *((kept + 1) / times.size), last])
 
 
 def _decades(times: Floats) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -58,7 +59,7 @@ def plot(directory: Path, request: Request, out: Path | None = None, format_: st
     results = read_results(directory)
     table = points(results.rows, results.keys)
     chosen = replace(request, log_x=None, log_y=None) == Request()
-    requests = [_from_manifest(entry, results) for entry in results.plots] if chosen and results.plots else [request]
+    requests = [request_of(entry, results) for entry in results.plots] if chosen and results.plots else [request]
     if out is not None and len(requests) > 1:
         raise InputError(f"--out {out}: {len(requests)} figures are to be drawn; choose one with --x and --y")
     written = []
@@ -93,15 +94,17 @@ def _ending(out: Path | None, format_: str | None) -> str:
     return ending
 
 
-def _from_manifest(entry: dict[str, object], results: Results) -> Request:
-    known = {"x", "y", "group", "facet", "heat", "fit"}
+def request_of(entry: dict[str, Any], results: Results) -> Request:
+    """The figure that a sweep's author asked for.
+
+    Raises:
+        InputError: a key is unknown.
+    """
+    known = ("facet", "fit", "group", "heat", "x", "y")
     wrong = [key for key in entry if key not in known]
     if wrong:
-        raise InputError(f"{results.directory}: plots.{wrong[0]} is unknown; allowed are {', '.join(sorted(known))}")
-    text = {key: None if entry.get(key) is None else str(entry[key]) for key in known - {"fit"}}
-    return replace(
-        Request(text["x"], text["y"], text["group"], text["facet"], text["heat"]), fit=bool(entry.get("fit"))
-    )
+        raise InputError(f"{results.directory}: plots.{wrong[0]} is unknown; allowed are {', '.join(known)}")
+    return Request(**{**entry, "fit": bool(entry.get("fit"))})
 
 
 def _defaults(request: Request, results: Results, table: pd.DataFrame) -> Request:

@@ -4,12 +4,13 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from analysis.figures.labels import four_digits
 from analysis.privacy.statement.bound import PrivacyBound
 
 Line = tuple[str, str]
@@ -72,7 +73,7 @@ def at_most(value: float | None) -> str:
     >>> at_most(0.74211), at_most(0.5), at_most(None)
     ('0.7422', '0.5', 'not applicable')
     """
-    return _rounded(value, ROUND_CEILING)
+    return number(None if value is None else four_digits(value, up=True))
 
 
 def at_least(value: float | None) -> str:
@@ -81,21 +82,15 @@ def at_least(value: float | None) -> str:
     >>> at_least(0.74219), at_least(0.0)
     ('0.7421', '0')
     """
-    return _rounded(value, ROUND_FLOOR)
-
-
-def _rounded(value: float | None, direction: str) -> str:
-    if value is None or not math.isfinite(value):
-        return number(value)
-    return number(float(Context(prec=4, rounding=direction).create_decimal_from_float(value)))
+    return number(None if value is None else four_digits(value, up=False))
 
 
 def finite(value: Any) -> Any:
-    """The value for JSON: infinities spelled out and NaN as null, at any depth."""
-    if isinstance(value, dict):
+    """The value for JSON: plain numbers, infinities spelled out and NaN as null, at any depth."""
+    if isinstance(value, Mapping):
         return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list):
         return [finite(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value
+    return value.item() if isinstance(value, np.generic) else value
