@@ -26,7 +26,10 @@ def gallery() -> str:
     for figure in figures():
         path = Path(figure["path"])
         source = path.relative_to("docs") if path.is_relative_to("docs") else Path("..") / path
-        shown = f"On the page [{_title(figure['page'])}]({Path(figure['page']).name})" if _on_site(figure) else "README"
+        page, shown = DOCS.parent / figure["page"], "README"
+        if page.parent == DOCS:
+            title = page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+            shown = f"On the page [{title}]({page.name})"
         parts.append(
             f"## {path.stem}\n\n{figure['shows']}.\n\n![{figure['shows']}]({source})\n\n"
             f"```\n{figure['command']}\n```\n\n{shown}. Run at reduced size by `{figure['test']}`.\n"
@@ -38,15 +41,6 @@ def figures() -> list[dict[str, str]]:
     """The registry of figures, docs/gallery.toml: path, shows, command, page and test of each."""
     found: list[dict[str, str]] = tomllib.loads((DOCS / "gallery.toml").read_text(encoding="utf-8"))["figure"]
     return found
-
-
-def _on_site(figure: Mapping[str, str]) -> bool:
-    return figure["page"].startswith("docs/")
-
-
-def _title(page: str) -> str:
-    first = (DOCS.parent / page).read_text(encoding="utf-8").splitlines()[0]
-    return first.removeprefix("# ")
 
 
 def command_line() -> str:

@@ -17,7 +17,7 @@ import pandas as pd
 from analysis.figures.curves import Panel
 from analysis.figures.study import plot_study
 from analysis.figures.style import COLOURS, MARKERS, drawing, legend_below
-from analysis.utility.intervals import Mean, mean_interval
+from analysis.utility.intervals import mean_interval
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from studies.frame import Frame, command, curves, means
@@ -191,13 +191,10 @@ def paired(table: pd.DataFrame) -> pd.DataFrame:
             wide = part.pivot(index="replicate", columns="method", values="auc")
             for first, second in pairs:
                 mean = mean_interval(wide[first] - wide[second])
-                found.append({"study": study, **dict(zip(("data", "organisation", "epsilon"), keys, strict=True)),
-                              "first": first, "second": second, **_columns(mean)})  # fmt: skip
+                line = {"study": study, **dict(zip(("data", "organisation", "epsilon"), keys, strict=True))}
+                line |= {"first": first, "second": second, "difference": mean.value}
+                found.append(line | {"low": mean.low, "high": mean.high, "replicates": mean.replicates})
     return pd.DataFrame(found)
-
-
-def _columns(mean: Mean) -> dict[str, float]:
-    return {"difference": mean.value, "low": mean.low, "high": mean.high, "replicates": mean.replicates}
 
 
 def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from analysis.figures.labels import long, value
 from analysis.figures.style import drawing
-from analysis.figures.sweeps import wants_log, wrapped
+from analysis.figures.sweeps import replicates_text, wants_log, wrapped
 from analysis.utility.points import HIGH, LOW, is_privacy
 
 MOST_PRINTED = 60
@@ -70,8 +70,7 @@ def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], nor
 
 
 def _caption(table: pd.DataFrame, heat: str, half: NDArray[np.float64], printed: bool, note: str) -> str:
-    low, high = int(table["replicates"].min()), int(table["replicates"].max())
-    parts = [note, f"{low:,} replicates per point" if low == high else f"{low:,} to {high:,} replicates per point"]
+    parts = [note, replicates_text(table)]
     if is_privacy(heat):
         parts.append("ε is the worst over replicates")
     elif not np.isfinite(half).any():

@@ -244,13 +244,21 @@ def wrapped(text: str, inches: float) -> str:
     return textwrap.fill(text, int(11 * inches))
 
 
+def replicates_text(table: pd.DataFrame) -> str:
+    """How many replicates the points have."""
+    low, high = int(table["replicates"].min()), int(table["replicates"].max())
+    return f"{low:,}" + f" to {high:,}" * (low < high) + f" replicate{'s' * (high > 1)} per point"
+
+
 def caption(table: pd.DataFrame, shown: pd.DataFrame, view: View, note: str) -> str:
     """How many replicates, what the intervals are, how ε is taken, what is not drawn."""
-    low, high = int(table["replicates"].min()), int(table["replicates"].max())
-    count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    parts = [note, f"{count} replicate{'s' * (high > 1)} per point"]
+    parts = [note, replicates_text(table)]
     if not is_privacy(view.y):
-        parts.append("95% confidence intervals of means" if low > 1 else "no intervals from a single replicate")
+        parts.append(
+            "95% confidence intervals of means"
+            if table["replicates"].min() > 1
+            else "no intervals from a single replicate"
+        )
     if is_privacy(view.y) or is_privacy(view.x):
         parts.append("ε is the worst over replicates")
     if missing := len(table) - len(shown):

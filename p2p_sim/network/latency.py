@@ -3,14 +3,14 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Protocol, Self
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.config import Config
-from p2p_sim.network.trace import read_trace
+from p2p_sim.network.trace import WithoutFile, read_trace
 from p2p_sim.population.files import find_named
 
 Floats = NDArray[np.float64]
@@ -38,19 +38,7 @@ class LatencyLaw(Protocol):
         ...
 
 
-class _FromNumbers(Config):
-    """A law that its configuration says completely."""
-
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """No files."""
-        return []
-
-    def load(self, places: tuple[Path, ...]) -> Self:
-        """The law itself."""
-        return self
-
-
-class Constant(_FromNumbers):
+class Constant(WithoutFile):
     """Every message takes the same time."""
 
     kind: Literal["constant"] = "constant"
@@ -72,7 +60,7 @@ class Constant(_FromNumbers):
         return np.full(np.shape(u), self.value_s)
 
 
-class Exponential(_FromNumbers):
+class Exponential(WithoutFile):
     """Memoryless travel times."""
 
     kind: Literal["exponential"] = "exponential"
@@ -96,7 +84,7 @@ class Exponential(_FromNumbers):
         return out
 
 
-class Lognormal(_FromNumbers):
+class Lognormal(WithoutFile):
     """Log-normal travel times, the usual first model of delays on the internet."""
 
     kind: Literal["lognormal"] = "lognormal"

@@ -16,6 +16,7 @@ from p2p_sim.cli.printing.values import (
     print_object,
     print_table,
     warn_of_oddities,
+    worst_row,
 )
 from p2p_sim.storage.rows import MANIFEST, ROWS, TABLE
 from p2p_sim.sweeps.point import FIGURE, Finished
@@ -53,9 +54,7 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
     print_table(f"{scenario.name}: {len(rows)} replicates", found)
     warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
     print(_statement(rows))
-    place = int(rows["epsilon_upper"].astype(float).argmax())
-    worst = {str(column): rows[column].iloc[place] for column in rows}
-    if (bound := statement_of(worst, finished.terms, "epsilon_upper")) is not None:
+    if (bound := statement_of(worst_row(rows), finished.terms, "epsilon_upper")) is not None:
         print_conditions(bound)
     else:
         print("The conditions of these figures were not kept: run again into another directory to have them.")

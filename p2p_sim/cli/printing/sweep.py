@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from analysis.privacy.statement.record import statement_of, whole
 from p2p_sim.base.progress import shown
-from p2p_sim.cli.printing.values import print_object, print_table
+from p2p_sim.cli.printing.values import print_object, print_table, worst_row
 from p2p_sim.storage.rows import FAILURES, MANIFEST, ROWS, TABLE
 from p2p_sim.storage.statements import read_terms
 from p2p_sim.sweeps.drive import Progress, Report, SweepResult
@@ -76,9 +76,7 @@ def print_sweep(plan: Plan, result: SweepResult, figures: list[str]) -> None:
 
 def print_sweep_json(plan: Plan, result: SweepResult, figures: list[str]) -> None:
     """One JSON object; the statement is that of the row with the largest ε, at its own δ."""
-    points = int(result.rows["scenario"].nunique())
-    place = int(result.rows["epsilon_upper"].astype(float).argmax())
-    worst = {str(column): result.rows[column].iloc[place] for column in result.rows}
+    points, worst = int(result.rows["scenario"].nunique()), worst_row(result.rows)
     bound = statement_of(worst, read_terms(result.directory).get(str(worst.get("statement")), {}), "epsilon_upper")
     record = {
         "name": plan.name,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
@@ -26,6 +27,12 @@ ODDITIES = {
     "dropped_edges": "edges of the file join two clusters or touch no users of this replicate, and were left out",
 }
 """What may surprise about an overlay, by the column of a row that counts it."""
+
+
+def worst_row(rows: pd.DataFrame) -> dict[str, Any]:
+    """The row with the largest ε of the learner."""
+    place = int(rows["epsilon_upper"].astype(float).argmax())
+    return {str(column): rows[column].iloc[place] for column in rows}
 
 
 def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False) -> None:
