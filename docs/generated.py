@@ -61,15 +61,13 @@ def _command(name: str, command: Any) -> str:
         named = parameter.param_type_name == "option"
         names = " or ".join(f"`{option}`" for option in [*parameter.opts, *parameter.secondary_opts]) if named else ""
         value = f"`{parameter.metavar}`" if parameter.metavar else ""
-        usual = "required" if parameter.required else _default(parameter.default)
+        default, usual = parameter.default, "required" if parameter.required else ""
+        if default is not None and default is not False and not callable(default):
+            usual = f"`{default}`"
         rows.append([cell(text) for text in (names, value, parameter.help, usual)])
     usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
     options = table(("option", "value", "meaning", "default"), rows) if rows else ""
     return f"## {name}\n\n{plain(text.strip())}\n\n```\n{usage}\n```\n\nExample: `{example.strip()}`\n\n{options}"
-
-
-def _default(value: object) -> str:
-    return "" if value is None or value is False or callable(value) else f"`{value}`"
 
 
 def scenario_keys() -> str:

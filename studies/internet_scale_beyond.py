@@ -30,11 +30,15 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
         parts = frame.each(_share, product([network], [users], range(PARTS)))
         traffic, last, bins, shards, cpu_s, peak = zip(*parts, strict=True)
         total, arrived = sum(traffic, Traffic()), np.cumsum(np.sum(bins, axis=0))
+        places = np.searchsorted(arrived, np.array(SHARES) * arrived[-1])  # the middle of a bin stands for it
         found = {
             "bytes_per_user": total.bytes_sent / users,
             "learner_bytes_per_user": total.learner_bytes / users,
             "arrived": arrived[-1] / users,
-            **{f"p{100 * share:g}_s": _quantile(arrived, share) for share in SHARES},
+            **{
+                f"p{100 * share:g}_s": (place + 0.5) * BIN_S
+                for share, place in zip(SHARES, places.tolist(), strict=True)
+            },
             "last_s": max(last),
         }
         rows += [{"setting": network, "n": users, "quantity": key, "value": value} for key, value in found.items()]
@@ -57,11 +61,6 @@ def _share(task: tuple[str, int, int]) -> tuple[Traffic, float, NDArray[np.int64
         number += 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # of the process, its libraries included
     return traffic, last, bins, number, time.process_time() - begin, peak
-
-
-def _quantile(arrived: NDArray[np.int64], share: float) -> float:
-    """The middle of the bin in which this share of all that arrive has arrived, seconds."""
-    return (int(np.searchsorted(arrived, share * arrived[-1])) + 0.5) * BIN_S
 
 
 if __name__ == "__main__":

@@ -69,11 +69,8 @@ def main(frame: Frame) -> list[Path]:
 
 def _bayes(name: str, table: pd.DataFrame) -> list[float]:
     """Accuracy of Bayes' rule at each point."""
-    return [1.0 - _circle(name, int(classes)).bayes_error_rate() for classes in table[CLASSES]]
-
-
-def _circle(name: str, classes: int) -> CircleConfig:
-    return CircleConfig(num_classes=classes, spread=0.05 if name == "narrow" else None)
+    laws = (CircleConfig(num_classes=k, spread=0.05 if name == "narrow" else None) for k in map(int, table[CLASSES]))
+    return [1.0 - law.bayes_error_rate() for law in laws]
 
 
 def _draw_synthetic(tables: dict[str, pd.DataFrame], path: Path) -> Path:

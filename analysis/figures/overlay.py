@@ -45,10 +45,11 @@ def plot_overlay(
     graph.add_edges_from(edges.tolist())
     place = _layout(graph) if position is None else dict(enumerate(position.tolist()))
     top = _top(epsilon, epsilon_local)
+    faint = max(0.15, min(0.8, 400 / max(1, len(edges))))  # many edges must not hide the users
     thin = 1.0 if epsilon.size <= 150 else 0.6
     area = 12.0 + 130.0 * degrees / max(1, int(degrees.max(initial=1))) * min(1.0, 150.0 / epsilon.size)
     with drawing(path, 7.6, 7.0, note=f"{note}; area: neighbours") as (figure, [axes]):
-        nx.draw_networkx_edges(graph, place, ax=axes, edge_color="#9A9A9A", width=0.5, alpha=_faint(len(edges)))
+        nx.draw_networkx_edges(graph, place, ax=axes, edge_color="#9A9A9A", width=0.5, alpha=faint)
         for chosen, look, label in (
             (~member & ~own, USER, "user"),
             (~member & own, {**USER, **OWN}, "user who passed on her own label"),
@@ -140,8 +141,3 @@ def _top(epsilon: Floats, epsilon_local: float) -> float:
 
 def _shown(epsilon: float) -> str:
     return "∞" if math.isinf(epsilon) else f"{epsilon:.4g}"
-
-
-def _faint(edges: int) -> float:
-    """Opacity of an edge, so that many do not hide the users."""
-    return max(0.15, min(0.8, 400 / max(1, edges)))

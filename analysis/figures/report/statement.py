@@ -74,11 +74,6 @@ def statement(
     }
 
 
-def _realised(rows: pd.DataFrame) -> pd.Series:
-    """Which rows hold figures that are conditional on the network as it turned out."""
-    return rows["epsilon_others_upper"].notna()
-
-
 def _who(rows: pd.DataFrame) -> str:
     protected = {
         "label": "Two data sets are neighbours if they differ in the label of one user. Features, clusters and who "
@@ -114,7 +109,7 @@ def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
     text = "Each ε is about one release"
     if len(done) > 1 or len(rows) > 1:
         text += "; releasing several replicates or points about the same users would add up"
-    conditional = _realised(rows)
+    conditional = rows["epsilon_others_upper"].notna()  # figures that hold given the network as it turned out
     if conditional.any():
         some = "" if conditional.all() else "Where something could go wrong or somebody looked on, "
         text += (
@@ -147,7 +142,8 @@ def _conditions(
         for (kind, claimed, conditions), who in groups.items()
         if conditions
     ]
-    return found if _all_kept(rows, terms) else [*found, (NOT_KEPT, ())]
+    kept = "statement" in rows and bool(rows["statement"].astype(str).isin(list(terms)).all())
+    return found if kept else [*found, (NOT_KEPT, ())]
 
 
 def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: Mechanisms, everywhere: int) -> str:
@@ -184,10 +180,6 @@ def _said(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[tuple[str, str
         return []
     lines = rows[[POINT, "mechanism_kind", "statement"]].drop_duplicates().astype(str)
     return [(point, kind, terms[name]) for point, kind, name in lines.itertuples(index=False) if name in terms]
-
-
-def _all_kept(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> bool:
-    return "statement" in rows and bool(rows["statement"].astype(str).isin(list(terms)).all())
 
 
 def _line(done: pd.DataFrame, column: str, who: str) -> Line:

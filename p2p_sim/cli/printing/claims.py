@@ -1,6 +1,6 @@
 """What `check-bounds` shows: a table of verdicts, or JSON."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from rich.console import Console
@@ -19,7 +19,7 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
         text = f"{verdict.tightest:.4g} to {verdict.loosest:.4g} in {verdict.cases} cases"
         if verdict.counterexample is not None:
-            text = _parameters(verdict.counterexample)
+            text = ", ".join(f"{name} {value:.4g}" for name, value in verdict.counterexample.items())
         table.add_row(verdict.name, "holds" if verdict.holds else "[bold red]fails[/]", text)
     Console().print(table)
     for verdict in verdicts:
@@ -32,7 +32,3 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
 def print_verdicts_json(verdicts: Iterable[Verdict]) -> None:
     """One JSON object, {"claims": [...]}."""
     print_object({"claims": [asdict(verdict) for verdict in verdicts]})
-
-
-def _parameters(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
