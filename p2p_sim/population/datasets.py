@@ -3,7 +3,7 @@
 import io
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -61,10 +61,7 @@ class AdultConfig(OfficialSplit):
     """UCI Adult: an income above 50K is the sensitive label; numbers standardised, categories one-hot."""
 
     kind: Literal["adult"] = "adult"
-
-    @property
-    def known_classes(self) -> int | None:
-        return 2
+    known_classes: ClassVar[int | None] = 2
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The training and the test file."""

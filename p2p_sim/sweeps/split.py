@@ -59,11 +59,7 @@ class SplitShards:
     """An executor that spreads every single task over the workers of another one."""
 
     inner: Executor
-
-    @property
-    def workers(self) -> int:
-        """One task at a time."""
-        return 1
+    workers = 1
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
         """Results one by one; `perform` is not used, since the driver puts each replicate together."""
