@@ -26,7 +26,10 @@ def gallery() -> str:
     for figure in figures():
         path = Path(figure["path"])
         source = path.relative_to("docs") if path.is_relative_to("docs") else Path("..") / path
-        shown = f"On the page [{_title(figure['page'])}]({Path(figure['page']).name})" if _on_site(figure) else "README"
+        page, shown = DOCS.parent / figure["page"], "README"
+        if page.parent == DOCS:
+            title = page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+            shown = f"On the page [{title}]({page.name})"
         parts.append(
             f"## {path.stem}\n\n{figure['shows']}.\n\n![{figure['shows']}]({source})\n\n"
             f"```\n{figure['command']}\n```\n\n{shown}. Run at reduced size by `{figure['test']}`.\n"
@@ -38,15 +41,6 @@ def figures() -> list[dict[str, str]]:
     """The registry of figures, docs/gallery.toml: path, shows, command, page and test of each."""
     found: list[dict[str, str]] = tomllib.loads((DOCS / "gallery.toml").read_text(encoding="utf-8"))["figure"]
     return found
-
-
-def _on_site(figure: Mapping[str, str]) -> bool:
-    return figure["page"].startswith("docs/")
-
-
-def _title(page: str) -> str:
-    first = (DOCS.parent / page).read_text(encoding="utf-8").splitlines()[0]
-    return first.removeprefix("# ")
 
 
 def command_line() -> str:
@@ -67,15 +61,13 @@ def _command(name: str, command: Any) -> str:
         named = parameter.param_type_name == "option"
         names = " or ".join(f"`{option}`" for option in [*parameter.opts, *parameter.secondary_opts]) if named else ""
         value = f"`{parameter.metavar}`" if parameter.metavar else ""
-        usual = "required" if parameter.required else _default(parameter.default)
+        default, usual = parameter.default, "required" if parameter.required else ""
+        if default is not None and default is not False and not callable(default):
+            usual = f"`{default}`"
         rows.append([cell(text) for text in (names, value, parameter.help, usual)])
     usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
     options = table(("option", "value", "meaning", "default"), rows) if rows else ""
     return f"## {name}\n\n{plain(text.strip())}\n\n```\n{usage}\n```\n\nExample: `{example.strip()}`\n\n{options}"
-
-
-def _default(value: object) -> str:
-    return "" if value is None or value is False or callable(value) else f"`{value}`"
 
 
 def scenario_keys() -> str:

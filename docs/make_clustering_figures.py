@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.figures.association import product_panel, tradeoff_panel
-from analysis.figures.curves import Panel, plot_panels
+from analysis.figures.curves import Curve, Panel, plot_panels
 from analysis.figures.terms import plot_terms
 from analysis.privacy.claims.centralised_utility import precision_times_recall
 from analysis.utility.label_association import (
@@ -47,31 +46,40 @@ def association_products(epsilon: float, multiples: Sequence[int], clusters: int
         }
         for name, mechanism in chosen.items():
             found.setdefault(name, []).append((mechanism, classes))
-    measured = {
-        name: [measure(mechanism, clusters, SIZE, classes, rng) for mechanism, classes in points]
-        for name, points in found.items()
-    }
-    return product_panel([1.0 / m for m in multiples], measured, bounds, f"ε = {epsilon:g}")
+    ratios = [1.0 / m for m in multiples]
+    curves = [_bound(name, ratios, values) for name, values in bounds.items()]
+    for name, points in found.items():
+        measured = [measure(mechanism, clusters, SIZE, classes, rng).product for mechanism, classes in points]
+        curves.append(Curve.of_means(name, ratios, measured))
+    return Panel("cluster size over labels, s/K", "precision x recall", curves, title=f"ε = {epsilon:g}")
+
+
+def _bound(name: str, x: Sequence[float], values: Sequence[float]) -> Curve:
+    """A bound, drawn at 1 where it is above and says nothing."""
+    return Curve(name, x, [min(1.0, value) for value in values], dashed=True, marked=False)
 
 
 def association_tradeoff(epsilon: float, classes: int, clusters: int, points: int, rng: np.random.Generator) -> Panel:
-    """Precision against recall along each mechanism's parameter."""
+    """Precision against recall along each mechanism's parameter, and a hyperbola for each bound of their product."""
     widths = np.unique(np.geomspace(1, classes, points).astype(int)).tolist()
     mechanisms: dict[str, list[Association]] = {
         "subset of each cluster": [ClusterSubsets(epsilon, w) for w in widths],
         "noisy histogram": [NoisyHistogram(epsilon, t) for t in np.linspace(2.0, -2.0, points)],
         "subset of each example": [ExampleSubsets(epsilon, w) for w in widths],
     }
-    measured = {
-        name: [measure(mechanism, clusters, SIZE, classes, rng) for mechanism in line]
-        for name, line in mechanisms.items()
-    }
     bounds = {
         PRINTED: printed_product(classes, SIZE, epsilon),
         RELAXED: precision_times_recall(classes, SIZE, epsilon),
         "exact maximum of the product": largest_product(classes, SIZE, epsilon)[0],
     }
-    return tradeoff_panel(measured, bounds, f"ε = {epsilon:g}, s/K = {SIZE / classes:g}")
+    recalls = [0.02 * i for i in range(1, 51)]
+    curves = [_bound(name, recalls, [bound / r for r in recalls]) for name, bound in bounds.items()]
+    for name, line in mechanisms.items():
+        measured = [measure(mechanism, clusters, SIZE, classes, rng) for mechanism in line]
+        recall = [point.recall.value for point in measured]
+        curves.append(Curve.of_means(name, recall, [point.precision for point in measured]))
+    title = f"ε = {epsilon:g}, s/K = {SIZE / classes:g}"
+    return Panel("recall", "precision", curves, log_x=False, title=title)
 
 
 def association(path: Path, small: bool) -> Path:

@@ -109,22 +109,17 @@ def smallest_by_lemma9(n: int, theta: float, epsilon: float) -> float | None:
 def main(out: Path = OUT, small: bool = False) -> list[Path]:
     """Draw all figures; `small` computes a few points only, for the tests."""
     sizes = [20, 100] if small else [20, 50, 100, 200, 500, 1000, 2000]
-    points = 3 if small else 12
-    paths = [out / f"{name}.png" for name in ("how-private", "observers", "colluders", "demanded")]
-    plot_panels(
-        parameters(sizes, points), paths[0], f"δ = {DELTA:g}; bands: certified brackets, narrower than the lines"
-    )
-    plot_panels(
-        [observers(20 if small else 100, 2 if small else 10, 4 if small else 30)], paths[1], "α = 0.1, θ = 0.5, n = 100"
-    )
-    plot_panels(
-        [colluders([20] if small else [50, 200], [1, 3] if small else [1, 2, 5, 10, 15, 20], 0.3)],
-        paths[2],
-        "α = 0.1, θ = 0.5; bands: certified brackets",
-    )
     demand = [100, 10_000] if small else [10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000]
-    plot_panels([demanded(demand, 0.5)], paths[3])
-    return paths
+    clusters, members = ([20], [1, 3]) if small else ([50, 200], [1, 2, 5, 10, 15, 20])
+    drawn = {
+        "how-private": (parameters(sizes, 3 if small else 12), f"δ = {DELTA:g}; bands: certified brackets"),
+        "observers": ([observers(*((20, 2, 4) if small else (100, 10, 30)))], "α = 0.1, θ = 0.5, n = 100"),
+        "colluders": ([colluders(clusters, members, 0.3)], "α = 0.1, θ = 0.5; bands: certified brackets"),
+        "demanded": ([demanded(demand, 0.5)], ""),
+    }
+    for name, (panels, note) in drawn.items():
+        plot_panels(panels, out / f"{name}.png", note)
+    return [out / f"{name}.png" for name in drawn]
 
 
 if __name__ == "__main__":

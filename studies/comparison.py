@@ -11,7 +11,6 @@ import pandas as pd
 from analysis.figures.curves import Panel
 from analysis.figures.trust import plot_by_trust
 from analysis.utility.points import points
-from p2p_sim.storage.results import read_results
 from studies.comparison_models import HISTOGRAM, PLR, STACKING, model_rows
 from studies.frame import Frame, command, curves
 
@@ -69,12 +68,13 @@ def main(frame: Frame) -> list[Path]:
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
     """The points of a panel: of a sweep, and of the models where there are two classes."""
-    table = frame.sweep(f"{NAME}/{name}.toml", REDUCED.get(name, ()))
+    plan, swept = frame.swept(f"{NAME}/{name}.toml", REDUCED.get(name, ()))
+    table = points(swept, plan.keys)
     if name not in TWO_CLASSES:
         return table
-    results = read_results(frame.work / name)
-    once = results.rows.drop_duplicates("replicate").set_index("replicate")["nonprivate_error_rate"]
-    tasks = [(results.scenario, sorted(table[EPSILON].unique()), replicate, frame.data_dir) for replicate in once.index]
+    once = swept.drop_duplicates("replicate").set_index("replicate")["nonprivate_error_rate"]
+    tree = plan.base.model_dump(mode="json")
+    tasks = [(tree, sorted(table[EPSILON].unique()), replicate, frame.data_dir) for replicate in once.index]
     found = frame.each(partial(model_rows, histogram=name == "synthetic"), tasks)
     rows = pd.DataFrame([row for part in found for row in part])
     rows["nonprivate_error_rate"] = rows["replicate"].map(once)

@@ -20,20 +20,20 @@ from threadpoolctl import threadpool_limits
 from analysis.figures.curves import Curve
 from analysis.utility.intervals import mean_interval
 from analysis.utility.points import HIGH, LOW, points
+from p2p_sim import load_results
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.files import write_whole
-from p2p_sim.cli.printing.sweep import progress
-from p2p_sim.storage.results import read_results
-from p2p_sim.storage.rows import MANIFEST, TABLE
+from p2p_sim.base.progress import shown
 from p2p_sim.sweeps.drive import run_sweep
 from p2p_sim.sweeps.file import Axis
 from p2p_sim.sweeps.local import LocalProcesses
-from p2p_sim.sweeps.plan import load_sweep
+from p2p_sim.sweeps.plan import Plan, load_sweep
 from p2p_sim.sweeps.work import Serial
 
 ROOT = Path(__file__).parent.parent
 SWEEPS = ROOT / "scenarios" / "sweeps"
 PUBLISHED = ROOT / "results" / "published"
+TABLE, MANIFEST = "rows.parquet", "manifest.json"
 Task, Result = TypeVar("Task"), TypeVar("Result")
 
 
@@ -54,7 +54,12 @@ class Frame:
     small: bool = False
 
     def sweep(self, file: str, reduced: Sequence[str] = (), keep: bool = True) -> pd.DataFrame:
-        """Run a sweep, or what is missing of it, and return a line a point.
+        """Run a sweep, or what is missing of it, and return a line a point; for the arguments, see `swept`."""
+        plan, rows = self.swept(file, reduced, keep)
+        return points(rows, plan.keys)
+
+    def swept(self, file: str, reduced: Sequence[str] = (), keep: bool = True) -> tuple[Plan, pd.DataFrame]:
+        """Run a sweep, or what is missing of it, and return its plan and its rows.
 
         Args:
             file: below scenarios/sweeps. reduced: changes to the base scenario where the study is small: axes of data
@@ -68,16 +73,15 @@ class Frame:
         if self.small and reduced:
             plan = replace(plan, axes=tuple(_thin(axis) for axis in plan.axes if "population.kind" not in axis.names))
         executor = LocalProcesses(self.workers) if self.workers > 1 else Serial()
-        with progress(plan.name) as report:
-            finished = run_sweep(plan, work, executor, report)
+        with shown(plan.name, "replicates", estimate=False) as show:
+            finished = run_sweep(plan, work, executor, lambda state: show(state.done + state.failed, state.replicates))
         if finished.failed:
             raise RunFailed(f"{work}: {finished.failed} replicates failed; see failures.jsonl")
         if keep:
             (self.out / work.name).mkdir(parents=True, exist_ok=True)
             for name in (TABLE, MANIFEST):
                 shutil.copyfile(work / name, self.out / work.name / name)
-        results = read_results(work)
-        return points(results.rows, results.keys)
+        return plan, load_results(work)
 
     def each(self, function: Callable[[Task], Result], tasks: Iterable[Task], alone: bool = False) -> list[Result]:
         """What a function gives for every task, in their order; a finished task is not computed again.
@@ -184,9 +188,5 @@ def _thin(axis: Axis) -> Axis:
 
 def curves(table: pd.DataFrame, x: str, y: str, group: str, dashed: Sequence[str] = ()) -> list[Curve]:
     """A line for each value of a text column, in the order of the table; those named are dashed."""
-    found = []
-    for label in table[group].unique():
-        part = table[table[group] == label].sort_values(x)
-        low, high = (part[y + end].tolist() for end in (LOW, HIGH))
-        found.append(Curve(str(label), part[x].tolist(), part[y].tolist(), low, high, dashed=label in dashed))
-    return found
+    parts = {label: table[table[group] == label] for label in table[group].unique()}
+    return [Curve.of(label, part, x, y, label in dashed) for label, part in parts.items()]

@@ -8,6 +8,7 @@ import math
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -93,17 +94,15 @@ def main(
 
 def _network(network: str, rows: pd.DataFrame, known: Laws, studies: int) -> Iterator[Figure]:
     """Measured, fitted and exact: everything about one network."""
-    laws = known[network]
+    laws, figure = known[network], partial(Figure, "network", network)
     sizes = sorted(rows["users"].unique().tolist())
     served = [f"served_{rate:g}_s" for rate in LINK_BPS]
     for size in sizes:
         for quantity in (*CONSTANT, "last_s", *served):
             mean = mean_interval(rows.loc[rows["users"] == size, quantity])
-            yield Figure(
-                "network", network, quantity, size, "measured", mean.value, mean.low, mean.high, mean.replicates
-            )
+            yield figure(quantity, size, "measured", mean.value, mean.low, mean.high, mean.replicates)
         share = _within(rows.loc[rows["users"] == size, "last_s"].tolist(), size, laws)
-        yield Figure("network", network, "last_s_inside", size, "law", share, replicates=mean.replicates)
+        yield figure("last_s_inside", size, "law", share, replicates=mean.replicates)
     for size in (*(s for s in sizes if s not in DECADES), *DECADES):
         yield from _exact(network, laws, size)
     yield from _totals(network, laws)
@@ -114,51 +113,46 @@ def _network(network: str, rows: pd.DataFrame, known: Laws, studies: int) -> Ite
     for quantity in (name for name in (*CONSTANT, "last_s") if held[name].nunique() > 1):
         expected = _expected(rows[rows["users"] < sizes[-1]], quantity, sizes[-1])
         share = float(np.mean([value in expected for value in held[quantity]]))
-        yield Figure("network", network, f"{quantity}_inside", sizes[-1], _fit(sizes[-2]), share, replicates=len(held))
+        yield figure(f"{quantity}_inside", sizes[-1], _fit(sizes[-2]), share, replicates=len(held))
 
 
 def _exact(network: str, laws: tuple[Law, Law], users: int) -> Iterator[Figure]:
     """What follows from the law of one user, between its roundings; intervals hold 95% of replicates."""
     early, late = (one.arrival for one in laws)
+    (low, high), figure = LEVELS, partial(Figure, "network", network)
     sent = [one.bytes_per_user for one in laws]
     known = {"bytes_per_user": sent, "arrived": [early.total, late.total]}
     known["learner_bytes_per_user"] = [LABEL * early.total, LABEL * late.total]
     known |= {f"p{100 * share:g}_s": [early.quantile(share), late.quantile(share)] for share in SHARES}
     for quantity, ends in known.items():
-        yield Figure("network", network, quantity, users, "law", sum(ends) / 2, min(ends), max(ends))
-    low, high = LEVELS
-    medians = (early.last(users), late.last(users))
-    yield Figure(
-        "network", network, "last_s", users, "law", sum(medians) / 2, early.last(users, low), late.last(users, high)
-    )
+        yield figure(quantity, users, "law", sum(ends) / 2, min(ends), max(ends))
+    middle = (early.last(users) + late.last(users)) / 2
+    yield figure("last_s", users, "law", middle, early.last(users, low), late.last(users, high))
     for rate in LINK_BPS:
         load = 8.0 * LABEL / rate
         ends = [early.served(users, load, low), late.served(users, load, high)]
         middle = (early.served(users, load) + late.served(users, load)) / 2
-        yield Figure("network", network, f"served_{rate:g}_s", users, "law", middle, *ends)
+        yield figure(f"served_{rate:g}_s", users, "law", middle, *ends)
 
 
 def _within(times: Sequence[float], users: int, laws: tuple[Law, Law]) -> float:
     """The share of last arrivals within the law's 95%."""
-    low, high = laws[0].arrival.last(users, LEVELS[0]), laws[1].arrival.last(users, LEVELS[1])
+    low, high = (one.arrival.last(users, level) for one, level in zip(laws, LEVELS, strict=True))
     return float(np.mean([low <= t <= high for t in times]))
 
 
 def _totals(network: str, laws: tuple[Law, Law]) -> Iterator[Figure]:
     """Of all 10⁹ users together."""
-    late = laws[1]
-    arrived = late.arrival.total
-
-    def total(quantity: str, value: float) -> Figure:
-        return Figure("network", network, quantity, USERS, "law", value)
-
-    yield total("sent_gb", late.bytes_per_user * USERS / 1e9)
-    yield total("learner_gb", LABEL * arrived * USERS / 1e9)
-    yield total("never_arrive", (1.0 - arrived) * USERS)
-    yield total("later_than_p99.9", 0.001 * arrived * USERS)
+    sent, late = laws[1].bytes_per_user, laws[1].arrival
+    found = {
+        "sent_gb": sent * USERS / 1e9,
+        "learner_gb": LABEL * late.total * USERS / 1e9,
+        "never_arrive": (1.0 - late.total) * USERS,
+        "later_than_p99.9": 0.001 * late.total * USERS,
+    }
     for rate in LINK_BPS:
-        big = late.arrival.served(USERS, 8.0 * (BIG_HEADER + LABEL - REQUEST) / rate)
-        yield total(f"served_{rate:g}_big_header_s", big)
+        found[f"served_{rate:g}_big_header_s"] = late.served(USERS, 8.0 * (BIG_HEADER + LABEL - REQUEST) / rate)
+    yield from (Figure("network", network, quantity, USERS, "law", value) for quantity, value in found.items())
 
 
 def _fits(network: str, past: pd.DataFrame, sizes: Sequence[int], arrival: GridLaw, studies: int) -> Iterator[Figure]:
@@ -206,10 +200,11 @@ def _coverage(arrival: GridLaw, sizes: Floats, users: int, studies: int) -> floa
 def _beyond(counted: pd.DataFrame, laws: Laws) -> Iterator[Figure]:
     """What was counted among 10⁸ users, and how probable an earlier last arrival was by the law."""
     for line in counted.itertuples():
-        yield Figure("network", str(line.setting), str(line.quantity), line.n, BEYOND, line.value, replicates=1)
+        figure = partial(Figure, "network", str(line.setting))
+        yield figure(str(line.quantity), line.n, BEYOND, line.value, replicates=1)
         if line.quantity == "last_s":
             late, early = (one.arrival.last_level(line.n, line.value) for one in laws[str(line.setting)])
-            yield Figure("network", str(line.setting), "last_level", line.n, BEYOND, (early + late) / 2, early, late, 1)
+            yield figure("last_level", line.n, BEYOND, (early + late) / 2, early, late, 1)
 
 
 # -- the simulator itself ----------------------------------------------------------------------------------------------
@@ -219,20 +214,19 @@ def _costs(rows: pd.DataFrame) -> Iterator[Figure]:
     """Processor time by n, that of a user fitted to the largest n as a constant, and memory at the largest."""
     sizes = sorted(rows["users"].unique().tolist())
     for network, part in rows.groupby("network", sort=False):
+        figure = partial(Figure, "cost", str(network))
         for size in sizes:
             mean = mean_interval(part.loc[part["users"] == size, "cpu_s"])
-            yield Figure(
-                "cost", str(network), "cpu_s", size, "measured", mean.value, mean.low, mean.high, mean.replicates
-            )
+            yield figure("cpu_s", size, "measured", mean.value, mean.low, mean.high, mean.replicates)
         for seen, target in ((sizes[-2:-1], sizes[-1]), (sizes[-2:], USERS)):
             past = part[part["users"].isin(seen)]
             e = predict(np.ones((len(past), 1)), past["cpu_s"] / past["users"], [1.0])
             ends = (target * end for end in (e.value, e.low, e.high))
-            yield Figure("cost", str(network), "cpu_s", target, _fit(seen[-1]), *ends, len(past))
+            yield figure("cpu_s", target, _fit(seen[-1]), *ends, len(past))
         for basis, action in _ways(str(network), sizes[-1]):
             peak = _peak_bytes(action)
-            yield Figure("cost", str(network), "peak_mib", sizes[-1], basis, peak / 2**20)
-            yield Figure("cost", str(network), "peak_bytes_per_user", sizes[-1], basis, peak / sizes[-1])
+            yield figure("peak_mib", sizes[-1], basis, peak / 2**20)
+            yield figure("peak_bytes_per_user", sizes[-1], basis, peak / sizes[-1])
 
 
 def _ways(network: str, users: int) -> Iterator[tuple[str, Callable[[], object]]]:

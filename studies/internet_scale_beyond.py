@@ -6,8 +6,6 @@ predicts.
 
 import resource
 import time
-from dataclasses import dataclass
-from functools import reduce
 from itertools import product
 from pathlib import Path
 
@@ -25,47 +23,32 @@ BIN_S, BINS = 1e-3, 100_000
 """Arrival times are counted in bins of a millisecond, the last for whatever comes after 100 s."""
 
 
-@dataclass(frozen=True)
-class Count:
-    """What is kept of some shards."""
-
-    traffic: Traffic
-    last_s: float
-    bins: NDArray[np.int64]
-    shards: int
-    cpu_s: float
-    peak_mib: float
-
-    def __add__(self, other: "Count") -> "Count":
-        return Count(
-            self.traffic + other.traffic, max(self.last_s, other.last_s), self.bins + other.bins,
-            self.shards + other.shards, self.cpu_s + other.cpu_s,
-            max(self.peak_mib, other.peak_mib),
-        )  # fmt: skip
-
-
 def main(frame: Frame, users: int = USERS) -> list[Path]:
     """Run both networks among n users, a multiple of 1,000; write beyond.csv, and the processor's time apart."""
     rows, timings = [], []
     for network in NETWORKS:
-        count = reduce(Count.__add__, frame.each(_share, product([network], [users], range(PARTS))))
-        arrived = np.cumsum(count.bins)
+        parts = frame.each(_share, product([network], [users], range(PARTS)))
+        traffic, last, bins, shards, cpu_s, peak = zip(*parts, strict=True)
+        total, arrived = sum(traffic, Traffic()), np.cumsum(np.sum(bins, axis=0))
+        places = np.searchsorted(arrived, np.array(SHARES) * arrived[-1])  # the middle of a bin stands for it
         found = {
-            "bytes_per_user": count.traffic.bytes_sent / users,
-            "learner_bytes_per_user": count.traffic.learner_bytes / users,
+            "bytes_per_user": total.bytes_sent / users,
+            "learner_bytes_per_user": total.learner_bytes / users,
             "arrived": arrived[-1] / users,
-            **{f"p{100 * share:g}_s": _quantile(arrived, share) for share in SHARES},
-            "last_s": count.last_s,
+            **{
+                f"p{100 * share:g}_s": (place + 0.5) * BIN_S
+                for share, place in zip(SHARES, places.tolist(), strict=True)
+            },
+            "last_s": max(last),
         }
         rows += [{"setting": network, "n": users, "quantity": key, "value": value} for key, value in found.items()]
-        timings.append(
-            {"setting": network, "n": users, "shards": count.shards, "cpu_s": count.cpu_s, "peak_mib": count.peak_mib}
-        )
+        spent = {"shards": sum(shards), "cpu_s": sum(cpu_s), "peak_mib": max(peak)}
+        timings.append({"setting": network, "n": users, **spent})
     return [frame.table("beyond.csv", rows, "%.8g"), frame.table("beyond-timings.csv", timings, "%.8g")]
 
 
-def _share(task: tuple[str, int, int]) -> Count:
-    """One of the parts of the shards."""
+def _share(task: tuple[str, int, int]) -> tuple[Traffic, float, NDArray[np.int64], int, float, float]:
+    """Of one of the parts of the shards: traffic, last arrival, arrivals by bin, shards, processor time and memory."""
     network, users, first = task
     begin = time.process_time()
     traffic, last, number = Traffic(), 0.0, 0
@@ -77,12 +60,7 @@ def _share(task: tuple[str, int, int]) -> Count:
         bins += np.bincount(place, minlength=BINS)
         number += 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # of the process, its libraries included
-    return Count(traffic, last, bins, number, time.process_time() - begin, peak)
-
-
-def _quantile(arrived: NDArray[np.int64], share: float) -> float:
-    """The middle of the bin in which this share of all that arrive has arrived, seconds."""
-    return (int(np.searchsorted(arrived, share * arrived[-1])) + 0.5) * BIN_S
+    return traffic, last, bins, number, time.process_time() - begin, peak
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 
 from analysis.figures.curves import Curve, Panel, plot_panels
-from analysis.figures.style import COLOURS, MARKERS, RC, new_figure, plain_log_ticks, save
+from analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks
 
 TITLES = {"plain": "all at once, nothing lost", "retries": "1% loss, up to three requests"}
 
@@ -19,16 +18,13 @@ def plot_network(table: pd.DataFrame, rows: pd.DataFrame, path: Path) -> None:
         table: the study's. rows: its replicates. path: where the figure goes.
     """
     network = table[table["part"] == "network"]
-    with rc_context(RC):
-        figure = new_figure(12.4, 4.6)
-        axes = figure.subplots(1, 3)
+    with drawing(path, 12.4, 4.6, 3) as (_, axes):
         for place, (name, title) in zip(axes[:2], TITLES.items(), strict=True):
             _last(place, network[network["setting"] == name], rows[rows["network"] == name], title)
         _bytes(axes[2], network[network["setting"] == "retries"])
         for place in axes:
             place.set_xlabel("users")
             place.legend(fontsize=8, loc="upper left")
-        save(figure, path)
 
 
 def _last(axes: Axes, table: pd.DataFrame, rows: pd.DataFrame, title: str) -> None:
@@ -63,12 +59,8 @@ def _bytes(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _log(axes: Axes, y_label: str, title: str, low: float, high: float) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_ylim(low, high)
+    axes.set(xscale="log", yscale="log", ylim=(low, high), ylabel=y_label, title=title)
     plain_log_ticks(axes.yaxis, low, high)
-    axes.set_ylabel(y_label)
-    axes.set_title(title, loc="left", fontsize=10)
 
 
 def plot_clusters(table: pd.DataFrame, path: Path) -> None:
@@ -80,8 +72,8 @@ def plot_clusters(table: pd.DataFrame, path: Path) -> None:
     ):
         chosen = table[(table["part"] == part) & (table["quantity"] == quantity)]
         for setting in chosen["setting"].unique():
-            line = chosen[chosen["setting"] == setting].sort_values("at")
-            lines.append(Curve(label.format(setting), line["at"].tolist(), line["value"].tolist()))
+            line = chosen[chosen["setting"] == setting]
+            lines.append(Curve.of(label.format(setting), line, "at", "value"))
     sizes = lines[0].x
     [local] = table.loc[table["setting"] == "asked the target", "value"]
     lines.append(Curve("asked by a colluder: ε₀", [min(sizes), max(sizes)], [local] * 2, dashed=True, marked=False))

@@ -1,8 +1,11 @@
 """Privacy at δ = 1e-12 among 10⁹ users: what clusters must be like, and what coalitions find out."""
 
 import math
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 
 from analysis.privacy import LabelExchange, Peer, local_epsilon
 from analysis.privacy.exchange.coalition import unasked_epsilon
@@ -48,12 +51,11 @@ def _learner(delta: float) -> Iterator[Figure]:
 
 
 def _cluster_sizes(delta: float) -> Iterator[Figure]:
-    smallest = {(noise, target): _smallest(*noise, target, delta) for noise in NOISES for target in TARGETS}
-    for ((alpha, rate), target), size in smallest.items():
-        setting = f"α = {alpha:g}, θ = {rate:g}"
-        yield Figure("cluster sizes", setting, "smallest_cluster", target, "certified, by bisection", size)
-        mean = _mean_size(size)
-        yield Figure("cluster sizes", setting, "mean_of_random_sizes", target, "union bound", mean)
+    for (alpha, rate), target in product(NOISES, TARGETS):
+        figure = partial(Figure, "cluster sizes", f"α = {alpha:g}, θ = {rate:g}")
+        size = _smallest(alpha, rate, target, delta)
+        yield figure("smallest_cluster", target, "certified, by bisection", size)
+        yield figure("mean_of_random_sizes", target, "union bound", _mean_size(size))
 
 
 def _coalitions(delta: float) -> Iterator[Figure]:
@@ -61,38 +63,40 @@ def _coalitions(delta: float) -> Iterator[Figure]:
     yield Figure("coalition", "one member", "delta", 2.0, "lower bound in a cluster of 1,000", asked.lower)
     yield Figure("coalition", "asked the target", "epsilon", math.nan, "ε₀", local_epsilon(FLIP_PROB))
     for share in COLLUDING:
-        setting = f"{100 * share:g}% of all users"
+        figure = partial(Figure, "coalition", f"{100 * share:g}% of all users")
         for size in CLUSTERS:
             clusters = USERS / size
             most = most_of_any(clusters, size, share, delta)
-            yield Figure(
-                "coalition", setting, "members_worst_cluster", size, "exact", most_of(clusters, size, share, 0.5)
-            )
-            yield Figure("coalition", setting, "members_no_cluster_has_more", size, "union bound", most)
+            yield figure("members_worst_cluster", size, "exact", most_of(clusters, size, share, 0.5))
+            yield figure("members_no_cluster_has_more", size, "union bound", most)
             epsilon = unasked_epsilon(size, FLIP_PROB, 1.0, most, delta)
-            yield Figure("coalition", setting, "epsilon_unasked", size, "upper bound", epsilon)
+            yield figure("epsilon_unasked", size, "upper bound", epsilon)
             asked = -math.expm1((size - 1) * math.log1p(-share / size))  # E[1 - (1-1/s)^c], c ~ Bin(s-1, share)
-            yield Figure("coalition", setting, "users_asked", size, "expected", USERS * (1.0 - share) * asked)
+            yield figure("users_asked", size, "expected", USERS * (1.0 - share) * asked)
 
 
 def _smallest(flip_prob: float, rate: float, epsilon: float, delta: float) -> int:
     """The smallest cluster for which (ε, δ) is certified, if no smaller one is once one is not."""
+
+    def certified(size: int) -> bool:
+        return LabelExchange(size, flip_prob, rate).satisfies(epsilon, delta)
+
     low, high = 1, 2
-    while not LabelExchange(high, flip_prob, rate).satisfies(epsilon, delta):
+    while not certified(high):
         low, high = high, min(2 * high, LARGEST)
-    while high - low > 1:
-        middle = (low + high) // 2
-        certified = LabelExchange(middle, flip_prob, rate).satisfies(epsilon, delta)
-        low, high = (low, middle) if certified else (middle, high)
-    return high
+    return _first(certified, low, high)
 
 
 def _mean_size(smallest: int) -> int:
     """Mean size at which no cluster is too small, but for 1%, if each user falls into any cluster alike."""
-    low, high = smallest, 16 * smallest + 1000
-    while high - low > 1:
-        mean = (low + high) // 2
+
+    def enough(mean: int) -> bool:
         clusters = USERS // mean
-        enough = fewest_of_any(clusters, USERS, 1.0 / clusters, UNEVEN) >= smallest
-        low, high = (low, mean) if enough else (mean, high)
-    return high
+        return fewest_of_any(clusters, USERS, 1.0 / clusters, UNEVEN) >= smallest
+
+    return _first(enough, smallest, 16 * smallest + 1000)
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The first number above `low` at which something holds, by bisection; it does not at `low`, and does at `high`."""
+    return bisect_left(range(high), True, low + 1, high, key=holds)

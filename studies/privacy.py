@@ -4,22 +4,19 @@ Run as `python -m studies.privacy`; two CPU minutes.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
-import pandas as pd
 import scipy.sparse as sparse
 
-from analysis.privacy import LabelExchange, lemma9_epsilon
-from analysis.privacy.exchange.paper import theorem3
-from analysis.privacy.networks.fetch import FetchDistribution
-from analysis.privacy.others.centralised import ClusterResampling
+from analysis.privacy import ClusterResampling, FetchDistribution, LabelExchange, PrivacyBound, lemma9_epsilon, theorem3
 from p2p_sim.attacks.curator import audit_curator
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse
 from studies.frame import Frame, command
 
+Rows = Iterator[Mapping[str, object]]
 NAME, DELTA = "privacy", 1e-6
 SIZES = (100, 1_000, 2_048, 5_000, 20_000, 50_000, 200_000, 1_000_000)
 EXCHANGES = ((0.1, 0.5), (0.05, 0.1), (0.2, 1.0))
@@ -51,51 +48,49 @@ def main(frame: Frame) -> list[Path]:
     return [frame.table(f"{name}.csv", table) for name, table in zip(tables, found, strict=True)]
 
 
-def _computed(task: tuple[Callable[..., pd.DataFrame], ...]) -> pd.DataFrame:
-    return task[0](*task[1:])
+def _computed(task: tuple[Callable[..., Rows], ...]) -> list[Mapping[str, object]]:
+    return list(task[0](*task[1:]))
 
 
-def brackets(sizes: Sequence[int]) -> pd.DataFrame:
+def _ends(bound: PrivacyBound) -> dict[str, float]:
+    return {"epsilon_lower": bound.epsilon_lower, "epsilon_upper": bound.epsilon_upper}
+
+
+def brackets(sizes: Sequence[int]) -> Rows:
     """Both ends of the learner's ε, and the upper one over √(θ/((1+θ)nα))."""
-    lines = []
     for n in sizes:
         for alpha, theta in EXCHANGES:
             bound = LabelExchange(n, alpha, theta).epsilon(DELTA)
             scale = math.sqrt(theta / ((1.0 + theta) * n * alpha))
-            lines.append(
-                {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA,
-                 "epsilon_lower": bound.epsilon_lower, "epsilon_upper": bound.epsilon_upper,
-                 "width": bound.epsilon_upper / bound.epsilon_lower - 1.0, "factor": bound.epsilon_upper / scale}
-            )  # fmt: skip
-    return pd.DataFrame(lines)
+            width, factor = bound.epsilon_upper / bound.epsilon_lower - 1.0, bound.epsilon_upper / scale
+            at = {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
+            yield {**at, **_ends(bound), "width": width, "factor": factor}
 
 
-def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> pd.DataFrame:
+def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
     """δ of every data set, by the number m of the others who hold label 1 (θ = 1)."""
-    exchange, lines = LabelExchange(n, alpha, 1.0), []
+    exchange = LabelExchange(n, alpha, 1.0)
     for ones in range((n + 1) // 2):
         p, q = (np.fromiter(pmf.values(), float) for pmf in exchange.privacy_loss_pmfs(ones))
         delta = max(float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) for a, b in ((p, q), (q, p)))
-        lines.append({"n": n, "flip_prob": alpha, "epsilon": epsilon, "ones": ones, "delta": delta})
-    return pd.DataFrame(lines)
+        yield {"n": n, "flip_prob": alpha, "epsilon": epsilon, "ones": ones, "delta": delta}
 
 
-def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> pd.DataFrame:
+def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
     """The paper's Lemma 9 beside the exact ε, from where it applies; and from where its Theorem 3 does (θ = 1)."""
     first = next(n for n in range(2, largest) if lemma9_epsilon(n, alpha, theta, DELTA) is not None)
     theorem = next(n for n in range(2, 20_000) if theorem3(n, 1.0) is not None)
-    lines = [
-        {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA,
-         "epsilon_lemma9": lemma9_epsilon(n, alpha, theta, DELTA),
-         "epsilon_exact": LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper, "theorem3_from": theorem}
-        for n in (first, largest)
-    ]  # fmt: skip
-    return pd.DataFrame(lines)
+    for n in (first, largest):
+        exact, lemma9 = (
+            LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper,
+            lemma9_epsilon(n, alpha, theta, DELTA),
+        )
+        at = {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
+        yield {**at, "epsilon_lemma9": lemma9, "epsilon_exact": exact, "theorem3_from": theorem}
 
 
-def overlays(users: int, degrees: Sequence[int], sample: int) -> pd.DataFrame:
+def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
     """Certified ε on random regular overlays, the worst of some users."""
-    lines = []
     for degree in degrees:
         graph = nx.random_regular_graph(degree, users, seed=1)
         weights = sparse.csr_array(nx.to_scipy_sparse_array(graph, dtype=float) / degree)
@@ -103,23 +98,20 @@ def overlays(users: int, degrees: Sequence[int], sample: int) -> pd.DataFrame:
             fetch = FetchDistribution(weights, OVERLAY[1], theta)
             for delta in (1e-6, 1e-4):
                 worst = max(fetch.user_epsilon(user, delta) for user in range(sample))
-                lines.append({"n": users, "neighbours": degree, "sampling_rate": theta, "delta": delta,
-                              "users": sample, "epsilon_upper": worst})  # fmt: skip
-    return pd.DataFrame(lines)
+                at = {"n": users, "neighbours": degree, "sampling_rate": theta, "delta": delta}
+                yield {**at, "users": sample, "epsilon_upper": worst}
 
 
-def complete(exchanges: Sequence[tuple[int, float, float]]) -> pd.DataFrame:
+def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
     """The bound for any fetch distribution beside the exact value, where everybody may ask everybody."""
-    lines = []
     for n, alpha, theta in exchanges:
         bound = FetchDistribution(np.full((n, n), 1.0 / n), alpha, theta).epsilon(DELTA).epsilon_upper
         exact = LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper
-        lines.append({"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA,
-                      "epsilon_upper": bound, "epsilon_exact": exact})  # fmt: skip
-    return pd.DataFrame(lines)
+        at = {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
+        yield {**at, "epsilon_upper": bound, "epsilon_exact": exact}
 
 
-def rounds(n: int, epsilon: float = 1.2) -> pd.DataFrame:
+def rounds(n: int, epsilon: float = 1.2) -> Rows:
     """δ of two rounds that repeat each user's one noisy label, and what composing them would claim (θ = 1)."""
     exchange, claimed = LabelExchange(n, 0.1, 1.0), 0.0
     for ones in range(n):
@@ -127,35 +119,29 @@ def rounds(n: int, epsilon: float = 1.2) -> pd.DataFrame:
         for p, q in ((zero, one), (one, zero)):
             claimed = max(claimed, float(np.maximum(np.outer(p, p) - math.exp(epsilon) * np.outer(q, q), 0.0).sum()))
     true = LabelExchange(n, 0.1, 1.0, rounds=2).delta(epsilon).lower
-    return pd.DataFrame([{"n": n, "epsilon": epsilon, "composed": claimed, "true": true}])
+    yield {"n": n, "epsilon": epsilon, "composed": claimed, "true": true}
 
 
-def resampled(cases: Sequence[tuple[int, float, float, float]]) -> pd.DataFrame:
+def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
     """ε of the noisy labels alone of two classes, bracketed, beside the pure ε."""
-    lines = []
     for n, sigma, tau, lam in cases:
         curator = ClusterResampling(n, 2, lam, sigma, tau, released=False)
-        bound = curator.epsilon(DELTA)
-        lines.append({"n": n, "noise_scale": sigma, "threshold": tau, "resampling_prob": lam, "delta": DELTA,
-                      "pure_epsilon": curator.pure_epsilon, "epsilon_lower": bound.epsilon_lower,
-                      "epsilon_upper": bound.epsilon_upper})  # fmt: skip
-    return pd.DataFrame(lines)
+        at = {"n": n, "noise_scale": sigma, "threshold": tau, "resampling_prob": lam, "delta": DELTA}
+        yield {**at, "pure_epsilon": curator.pure_epsilon, **_ends(curator.epsilon(DELTA))}
 
 
-def released() -> pd.DataFrame:
+def released() -> Rows:
     """ε of a curator who releases the noisy distributions too: from an explicit event, true, and as printed."""
     curator, delta = ClusterResampling(1000, 10, 0.9, 2.0, 0.01, released=True), 1e-5
-    bound = curator.epsilon(delta)
-    ends = {"epsilon_lower": bound.epsilon_lower, "epsilon_upper": bound.epsilon_upper}
-    return pd.DataFrame([{"n": 1000, "delta": delta, **ends, "epsilon_paper": curator.epsilon_paper}])
+    yield {"n": 1000, "delta": delta, **_ends(curator.epsilon(delta)), "epsilon_paper": curator.epsilon_paper}
 
 
-def audited(trials: int) -> pd.DataFrame:
+def audited(trials: int) -> Rows:
     """What an attack on a curator proves, beside the printed and the true ε."""
     c = AUDITED
     response = ClusterResponse(c.resampling_prob, c.noise_scale, c.threshold, c.resampling_prob, c.num_classes)
     proved = audit_curator(response.draw, c, trials, seed=5).epsilon_lower_confidence
-    return pd.DataFrame([{"trials": trials, "proved": proved, "printed": c.epsilon_paper, "true": c.pure_epsilon}])
+    yield {"trials": trials, "proved": proved, "printed": c.epsilon_paper, "true": c.pure_epsilon}
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@ Run as `python -m studies.shipped`; interrupted, it goes on where it stopped. So
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from analysis.utility.points import HIGH, LOW, POINT, by_replicate, points
 from analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
 from p2p_sim import load_scenario
 from p2p_sim.base.streams import Streams
-from p2p_sim.storage.results import Results, read_results
+from p2p_sim.sweeps.plan import Plan
 from p2p_sim.sweeps.point import run_point
 from studies.frame import ROOT, Frame, command
 
@@ -25,40 +26,38 @@ MEASURES = ("accuracy", "nonprivate_accuracy", "excess_risk", "excess_risk_floor
 
 def main(frame: Frame) -> list[Path]:
     """Run two scenarios and two sweeps, and write their points and what is fitted to them."""
-    found = {}
+    found, fits = {}, []
     for name, (file, smaller) in RUNS.items():
         scenario = load_scenario(ROOT / "scenarios" / file, ("replicates=1", *smaller) if frame.small else ())
         found[name] = points(run_point(scenario, frame.work / name).rows)
     for name in ("heterogeneity", "users"):
-        found[name] = frame.sweep(f"{name}.toml", ("replicates=3", "population.users=600"), keep=False)
-    swept = [read_results(frame.work / name) for name in ("heterogeneity", "users")]
-    fits = [*_forms(swept[0]), _towards_floor(swept[1])]
+        plan, rows = frame.swept(f"{name}.toml", ("replicates=3", "population.users=600"), keep=False)
+        found[name] = points(rows, plan.keys)
+        fits += _forms(plan, rows, found[name]) if name == "heterogeneity" else _towards_floor(plan, rows, found[name])
     return [frame.points(found, COLUMNS, MEASURES), frame.table("fits.csv", fits)]
 
 
-def _forms(results: Results) -> list[dict[str, object]]:
+def _forms(plan: Plan, rows: pd.DataFrame, table: pd.DataFrame) -> list[dict[str, object]]:
     """Both forms fitted to the excess risk against φ, as `p2p-sim plot` fits them: a line a constant."""
-    table = points(results.rows, results.keys)
-    risk = by_replicate(results.rows, "excess_risk").loc[table[POINT]].to_numpy()
+    risk = by_replicate(rows, "excess_risk").loc[table[POINT]].to_numpy()
     arrived = (table["sampling_rate"] * table["num_users"]).to_numpy(float)
     phi, alpha = (table[name].to_numpy(float) for name in ("heterogeneity", "flip_prob"))
-    rng, lines = Streams(results.seed, 0).generator("plot-bootstrap"), []
+    rng, lines = Streams(plan.base.seed, 0).generator("plot-bootstrap"), []
     for form in (THEOREM4, SQUARES):
         fit = fit_form(form, form.terms(phi, alpha, arrived), risk, rng)
         for symbol, found in fit.constants.items():
-            lines.append({"sweep": results.name, "form": form.name, "of": symbol, "value": found.value,
+            lines.append({"sweep": plan.name, "form": form.name, "of": symbol, "value": found.value,
                           LOW[1:]: found.low, HIGH[1:]: found.high, "misfit": fit.misfit})  # fmt: skip
     return lines
 
 
-def _towards_floor(results: Results) -> dict[str, object]:
+def _towards_floor(plan: Plan, rows: pd.DataFrame, table: pd.DataFrame) -> list[dict[str, object]]:
     """Slope, on log-log scales, of the mean distance of the excess risk from its exact floor against n."""
-    table = points(results.rows, results.keys)
-    risk = by_replicate(results.rows, "excess_risk").loc[table[POINT]].to_numpy()
+    risk = by_replicate(rows, "excess_risk").loc[table[POINT]].to_numpy()
     distance = np.abs(risk - table["excess_risk_floor"].to_numpy(float)[:, None])
     slope = log_log_slope(table[USERS].to_numpy(float), distance)
-    return {"sweep": results.name, "form": "power of n", "of": "distance from the floor", "value": slope.value,
-            LOW[1:]: slope.low, HIGH[1:]: slope.high, "misfit": np.nan}  # fmt: skip
+    return [{"sweep": plan.name, "form": "power of n", "of": "distance from the floor", "value": slope.value,
+             LOW[1:]: slope.low, HIGH[1:]: slope.high, "misfit": np.nan}]  # fmt: skip
 
 
 if __name__ == "__main__":

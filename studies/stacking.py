@@ -6,7 +6,6 @@ its noise at every ε, so that differences are paired.
 """
 
 import platform
-from collections.abc import Sequence
 from functools import partial
 from importlib.metadata import version
 from itertools import product
@@ -14,15 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
 
-from analysis.figures.curves import Curve, Panel
+from analysis.figures.curves import Panel
 from analysis.figures.study import plot_study
-from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, save
-from analysis.utility.intervals import Mean, mean_interval
+from analysis.figures.style import COLOURS, MARKERS, drawing, legend_below
+from analysis.utility.intervals import mean_interval
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from studies.frame import Frame, command, means
+from studies.frame import Frame, command, curves, means
 from studies.stacking_data import (
     TRAIN,
     Benchmark,
@@ -193,23 +191,10 @@ def paired(table: pd.DataFrame) -> pd.DataFrame:
             wide = part.pivot(index="replicate", columns="method", values="auc")
             for first, second in pairs:
                 mean = mean_interval(wide[first] - wide[second])
-                found.append({"study": study, **dict(zip(("data", "organisation", "epsilon"), keys, strict=True)),
-                              "first": first, "second": second, **_columns(mean)})  # fmt: skip
+                line = {"study": study, **dict(zip(("data", "organisation", "epsilon"), keys, strict=True))}
+                line |= {"first": first, "second": second, "difference": mean.value}
+                found.append(line | {"low": mean.low, "high": mean.high, "replicates": mean.replicates})
     return pd.DataFrame(found)
-
-
-def _columns(mean: Mean) -> dict[str, float]:
-    return {"difference": mean.value, "low": mean.low, "high": mean.high, "replicates": mean.replicates}
-
-
-def _curves(points: pd.DataFrame, x: str, order: Sequence[str]) -> list[Curve]:
-    curves = []
-    for name in order:
-        part = points[points["method"] == name].sort_values(x)
-        if len(part):
-            ends = (part["auc_low"].tolist(), part["auc_high"].tolist())
-            curves.append(Curve(name, part[x].tolist(), part["auc"].tolist(), *ends, dashed=name == OVERSPENT))
-    return curves
 
 
 def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:
@@ -218,9 +203,9 @@ def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:
                             ("importance", "skew", "importance Σ αⁱ: α")):  # fmt: skip
         for data in points.loc[points["study"] == study, "data"].unique():
             part = points[(points["study"] == study) & (points["data"] == data)]
-            curves = _curves(part, x, METHODS)
+            lines = curves(part, x, "auc", "method", (OVERSPENT,))
             title = data if study == "epsilon" else f"{data}, ε = 1"
-            panels.append(Panel(label, "test AUC", curves, log_x=study != "importance", log_y=False, title=title))
+            panels.append(Panel(label, "test AUC", lines, log_x=study != "importance", log_y=False, title=title))
     note = (
         f"{replicates} splits a point, bands: 95% intervals. A whole row is protected (example adjacency).\n"
         "n = 3,000, 100 components, K = 5 where it is not the axis. Importance, norms and λ come\n"
@@ -234,9 +219,8 @@ def _draw_transfer(points: pd.DataFrame, out: Path, replicates: int) -> Path:
     """AUC at every target as dots with intervals, side by side."""
     part = points[points["study"] == "transfer"]
     names = [list(part.loc[part["data"] == data, "organisation"].unique()) for data in part["data"].unique()]
-    with rc_context(RC):
-        figure = new_figure(12.0, 5.0)
-        grid = figure.subplots(1, len(names), squeeze=False, width_ratios=[len(n) + 3 for n in names])[0]
+    title, widths = "Hypothesis transfer between organisations (Table 2)", [len(targets) + 3 for targets in names]
+    with drawing(out / "transfer.png", 12.0, 5.0, len(names), title=title, widths=widths) as (figure, grid):
         for axes, data, targets in zip(grid, part["data"].unique(), names, strict=True):
             for index, method in enumerate(DRAWN):
                 line = part[(part["data"] == data) & (part["method"] == method)].set_index("organisation").loc[targets]
@@ -246,18 +230,12 @@ def _draw_transfer(points: pd.DataFrame, out: Path, replicates: int) -> Path:
                               linewidth=1.0, label=method)  # fmt: skip
             axes.set_xticks(range(len(targets)), targets)
             axes.grid(visible=False, axis="x")
-            axes.set_ylabel("test AUC")
-            axes.set_title(TITLES[data], loc="left", fontsize=10)
+            axes.set(ylabel="test AUC", title=TITLES[data])
         note = (
             f"{replicates} draws, bars: 95% intervals. ε = 1 for the source (one release for all targets) and 1 for "
             "each target; example adjacency."
         )
-        handles, labels = grid[0].get_legend_handles_labels()
-        legend = figure.legend(handles, labels, loc="outside lower left", fontsize=9, ncols=4, title=note,
-                               title_fontproperties={"size": 8}, alignment="left")  # fmt: skip
-        legend.get_title().set_color(GREY)
-        figure.suptitle("Hypothesis transfer between organisations (Table 2)", x=0.01, ha="left", fontsize=11)
-        save(figure, out / "transfer.png")
+        legend_below(figure, grid, note, 4)
     return out / "transfer.png"
 
 

@@ -94,10 +94,6 @@ class Organisations:
         """d."""
         return sum(map(len, self.groups))
 
-    def norm_bounds(self) -> list[float]:
-        """Of the groups: √d_k, about the norm of rows of unit variance."""
-        return [float(np.sqrt(len(group))) for group in self.groups]
-
     def draw(self, streams: Streams) -> tuple[Rows, dict[str, tuple[Rows, Rows]]]:
         """The source's rows, and by target's name its training and test rows."""
         raise NotImplementedError

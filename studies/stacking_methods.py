@@ -139,9 +139,8 @@ def transfer_rows(
         teacher = _Source(organisations, method, epsilon, l2[method], scale, source, streams)
         for name, (train, test) in list(targets.items())[:only]:
             scores, upper = teacher.scores(train, test[0], streams.generator(f"stacking noise {name}"))
-            found.append(
-                {"organisation": name, "method": method, "rows": len(train[1]), **_row(scores, test[1], upper)}
-            )
+            row = {"organisation": name, "method": method, "rows": len(train[1])}
+            found.append(row | _row(scores, test[1], upper))
     return found
 
 

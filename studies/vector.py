@@ -69,11 +69,8 @@ def main(frame: Frame) -> list[Path]:
 
 def _bayes(name: str, table: pd.DataFrame) -> list[float]:
     """Accuracy of Bayes' rule at each point."""
-    return [1.0 - _circle(name, int(classes)).bayes_error_rate() for classes in table[CLASSES]]
-
-
-def _circle(name: str, classes: int) -> CircleConfig:
-    return CircleConfig(num_classes=classes, spread=0.05 if name == "narrow" else None)
+    laws = (CircleConfig(num_classes=k, spread=0.05 if name == "narrow" else None) for k in map(int, table[CLASSES]))
+    return [1.0 - law.bayes_error_rate() for law in laws]
 
 
 def _draw_synthetic(tables: dict[str, pd.DataFrame], path: Path) -> Path:
@@ -82,26 +79,22 @@ def _draw_synthetic(tables: dict[str, pd.DataFrame], path: Path) -> Path:
     for name, table in tables.items():
         for (neighbours, epsilon), part in table.groupby([NEIGHBOURS, EPSILON]):
             once = part[part["mechanism"] == VECTOR].sort_values(CLASSES)
-            x, reference = once[CLASSES].tolist(), "nonprivate_accuracy"
-            ends = [once[reference + end].tolist() for end in ("", LOW, HIGH)]
             lines = [
                 *curves(part, CLASSES, "accuracy", "mechanism"),
-                Curve("without privacy", x, *ends),
-                Curve("Bayes' rule", x, once["bayes_accuracy"].tolist(), dashed=True, marked=False),
+                Curve.of("without privacy", once, CLASSES, "nonprivate_accuracy"),
+                Curve(
+                    "Bayes' rule", once[CLASSES].tolist(), once["bayes_accuracy"].tolist(), dashed=True, marked=False
+                ),
             ]
             title = f"{SPREADS[name]}, ε = {epsilon:g}, k = {neighbours}"
             panels.append(Panel("number of classes K", "accuracy", lines, log_x=False, log_y=False, title=title))
     count = int(min(table["replicates"].min() for table in tables.values()))
     note = (
-        f"{count} trials a point, bands: 95% intervals. {_users(tables)} users, k nearest neighbours as the learner, "
-        "pure ε for a user's label against everybody; Bayes' rule exact."
+        f"{count} trials a point, bands: 95% intervals. {int(table['num_users'].max()):,} users, k nearest neighbours "
+        "as the learner, pure ε for a user's label against everybody; Bayes' rule exact."
     )
     plot_study(panels, path, "K Gaussians around a circle: the vector approximation paper's Figures 2 to 4", note)
     return path
-
-
-def _users(tables: dict[str, pd.DataFrame]) -> str:
-    return f"{int(next(iter(tables.values()))['num_users'].max()):,}"
 
 
 def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
@@ -150,10 +143,8 @@ def _draw_bounds(bounds: dict[str, pd.DataFrame], path: Path) -> Path:
         for neighbours, part in table.groupby(NEIGHBOURS):
             lines = []
             for epsilon, line in part.groupby(EPSILON):
-                x = line[CLASSES].tolist()
                 for column, text in (("excess", "excess risk"), ("bound", "Theorem 2's bound")):
-                    ends = [line[column + end].tolist() for end in ("", LOW, HIGH)]
-                    lines.append(Curve(f"{text}, ε = {epsilon:g}", x, *ends, dashed=column == "bound"))
+                    lines.append(Curve.of(f"{text}, ε = {epsilon:g}", line, CLASSES, column, column == "bound"))
             title = f"{SPREADS[name]}, k = {neighbours}"
             panels.append(Panel("number of classes K", "excess risk", lines, log_x=False, title=title))
     note = "Vector approximation, k nearest neighbours; the bound takes the largest error of a learned bit as measured."

@@ -29,7 +29,7 @@ def test_the_privacy_study(frame):
 
 
 def test_composing_rounds_that_repeat_noise_is_wrong_at_the_published_size():
-    [found] = privacy.rounds(20).itertuples()
+    [found] = pd.DataFrame(privacy.rounds(20)).itertuples()
     assert (round(found.composed, 4), round(found.true, 4)) == (0.0247, 0.0365)
 
 

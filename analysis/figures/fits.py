@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 
 from analysis.figures.labels import long
-from analysis.figures.style import COLOURS, MARKERS, RC, new_figure
+from analysis.figures.style import COLOURS, drawing
 from analysis.figures.sweeps import (
     Series,
     View,
@@ -46,17 +46,13 @@ def plot_fit(
         view: what to show; y is the excess risk, x a number, no facet.
         slopes: log-log slope of each line, by its label; "" for a single line.
         fits: fitted to all of the table's points, at most two.
-        title: heading.
         note: what is held fixed, for the caption.
-        path: where the figure goes; its ending decides the format.
     """
     for index, fit in enumerate(fits):
         table = table.assign(**{f"fit{index}": fit.fitted})
     shown, _ = drawable(table, view)
-    with rc_context(RC):
-        lines = series(shown, view.group)
-        figure = new_figure(7.2, 5.4 + 0.19 * len(lines))
-        axes = figure.add_subplot()
+    lines = series(shown, view.group)
+    with drawing(path, 7.2, 5.4 + 0.19 * len(lines), title=title) as (figure, [axes]):
         draw_reference(axes, shown, view)
         _draw_floor(axes, shown)
         for line in lines:
@@ -68,14 +64,13 @@ def plot_fit(
             for index, fit in enumerate(fits):
                 label = f"{fit.form.name}, fitted:\n{constants_text(fit)}" if line is lines[0] else None
                 ordered = line.points.sort_values("at")
-                axes.plot(
-                    ordered["at"], ordered[f"fit{index}"], color="black" if len(lines) == 1 else _colour(line),
-                    linestyle=LINES[index], linewidth=1.5, label=label, zorder=2,
-                )  # fmt: skip
+                colour = "black" if len(lines) == 1 else COLOURS[line.index % len(COLOURS)]
+                look: Any = {"color": colour, "linestyle": LINES[index], "linewidth": 1.5, "zorder": 2}
+                axes.plot(ordered["at"], ordered[f"fit{index}"], label=label, **look)
         scale(axes, shown, view, None)
         axes.set_xlabel(wrapped(long(view.x, table) + (", log scale" * wants_log(shown["at"], view.log_x)), 7.2))
         axes.set_ylabel(wrapped(long(view.y, table) + (", log scale" * wants_log(shown[view.y], view.log_y)), 4.8))
-        finish(figure, [axes], title, caption(table, shown, view, note), path)
+        finish(figure, [axes], caption(table, shown, view, note))
 
 
 def _draw_floor(axes: Axes, shown: pd.DataFrame) -> None:
@@ -88,8 +83,3 @@ def _draw_floor(axes: Axes, shown: pd.DataFrame) -> None:
             line["at"], line[FLOOR].astype(float), color=COLOURS[2], linestyle="-.", linewidth=1.6, zorder=2,
             label="exact floor: infinitely many exchanged labels",
         )  # fmt: skip
-
-
-def _colour(line: Series) -> str:
-    assert len(MARKERS) == len(COLOURS)
-    return COLOURS[line.index % len(COLOURS)]

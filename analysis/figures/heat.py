@@ -5,14 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from numpy.typing import NDArray
 
 from analysis.figures.labels import long, value
-from analysis.figures.style import GREY, RC, new_figure, save
-from analysis.figures.sweeps import wants_log, wrapped
+from analysis.figures.style import drawing
+from analysis.figures.sweeps import replicates_text, wants_log, wrapped
 from analysis.utility.points import HIGH, LOW, is_privacy
 
 MOST_PRINTED = 60
@@ -26,9 +25,7 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, title: str, note: 
         table: one line a point, at most one a pair of values.
         x, y: columns along the axes, numbers or text, evenly spaced in their order in the table.
         heat: column of numbers.
-        title: heading.
         note: what is held fixed, for the caption.
-        path: where the figure goes; its ending decides the format.
     """
     columns, rows = list(table[x].unique()), list(table[y].unique())
     place = [[columns.index(v) for v in table[x]], [rows.index(v) for v in table[y]]]
@@ -40,10 +37,10 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, title: str, note: 
     logarithmic = wants_log(table[heat].astype(float), None)
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     norm = LogNorm(low, high) if logarithmic else Normalize(low, high if high > low else low + 1e-12 + abs(low) * 1e-6)
-    with rc_context({**RC, "axes.grid": False}):
-        width, height = min(14.0, 2.6 + 0.85 * max(4, len(columns))), min(11.0, 1.9 + 0.6 * max(3, len(rows)))
-        figure = new_figure(width, height)
-        axes = figure.add_subplot()
+    width, height = min(14.0, 2.6 + 0.85 * max(4, len(columns))), min(11.0, 1.9 + 0.6 * max(3, len(rows)))
+    told = _caption(table, heat, half, grid.size <= MOST_PRINTED, note)
+    with drawing(path, width, height, title=title, note=told) as (figure, [axes]):
+        axes.grid(visible=False)
         axes.set_facecolor("#EFEFEF")
         picture = axes.imshow(np.where(np.isfinite(grid), grid, np.nan), norm=norm, cmap="cividis", aspect="auto",
                               origin="lower")  # fmt: skip
@@ -56,10 +53,6 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, title: str, note: 
         axes.set_yticks(range(len(rows)), [textwrap.fill(value(v), 20, break_long_words=False) for v in rows])
         axes.set_xlabel(wrapped(long(x, table), width - 2))
         axes.set_ylabel(wrapped(long(y, table), height))
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-        figure.supxlabel(wrapped(_caption(table, heat, half, grid.size <= MOST_PRINTED, note), 1.3 * width),
-                         fontsize=8, color=GREY, x=0.01, ha="left")  # fmt: skip
-        save(figure, path)
 
 
 def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], norm: Normalize) -> None:
@@ -77,8 +70,7 @@ def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], nor
 
 
 def _caption(table: pd.DataFrame, heat: str, half: NDArray[np.float64], printed: bool, note: str) -> str:
-    low, high = int(table["replicates"].min()), int(table["replicates"].max())
-    parts = [note, f"{low:,} replicates per point" if low == high else f"{low:,} to {high:,} replicates per point"]
+    parts = [note, replicates_text(table)]
     if is_privacy(heat):
         parts.append("ε is the worst over replicates")
     elif not np.isfinite(half).any():

@@ -1,20 +1,19 @@
-"""Figures of what happened on a network: when messages came, when users were served, who carried the load."""
+"""Figures of what happened on a network: when messages came, when users were served, who carried the load.
+
+In each function `path` is the file, whose ending decides the format, and `note` says of what run it is.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure
+from analysis.figures.style import COLOURS, GREY, MARKERS, drawing
 from analysis.privacy.attack.power import clopper_pearson
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -35,12 +34,8 @@ def plot_timeline(times: Mapping[str, Floats], late_s: Floats, deadline_s: float
         times: delivery times of each kind, seconds, in any order.
         late_s: those of the replies that came after their request had expired.
         deadline_s: when the learner stops taking submissions, or None.
-        path: where the figure goes; its ending decides the format.
-        note: a line at the bottom: of what run this is.
     """
-    with rc_context(RC):
-        figure = new_figure(7.6, 4.4)
-        axes = figure.add_subplot()
+    with drawing(path, 7.6, 4.4, note=note) as (_, [axes]):
         everything = np.concatenate([*times.values(), np.zeros(0)])
         if everything.size == 0:
             axes.text(0.5, 0.5, "no message was delivered", transform=axes.transAxes, ha="center", color=GREY)
@@ -57,34 +52,22 @@ def plot_timeline(times: Mapping[str, Floats], late_s: Floats, deadline_s: float
                 label=f"late reply, dropped ({late_s.size:,})", clip_on=False,
             )  # fmt: skip
         _deadline(axes, deadline_s)
-        axes.set_ylim(bottom=0)
-        axes.set_title("Messages delivered", loc="left", fontsize=11)
-        axes.set_xlim(edges[0], edges[-1])
-        _save(figure, axes, path, note)
+        axes.set(ylim=(0.0, None), title="Messages delivered", xlim=(edges[0], edges[-1]))
+        _legend(axes)
 
 
 def plot_coverage(
-    answered_s: Floats,
-    submitted_s: Floats,
-    cluster_offsets: Counts,
-    sampling_rate: float,
-    deadline_s: float | None,
-    path: Path,
-    note: str,
-) -> None:
+    answered_s: Floats, submitted_s: Floats, cluster_offsets: Counts, sampling_rate: float, deadline_s: float | None,
+    path: Path, note: str,
+) -> None:  # fmt: skip
     """Draw the share of users who have been answered, and whose submission taken, against time.
 
     Args:
         answered_s, submitted_s: (n,) when a user was answered and her submission taken, seconds; infinity for never.
         cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
-        sampling_rate: θ.
-        deadline_s: when the learner stops taking submissions, or None.
-        path: where the figure goes; its ending decides the format.
-        note: a line at the bottom: of what run this is.
+        sampling_rate: θ. deadline_s: when the learner stops taking submissions, or None.
     """
-    with rc_context(RC):
-        figure = new_figure(7.6, 4.8)
-        axes = figure.add_subplot()
+    with drawing(path, 7.6, 4.8, note=note) as (_, [axes]):
         both = np.concatenate([answered_s, submitted_s])
         came, users = np.sort(submitted_s[np.isfinite(submitted_s)]), submitted_s.size
         end = float(both[np.isfinite(both)].max(initial=0.0)) * 1.03 or 1.0
@@ -92,20 +75,11 @@ def plot_coverage(
         if 1 < cluster_offsets.size - 1 <= MOST_LINES:
             for number, (first, last) in enumerate(clusters):
                 label = None if number else "submission taken: each cluster"
-                axes.step(
-                    *_rising(submitted_s[first:last], end), where="post", color="#B5B5B5", linewidth=0.6, label=label
-                )
-        axes.step(
-            *_rising(answered_s, end), where="post", color=COLOURS[0], linestyle="--", linewidth=1.5,
-            label="answered: all users",
-        )  # fmt: skip
-        axes.step(
-            *_rising(submitted_s, end), where="post", color=COLOURS[1], linewidth=1.8,
-            label="submission taken: all users",
-        )  # fmt: skip
-        axes.axhline(
-            sampling_rate, color=GREY, linestyle=":", linewidth=1.0, label=f"sampling rate θ = {sampling_rate:g}"
-        )
+                _stairs(axes, submitted_s[first:last], end, label, color="#B5B5B5", linewidth=0.6)
+        _stairs(axes, answered_s, end, "answered: all users", color=COLOURS[0], linestyle="--", linewidth=1.5)
+        _stairs(axes, submitted_s, end, "submission taken: all users", color=COLOURS[1], linewidth=1.8)
+        label = f"sampling rate θ = {sampling_rate:g}"
+        axes.axhline(sampling_rate, color=GREY, linestyle=":", linewidth=1.0, label=label)
         for share, marker in zip(QUANTILES if came.size else (), MARKERS, strict=False):
             by = float(np.quantile(came, share))
             axes.plot(
@@ -114,26 +88,20 @@ def plot_coverage(
             )  # fmt: skip
         _deadline(axes, deadline_s)
         _time_axis(axes, both[np.isfinite(both)])
-        axes.set_ylim(0.0, 1.02)
-        axes.set_ylabel("share of users")
         served = f"{np.isfinite(answered_s).mean():.1%} answered, {came.size / users:.1%} submitted"
-        axes.set_title(f"Who has been served by when: of {users:,} users {served}", loc="left", fontsize=11)
-        _save(figure, axes, path, note)
+        title = f"Who has been served by when: of {users:,} users {served}"
+        axes.set(ylim=(0.0, 1.02), ylabel="share of users", title=title)
+        _legend(axes)
 
 
 def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
     """Draw the share of users who handled at least so many messages, and who gave at least so many answers.
 
     Args:
-        handled: (n,) messages a user sent or received.
-        answers: (n,) replies she gave.
-        path: where the figure goes; its ending decides the format.
-        note: a line at the bottom: of what run this is.
+        handled: (n,) messages a user sent or received. answers: (n,) replies she gave.
     """
-    with rc_context(RC):
-        figure = new_figure()
-        axes = figure.add_subplot()
-        heavy = handled.max() >= 10 * max(1.0, float(np.median(handled)))
+    with drawing(path, note=note) as (_, [axes]):
+        heavy = bool(handled.max() >= 10 * max(1.0, float(np.median(handled))))
         for index, (values, text) in enumerate(((handled, "messages sent or received"), (answers, "answers given"))):
             counts, users = np.unique(values, return_counts=True)
             share = users[::-1].cumsum()[::-1] / values.size
@@ -145,16 +113,11 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
             )  # fmt: skip
             axes.axvline(values.mean(), color=COLOURS[index], linestyle=":", linewidth=1.0)
             axes.plot([counts[-1]], [share[-1]], marker="*", markersize=12, color=COLOURS[index], linestyle="none")
-        axes.set_yscale("log")
-        axes.set_ylim(top=1.5)
-        if heavy:
-            axes.set_xscale("log")
-        else:
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("number of messages, k" + (" (log scale)" if heavy else ""))
-        axes.set_ylabel("share of users with at least k (log scale)")
-        axes.set_title("Load of the users (dotted: mean; star: the busiest)", loc="left", fontsize=11)
-        _save(figure, axes, path, note)
+        axes.set(yscale="log", ylim=(None, 1.5), ylabel="share of users with at least k (log scale)")
+        _whole_numbers(axes, heavy)
+        axes.set_xlabel("number of messages, k" + " (log scale)" * heavy)
+        axes.set_title("Load of the users (dotted: mean; star: the busiest)")
+        _legend(axes)
 
 
 def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path: Path, note: str) -> None:
@@ -163,16 +126,12 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
     Args:
         sizes, submissions: (C,) users of each cluster, and submissions taken from it.
         sampling_rate: θ.
-        path: where the figure goes; its ending decides the format.
-        note: a line at the bottom: of what run this is.
     """
     bounds = [clopper_pearson(int(hits), int(n), 0.025) for hits, n in zip(submissions, sizes, strict=True)]
     low, high = np.array([b.lower for b in bounds]), np.array([b.upper for b in bounds])
     rate, whole = submissions / sizes, float(submissions.sum() / sizes.sum())
     missed = int(np.count_nonzero((low > sampling_rate) | (high < sampling_rate)))
-    with rc_context(RC):
-        figure = new_figure()
-        axes = figure.add_subplot()
+    with drawing(path, note=note) as (_, [axes]):
         if sizes.size <= MOST_INTERVALS:
             axes.errorbar(
                 _spread(sizes), rate, yerr=[rate - low, high - rate], fmt=MARKERS[0], color=COLOURS[0], markersize=5,
@@ -187,17 +146,20 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
             )  # fmt: skip
         axes.axhline(sampling_rate, color=GREY, linestyle="--", label=f"sampling rate θ = {sampling_rate:g}")
         axes.axhline(whole, color=COLOURS[1], linestyle="-.", label=f"effective, all users: {whole:.4g}")
-        axes.set_ylim(
-            0.0, max(1.05 * float((high if sizes.size <= MOST_INTERVALS else rate).max()), 1.1 * sampling_rate)
-        )
-        if sizes.max() > 20 * sizes.min():
-            axes.set_xscale("log")
-        else:
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("users in the cluster")
-        axes.set_ylabel("submissions taken a user")
-        axes.set_title(f"Effective sampling rate: {missed} of {sizes.size:,} intervals miss θ", loc="left", fontsize=11)
-        _save(figure, axes, path, note)
+        top = float((high if sizes.size <= MOST_INTERVALS else rate).max())
+        axes.set(ylim=(0.0, max(1.05 * top, 1.1 * sampling_rate)), ylabel="submissions taken a user")
+        _whole_numbers(axes, bool(sizes.max() > 20 * sizes.min()))
+        title = f"Effective sampling rate: {missed} of {sizes.size:,} intervals miss θ"
+        axes.set(xlabel="users in the cluster", title=title)
+        _legend(axes)
+
+
+def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
+    """The scale of an x axis of counts."""
+    if logarithmic:
+        axes.set_xscale("log")
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _spread(sizes: Counts) -> Floats:
@@ -208,6 +170,10 @@ def _spread(sizes: Counts) -> Floats:
     rank[order] = np.arange(sizes.size) - np.repeat(np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
     gap = 0.006 * max(float(sizes.max() - sizes.min()), 0.2 * float(sizes.max()))
     return sizes + gap * (rank - 0.5 * (counts[inverse] - 1))
+
+
+def _stairs(axes: Axes, times: Floats, end: float, label: str | None, **look: Any) -> None:
+    axes.step(*_rising(times, end), where="post", label=label, **look)
 
 
 def _rising(times: Floats, end: float) -> tuple[Floats, Floats]:
@@ -254,10 +220,8 @@ def _deadline(axes: Axes, deadline_s: float | None) -> None:
         axes.axvline(deadline_s, color="black", linestyle="-.", linewidth=1.0, label=f"deadline, {deadline_s:g} s")
 
 
-def _save(figure: "Figure", axes: Axes, path: Path, note: str) -> None:
+def _legend(axes: Axes) -> None:
     legend = axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=2)
     for handle in legend.legend_handles:
         if handle is not None:
             handle.set_alpha(1.0)
-    figure.supxlabel(note, fontsize=8, color=GREY)
-    figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)

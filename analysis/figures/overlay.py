@@ -1,4 +1,8 @@
-"""Figures of users' own ε: on the overlay of one cluster, and cluster by cluster."""
+"""Figures of users' own ε: on the overlay of one cluster, and cluster by cluster.
+
+In each function `path` is the file, `statement` says against whom ε holds, at which δ and on what condition, and
+`note` of what run it is.
+"""
 
 import math
 from pathlib import Path
@@ -6,11 +10,10 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure
+from analysis.figures.style import COLOURS, GREY, MARKERS, drawing
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -24,17 +27,9 @@ MOST_POINTS = 50_000
 
 
 def plot_overlay(
-    edges: Counts,
-    degrees: Counts,
-    epsilon: Floats,
-    epsilon_local: float,
-    member: Bools,
-    own: Bools,
-    position: Floats | None,
-    path: Path,
-    statement: str,
-    note: str,
-) -> None:
+    edges: Counts, degrees: Counts, epsilon: Floats, epsilon_local: float, member: Bools, own: Bools,
+    position: Floats | None, path: Path, statement: str, note: str,
+) -> None:  # fmt: skip
     """Draw an overlay: colour is a user's own ε, area grows with her number of neighbours.
 
     Args:
@@ -44,21 +39,17 @@ def plot_overlay(
         epsilon_local: ε₀, the upper end of the colours; may be infinite.
         member: (p,) who is in the coalition. own: (p,) who passed on her own label.
         position: (p, 2) where users have a place, else None.
-        path: where the figure goes; its ending decides the format.
-        statement: against whom ε holds, at which δ and on what condition.
-        note: a line at the bottom: of what run this is.
     """
     graph = nx.Graph()
     graph.add_nodes_from(range(epsilon.size))
     graph.add_edges_from(edges.tolist())
     place = _layout(graph) if position is None else dict(enumerate(position.tolist()))
     top = _top(epsilon, epsilon_local)
+    faint = max(0.15, min(0.8, 400 / max(1, len(edges))))  # many edges must not hide the users
     thin = 1.0 if epsilon.size <= 150 else 0.6
     area = 12.0 + 130.0 * degrees / max(1, int(degrees.max(initial=1))) * min(1.0, 150.0 / epsilon.size)
-    with rc_context(RC):
-        figure = new_figure(7.6, 7.0)
-        axes = figure.add_subplot()
-        nx.draw_networkx_edges(graph, place, ax=axes, edge_color="#9A9A9A", width=0.5, alpha=_faint(len(edges)))
+    with drawing(path, 7.6, 7.0, note=f"{note}; area: neighbours") as (figure, [axes]):
+        nx.draw_networkx_edges(graph, place, ax=axes, edge_color="#9A9A9A", width=0.5, alpha=faint)
         for chosen, look, label in (
             (~member & ~own, USER, "user"),
             (~member & own, {**USER, **OWN}, "user who passed on her own label"),
@@ -83,40 +74,26 @@ def plot_overlay(
         axes.set_axis_off()
         if position is not None:
             axes.set_aspect("equal", adjustable="datalim")
-        axes.set_title(f"Whose label is how private\n{statement}", loc="left", fontsize=10)
+        axes.set_title(f"Whose label is how private\n{statement}")
         axes.legend(loc="upper left", bbox_to_anchor=(0.0, 0.0), fontsize=8, ncols=2)
-        figure.supxlabel(f"{note}; area: neighbours", fontsize=8, color=GREY)
-        figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
 
 
 def plot_epsilon(
-    epsilon: Floats,
-    epsilon_local: float,
-    own: Bools,
-    cluster_offsets: Counts,
-    path: Path,
-    statement: str,
-    note: str,
+    epsilon: Floats, epsilon_local: float, own: Bools, cluster_offsets: Counts, path: Path, statement: str, note: str
 ) -> None:
     """Draw every user's own ε, cluster by cluster from the smallest to the largest.
 
     Args:
-        epsilon: (n,) certified ε of each user; may be infinite.
-        epsilon_local: ε₀.
+        epsilon: (n,) certified ε of each user; may be infinite. epsilon_local: ε₀.
         own: (n,) who passed on her own label.
         cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
-        path: where the figure goes; its ending decides the format.
-        statement: against whom ε holds, at which δ and on what condition.
-        note: a line at the bottom: of what run this is.
     """
     sizes, top = np.diff(cluster_offsets), _top(epsilon, epsilon_local)
     rank = np.empty(sizes.size)
     rank[np.argsort(sizes, kind="stable")] = np.arange(1, sizes.size + 1)
     shown = np.minimum(epsilon, top)
     where = _swarm(np.repeat(rank, sizes), np.rint(60.0 * shown / top))
-    with rc_context(RC):
-        figure = new_figure(7.6, 4.8)
-        axes = figure.add_subplot()
+    with drawing(path, 7.6, 4.8, note=note) as (_, [axes]):
         for index, (chosen, label) in enumerate(((~own, "user"), (own, "user who passed on her own label"))):
             points = np.stack([where[chosen], shown[chosen]], axis=1)
             if len(points) > MOST_POINTS:
@@ -132,11 +109,8 @@ def plot_epsilon(
             axes.set_yticks([0.0, top], ["0", "∞"])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(f"clusters by size, {sizes.min():,} to {sizes.max():,} users")
-        axes.set_ylabel("certified ε of a user's own label")
-        axes.set_title(f"Whose label is how private\n{statement}", loc="left", fontsize=10)
+        axes.set(ylabel="certified ε of a user's own label", title=f"Whose label is how private\n{statement}")
         axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=2)
-        figure.supxlabel(note, fontsize=8, color=GREY)
-        figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
 
 
 def _swarm(cluster: Floats, level: Floats) -> Floats:
@@ -167,8 +141,3 @@ def _top(epsilon: Floats, epsilon_local: float) -> float:
 
 def _shown(epsilon: float) -> str:
     return "∞" if math.isinf(epsilon) else f"{epsilon:.4g}"
-
-
-def _faint(edges: int) -> float:
-    """Opacity of an edge, so that many do not hide the users."""
-    return max(0.15, min(0.8, 400 / max(1, edges)))

@@ -4,11 +4,10 @@ import math
 from pathlib import Path
 
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 
 from analysis.figures.labels import loss_text
-from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure
+from analysis.figures.style import COLOURS, GREY, MARKERS, drawing
 from analysis.utility.intervals import Mean, mean_interval
 
 STATEMENTS = (
@@ -24,8 +23,6 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
 
     Args:
         rows: one line a replicate of a single point, as `load_results` gives them.
-        title: heading.
-        path: where the figure goes; its ending decides the format.
     """
     if rows["excess_risk"].notna().all():
         values, references = rows["excess_risk"], rows["nonprivate_excess_risk"]
@@ -34,9 +31,7 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
         values, references = 1.0 - rows["error_rate"], 1.0 - rows["nonprivate_error_rate"].astype(float)
         label = "accuracy on the holdout"
     value = mean_interval(values)
-    with rc_context(RC):
-        figure = new_figure()
-        axes = figure.add_subplot()
+    with drawing(path) as (figure, [axes]):
         if references.notna().all():
             reference = mean_interval(references)
             axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
@@ -56,7 +51,7 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
         _wide_limits(axes, [epsilon for epsilon, _ in shown])
         axes.set_xlabel(f"ε at δ = {rows['delta'].iloc[0]:g}, learner's view, label adjacency (log scale)")
         axes.set_ylabel(label)
-        axes.set_title(f"{title}: one result, and the ε one could state for it", loc="left", fontsize=11)
+        axes.set_title(f"{title}: one result, and the ε one could state for it")
         bars = "95% confidence intervals" if value.replicates > 1 else "no interval"
         axes.text(
             0.99, 0.02, f"{value.replicates} replicates, {bars}", transform=axes.transAxes, ha="right",
@@ -64,7 +59,6 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
         )  # fmt: skip
         axes.margins(y=0.25)
         figure.legend(loc="outside lower left", fontsize=9)
-        figure.savefig(path)
 
 
 def _statements(rows: pd.DataFrame) -> list[tuple[float, str]]:

@@ -1,9 +1,13 @@
 """One look for all figures: colour-blind-safe colours (Okabe and Ito), each with its own marker."""
 
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
@@ -18,6 +22,8 @@ RC: Any = {
     "grid.color": "#E3E3E3",
     "grid.linewidth": 0.8,
     "axes.axisbelow": True,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
     "legend.frameon": False,
     "figure.dpi": 100,
     "savefig.dpi": 160,
@@ -32,6 +38,49 @@ def new_figure(width: float = 7.2, height: float = 4.4) -> "Figure":
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+@contextmanager
+def drawing(
+    path: Path, width: float = 7.2, height: float = 4.4, panels: int = 1, columns: int = 3, title: str = "",
+    note: str = "", shared: bool = False, widths: Sequence[float] | None = None,
+) -> Iterator[tuple["Figure", list["Axes"]]]:  # fmt: skip
+    """A new figure with its panels, row by row; it is written when what is drawn within has been drawn.
+
+    Args:
+        path: where it goes; its ending decides the format. width, height: inches. panels: how many axes.
+        columns: panels in a row, at most. title: above all panels. note: below them.
+        shared: whether panels share their scales. widths: of the columns, relative; by default equal.
+    """
+    from matplotlib import rc_context
+
+    columns = min(panels, columns)
+    with rc_context(RC):
+        figure = new_figure(width, height)
+        rows = -(-panels // columns)
+        every = figure.subplots(rows, columns, sharex=shared, sharey=shared, squeeze=False, width_ratios=widths)
+        grid: list[Axes] = every.ravel().tolist()
+        for axes in grid[panels:]:
+            axes.set_axis_off()
+        yield figure, grid[:panels]
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        if note:
+            figure.supxlabel(textwrap.fill(note, int(15 * width)), fontsize=8, color=GREY, x=0.01, ha="left")
+        save(figure, path)
+
+
+def legend_below(figure: "Figure", grid: Sequence["Axes"], note: str, columns: int = 3, size: float = 9) -> None:
+    """One legend for all panels, each label once, with a note below it."""
+    found: dict[str, Any] = {}
+    for axes in grid:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    legend = figure.legend(
+        list(found.values()), list(found), loc="outside lower left", fontsize=size, ncols=columns, alignment="left",
+        title=textwrap.fill(note, int(15 * figure.get_figwidth())), title_fontproperties={"size": 8},
+    )  # fmt: skip
+    legend.get_title().set_color(GREY)
 
 
 def save(figure: "Figure", path: Path) -> None:

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from analysis.figures.labels import long, pairs, short, value
-from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, plain_log_ticks, save
+from analysis.figures.style import COLOURS, GREY, MARKERS, drawing, legend_below, plain_log_ticks
 from analysis.utility.points import HIGH, LOW, is_privacy
 
 if TYPE_CHECKING:
@@ -96,27 +94,21 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
     Args:
         table: one line a point, as `analysis.utility.points.points` gives it.
         view: what to show.
-        title: heading.
         note: what is held fixed, for the caption.
-        path: where the figure goes; its ending decides the format.
     """
     shown, places = drawable(table, view)
     facets = [(value(v), shown[shown[view.facet] == v]) for v in table[view.facet].unique()] if view.facet else []
     panels = facets or [("", shown)]
-    with rc_context(RC):
-        columns = 2 if len(panels) == 4 else min(3, len(panels))
-        rows = math.ceil(len(panels) / columns)
-        width, height = (7.2, 4.8) if len(panels) == 1 else (max(7.2, 3.6 * columns), 3.0 * rows + 1.6)
-        figure = new_figure(width, height)
-        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel().tolist()
-        for axes, (name, part) in zip(grid, panels, strict=False):
+    columns = 2 if len(panels) == 4 else min(3, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    width, height = (7.2, 4.8) if len(panels) == 1 else (max(7.2, 3.6 * columns), 3.0 * rows + 1.6)
+    with drawing(path, width, height, len(panels), columns, title, shared=True) as (figure, grid):
+        for axes, (name, part) in zip(grid, panels, strict=True):
             draw_reference(axes, part, view)
             for line in _apart(series(part, view.group, shown), places):
                 draw_series(axes, line, view, places)
             if view.facet:
-                axes.set_title(f"{short(view.facet)} = {name}", loc="left", fontsize=10)
-        for axes in grid[len(panels) :]:
-            axes.set_visible(False)
+                axes.set_title(f"{short(view.facet)} = {name}")
         scale(grid[0], shown, view, places)
         if view.along and len(panels) == 1:
             _annotate(grid[0], shown, view)
@@ -124,14 +116,14 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
         if len(panels) > 1 and len(x_text) > 40:  # no room under every panel: a symbol there, the words in the caption
             note = f"{note}; along x: {x_text}"
             x_text = short(view.x)
-        for axes in grid[max(0, len(panels) - columns) : len(panels)]:
+        for axes in grid[-columns:]:
             axes.set_xlabel(wrapped(x_text + _scale_text(shown, view.x, view.log_x), width / columns))
             axes.tick_params(labelbottom=True)
         if len(panels) > 1:
             figure.supylabel(wrapped(y_text, height), fontsize=10)
         else:
             grid[0].set_ylabel(wrapped(y_text, 0.75 * height))
-        finish(figure, grid[: len(panels)], title, caption(table, shown, view, note), path)
+        finish(figure, grid, caption(table, shown, view, note))
 
 
 def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
@@ -252,13 +244,21 @@ def wrapped(text: str, inches: float) -> str:
     return textwrap.fill(text, int(11 * inches))
 
 
+def replicates_text(table: pd.DataFrame) -> str:
+    """How many replicates the points have."""
+    low, high = int(table["replicates"].min()), int(table["replicates"].max())
+    return f"{low:,}" + f" to {high:,}" * (low < high) + f" replicate{'s' * (high > 1)} per point"
+
+
 def caption(table: pd.DataFrame, shown: pd.DataFrame, view: View, note: str) -> str:
     """How many replicates, what the intervals are, how ε is taken, what is not drawn."""
-    low, high = int(table["replicates"].min()), int(table["replicates"].max())
-    count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    parts = [note, f"{count} replicate{'s' * (high > 1)} per point"]
+    parts = [note, replicates_text(table)]
     if not is_privacy(view.y):
-        parts.append("95% confidence intervals of means" if low > 1 else "no intervals from a single replicate")
+        parts.append(
+            "95% confidence intervals of means"
+            if table["replicates"].min() > 1
+            else "no intervals from a single replicate"
+        )
     if is_privacy(view.y) or is_privacy(view.x):
         parts.append("ε is the worst over replicates")
     if missing := len(table) - len(shown):
@@ -266,21 +266,9 @@ def caption(table: pd.DataFrame, shown: pd.DataFrame, view: View, note: str) -> 
     return "; ".join(part for part in parts if part)
 
 
-def finish(figure: "Figure", grid: Sequence[Axes], title: str, note: str, path: Path) -> None:
-    """Heading, one legend for all panels, caption; then write the file."""
-    found: dict[str, Artist] = {}
-    for axes in grid:
-        handles, labels = axes.get_legend_handles_labels()
-        found |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in found}
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    note = textwrap.fill(note, int(15 * figure.get_figwidth()))
-    if found:
-        columns = 1 if max(map(len, found)) > 45 else 2 if max(map(len, found)) > 22 or len(found) < 5 else 4
-        legend = figure.legend(
-            list(found.values()), list(found), loc="outside lower left", fontsize=8.5, ncols=columns, title=note,
-            title_fontproperties={"size": 8}, alignment="left",
-        )  # fmt: skip
-        legend.get_title().set_color(GREY)
-    else:
-        figure.legend([], [], loc="outside lower left", title=note, title_fontproperties={"size": 8})
-    save(figure, path)
+def finish(figure: "Figure", grid: Sequence[Axes], note: str) -> None:
+    """One legend for all panels in as many columns as its labels leave room for, with the caption."""
+    labels = {label for axes in grid for label in axes.get_legend_handles_labels()[1]}
+    longest = max(map(len, labels), default=0)
+    columns = 1 if longest > 45 else 2 if longest > 22 or len(labels) < 5 else 4
+    legend_below(figure, grid, note, columns, 8.5)

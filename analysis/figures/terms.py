@@ -1,14 +1,12 @@
 """Small multiples: measured excess risk along each term of a bound, with the bound's shape fitted, dashed."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 
-from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, plain_log_ticks, save
+from analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks
 from analysis.utility.bounds import ShapeFit
 from analysis.utility.theory_terms import Series, Term
 
@@ -21,19 +19,12 @@ def plot_terms(terms: Sequence[Term], fits: Sequence[Sequence[ShapeFit | None]],
     Args:
         terms: what was measured; points whose mean is 0 are left out.
         fits: of each term, the constant of each series' shape, None where it has none.
-        note: a line at the bottom: what is held fixed.
-        path: where the figure goes; its ending decides the format.
+        note: what is held fixed.
     """
-    with rc_context(RC):
-        rows = math.ceil(len(terms) / COLUMNS)
-        figure = new_figure(4.9 * COLUMNS, 4.9 * rows)
-        panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel().tolist()
-        for axes, term, fitted in zip(panels, terms, fits, strict=False):
+    rows = -(-len(terms) // COLUMNS)
+    with drawing(path, 4.9 * COLUMNS, 4.9 * rows, len(terms), COLUMNS, note=note) as (_, panels):
+        for axes, term, fitted in zip(panels, terms, fits, strict=True):
             _draw(axes, term, fitted)
-        for axes in panels[len(terms) :]:
-            axes.set_visible(False)
-        figure.supxlabel(note, fontsize=8, color=GREY)
-        save(figure, path)
 
 
 def _draw(axes: Axes, term: Term, fits: Sequence[ShapeFit | None]) -> None:
@@ -48,12 +39,9 @@ def _draw(axes: Axes, term: Term, fits: Sequence[ShapeFit | None]) -> None:
         if fit is not None and series.shape is not None:
             fitted = fit.constant.value * series.shape
             axes.plot(series.x, fitted, color=COLOURS[index], linestyle="--", linewidth=1.2)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.set(xscale="log", yscale="log", xlabel=f"{term.x_label} (log scale)", ylabel="excess risk (log scale)")
     plain_log_ticks(axes.xaxis, *(float(f(term.series[0].x)) for f in (np.min, np.max)))
-    axes.set_xlabel(f"{term.x_label} (log scale)")
-    axes.set_ylabel("excess risk (log scale)")
-    axes.set_title(term.name, loc="left", fontsize=10)
+    axes.set_title(term.name)
     axes.legend(loc="upper left", bbox_to_anchor=(-0.1, -0.16), fontsize=7.5)
 
 

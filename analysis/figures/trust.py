@@ -1,17 +1,14 @@
 """Many mechanisms in one figure: a colour for whom they need to trust, a marker for each."""
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.lines import Line2D
 
-from analysis.figures.curves import Panel
-from analysis.figures.study import draw_line, set_scales
-from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, save
+from analysis.figures.curves import Panel, draw_line, set_scales
+from analysis.figures.style import COLOURS, MARKERS, drawing
 
 WIDTH, HEIGHT = 4.3, 3.6
 """Of a panel, in inches."""
@@ -25,27 +22,21 @@ def plot_by_trust(
     Args:
         panels: two or five, so that a place is left; 95% intervals in their curves' `low` and `high`.
         groups: heading of the legend -> labels of its lines, in the order of their markers; every label is in one.
-        path: where the figure goes. title: heading. note: below the legend.
+        note: below the legend.
     """
     looks = {
         label: (_lighter(COLOURS[place % len(COLOURS)], 0.13 * index), MARKERS[index % len(MARKERS)])
         for place, labels in enumerate(groups.values())
         for index, label in enumerate(labels)
     }
-    with rc_context(RC):
-        figure = new_figure(3 * WIDTH, HEIGHT * ((len(panels) + 3) // 3) + 0.6)
-        grid = figure.subplots((len(panels) + 3) // 3, 3, squeeze=False).ravel().tolist()
+    height = HEIGHT * ((len(panels) + 3) // 3) + 0.6
+    with drawing(path, 3 * WIDTH, height, len(panels) + 1, title=title, note=note) as (_, grid):
         for axes, panel in zip(grid, panels, strict=False):
             for curve in panel.curves:
                 draw_line(axes, curve, *looks[curve.label])
             set_scales(axes, panel)
-        for axes in grid[len(panels) :]:
-            axes.set_axis_off()
-        drawn = {curve.label for panel in panels for curve in panel.curves}
-        _legend(grid[len(panels)], groups, looks, drawn)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=13)
-        figure.supxlabel(textwrap.fill(note, 190), x=0.01, ha="left", fontsize=8, color=GREY)
-        save(figure, path)
+        grid[-1].set_axis_off()
+        _legend(grid[-1], groups, looks, {curve.label for panel in panels for curve in panel.curves})
 
 
 def _legend(

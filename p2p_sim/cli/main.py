@@ -216,14 +216,11 @@ def audit(
     Example: p2p-sim audit scenarios/quickstart.toml --cluster-size 12
     """
     from p2p_sim.attacks.exchange import audit as attack
-    from p2p_sim.cli.printing.audit import failure, print_audit, print_audit_json
+    from p2p_sim.cli.printing.audit import failure, print_audit
 
     check_data_dir(data_dir)
     done = attack(_load(scenario, overrides, None), observer, members, trials, cluster_size, epsilon, data_dir)
-    if json_:
-        print_audit_json(done)
-    else:
-        print_audit(done)
+    print_audit(done, json_)
     if not done.passed:
         print(f"p2p-sim: {failure(done)}", file=sys.stderr)
         raise typer.Exit(1)

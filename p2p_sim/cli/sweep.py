@@ -46,6 +46,7 @@ def sweep(
     Example: p2p-sim sweep scenarios/sweeps/privacy-utility.toml --workers 2
     """
     from p2p_sim.cli.printing.sweep import print_plan, print_sweep, print_sweep_json, progress
+    from p2p_sim.outputs.plots import draw_plots
     from p2p_sim.storage.rows import discard, held_replicates
     from p2p_sim.sweeps.drive import run_sweep
     from p2p_sim.sweeps.plan import load_sweep
@@ -66,7 +67,7 @@ def sweep(
             result = run_sweep(plan, directory, executor, report)
     except KeyboardInterrupt:
         raise interrupted() from None
-    (print_sweep_json if json_ else print_sweep)(plan, result, _figures(directory))
+    (print_sweep_json if json_ else print_sweep)(plan, result, list(map(str, draw_plots(directory))))
     if result.failed:
         raise typer.Exit(1)
 
@@ -98,10 +99,3 @@ def _executor(plan: "Plan", workers: int | None, dask: str | None, split: str | 
 
     plan.base.network.check_splittable()
     return SplitShards(chosen)
-
-
-def _figures(directory: Path) -> list[str]:
-    """Draw the sweep's figures."""
-    from p2p_sim.outputs.plots import draw_plots
-
-    return [str(path) for path in draw_plots(directory)]

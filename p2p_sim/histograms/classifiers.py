@@ -1,5 +1,6 @@
 """Histogram classifiers by noisy votes: PCL on the unit cube, PCL2 on a bounded metric space, and without privacy."""
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -65,6 +66,7 @@ class HistogramClassifier(CellClassifier):
         return np.clip(0.5 + self._votes(cells) / counts, 0.0, 1.0)
 
 
+@dataclass(eq=False, repr=False)
 class PCL(HistogramClassifier):
     """Private histogram rule on [0, 1]^d (Algorithm 2): (ε, 0), and consistent for every law.
 
@@ -78,10 +80,9 @@ class PCL(HistogramClassifier):
             another one for every release: two with the same noise, of other data or another ε, give votes away.
     """
 
-    def __init__(self, epsilon: float = 1.0, side: float | None = None, random_state: int = 0) -> None:
-        self.epsilon = epsilon
-        self.side = side
-        self.random_state = random_state
+    epsilon: float = 1.0
+    side: float | None = None
+    random_state: int = 0
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
         super()._fit(points, labels)

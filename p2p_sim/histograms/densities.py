@@ -1,5 +1,6 @@
 """Histogram density estimates: PCDE, and without privacy."""
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -74,6 +75,7 @@ class HistogramDensity(CellDensity):
         return np.asarray(corner * self.cubes_.side)
 
 
+@dataclass(eq=False, repr=False)
 class PCDE(HistogramDensity):
     """Private density estimate on R^d (Algorithm 3): (ε, δ), and consistent in total variation for every law.
 
@@ -84,19 +86,11 @@ class PCDE(HistogramDensity):
         side: public side of the cubes; by default n^(-1/(2d)). random_state: seed of the noise.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        normalise: bool = True,
-        side: float | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.normalise = normalise
-        self.side = side
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float | None = None
+    normalise: bool = True
+    side: float | None = None
+    random_state: int = 0
 
     def _fit(self, points: Floats) -> Self:
         self.delta_, self.num_rows_ = default_delta(self.delta, len(points)), len(points)

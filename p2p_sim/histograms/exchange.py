@@ -1,5 +1,6 @@
 """The label exchange as voter: cells are clusters, and their users exchange noisy labels among themselves."""
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -20,6 +21,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+@dataclass(eq=False, repr=False)
 class ExchangeHistogram(HistogramClassifier):
     """Histogram rule on [0, 1]^d whose labels come by the exchange (clustering paper, Algorithm 2), trusting nobody.
 
@@ -35,25 +37,13 @@ class ExchangeHistogram(HistogramClassifier):
         random_state: seed of flips and choices.
     """
 
-    mechanism_: LabelExchangeMechanism
-
-    def __init__(
-        self,
-        target_epsilon: float | None = 1.0,
-        flip_prob: float | None = None,
-        delta: float | None = None,
-        sampling_rate: float = 1.0,
-        side: float | None = None,
-        smallest_cell: int = 2,
-        random_state: int = 0,
-    ) -> None:
-        self.target_epsilon = target_epsilon
-        self.flip_prob = flip_prob
-        self.delta = delta
-        self.sampling_rate = sampling_rate
-        self.side = side
-        self.smallest_cell = smallest_cell
-        self.random_state = random_state
+    target_epsilon: float | None = 1.0
+    flip_prob: float | None = None
+    delta: float | None = None
+    sampling_rate: float = 1.0
+    side: float | None = None
+    smallest_cell: int = 2
+    random_state: int = 0
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
         super()._fit(points, labels)
@@ -67,7 +57,7 @@ class ExchangeHistogram(HistogramClassifier):
         taking_part = np.flatnonzero(sizes[place] >= self.smallest_cell)
         users = taking_part[np.argsort(place[taking_part], kind="stable")]
         self.sizes_ = np.unique(sizes[clusters])
-        self.mechanism_ = self._mechanism()
+        self.mechanism_: LabelExchangeMechanism = self._mechanism()
         offsets = np.concatenate([[0], np.cumsum(sizes[clusters])])
         population = Population(np.zeros((len(users), 0)), labels[users], offsets, 2)
         outcome = self.mechanism_.release(population, NetworkConfig(), Streams(self.random_state, 0))

@@ -1,5 +1,6 @@
 """Private semi-supervised learning: few labelled examples suffice where many unlabelled ones teach the density."""
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from p2p_sim.histograms.estimator import check_labels, check_parameters, check_p
 Floats = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Private learner of a class of finite VC dimension (Theorem 4.11).
 
@@ -30,19 +32,11 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classifiers. random_state: seed of all noise.
     """
 
-    def __init__(
-        self,
-        concepts: Concepts = HalfSpaces(),  # noqa: B008  (frozen)
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        net_points: int = 2000,
-        random_state: int = 0,
-    ) -> None:
-        self.concepts = concepts
-        self.epsilon = epsilon
-        self.delta = delta
-        self.net_points = net_points
-        self.random_state = random_state
+    concepts: Concepts = HalfSpaces()  # noqa: RUF009  (frozen)
+    epsilon: float = 1.0
+    delta: float | None = None
+    net_points: int = 2000
+    random_state: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, unlabelled: ArrayLike) -> Self:
         """Learn from labelled examples (m, d), (m,) and unlabelled points (n, d) of other people.

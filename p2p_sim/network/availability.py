@@ -13,7 +13,8 @@ from pydantic import Field, model_validator
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.network.trace import Table, find_trace, read_trace
+from p2p_sim.network.trace import Table, WithoutFile, read_trace
+from p2p_sim.population.files import find_named
 from p2p_sim.population.shards import Shard
 
 Floats = NDArray[np.float64]
@@ -129,7 +130,7 @@ class AvailabilityLaw(Protocol):
         ...
 
 
-class _Membership(Config):
+class _Membership(WithoutFile):
     """Users who join late or leave for good; in between they are online as if they had always been there."""
 
     late_share: float = Field(default=0.0, ge=0, le=1)
@@ -146,14 +147,6 @@ class _Membership(Config):
         for share, time in (("late_share", "join_window_s"), ("leave_share", "leave_mean_s")):
             if (getattr(self, share) > 0) != (getattr(self, time) is not None):
                 raise ValueError(f"{share} and {time} go together: give both (the share above 0) or neither")
-        return self
-
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """No files."""
-        return []
-
-    def load(self, places: tuple[Path, ...]) -> Self:
-        """The law itself."""
         return self
 
     def _joined_and_left(self, shard: Shard, streams: Streams) -> tuple[Floats, Floats]:
@@ -269,7 +262,7 @@ class AvailabilityTrace(Config):
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The file."""
-        return [find_trace(self.path, places, f"{KEY}.path")]
+        return [find_named(self.path, places, f"{KEY}.path")]
 
     def load(self, places: tuple[Path, ...]) -> RecordedPeriods:
         """Read the file; an InputError names the line with an impossible period."""

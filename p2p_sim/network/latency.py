@@ -3,14 +3,15 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Protocol, Self
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.config import Config
-from p2p_sim.network.trace import find_trace, read_trace
+from p2p_sim.network.trace import WithoutFile, read_trace
+from p2p_sim.population.files import find_named
 
 Floats = NDArray[np.float64]
 
@@ -37,19 +38,7 @@ class LatencyLaw(Protocol):
         ...
 
 
-class _FromNumbers(Config):
-    """A law that its configuration says completely."""
-
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """No files."""
-        return []
-
-    def load(self, places: tuple[Path, ...]) -> Self:
-        """The law itself."""
-        return self
-
-
-class Constant(_FromNumbers):
+class Constant(WithoutFile):
     """Every message takes the same time."""
 
     kind: Literal["constant"] = "constant"
@@ -58,24 +47,20 @@ class Constant(_FromNumbers):
 
     @property
     def mean(self) -> float:
-        """Expected travel time, seconds."""
         return self.value_s
 
     @property
     def variance(self) -> float:
-        """Variance of the travel time, seconds squared."""
         return 0.0
 
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
-        """`size` independent travel times, seconds."""
         return np.full(size, self.value_s)
 
     def quantile(self, u: Floats) -> Floats:
-        """Inverse of the distribution function at u in [0, 1), seconds."""
         return np.full(np.shape(u), self.value_s)
 
 
-class Exponential(_FromNumbers):
+class Exponential(WithoutFile):
     """Memoryless travel times."""
 
     kind: Literal["exponential"] = "exponential"
@@ -84,26 +69,22 @@ class Exponential(_FromNumbers):
 
     @property
     def mean(self) -> float:
-        """Expected travel time, seconds."""
         return self.mean_s
 
     @property
     def variance(self) -> float:
-        """Variance of the travel time, seconds squared."""
         return self.mean_s**2
 
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
-        """`size` independent travel times, seconds."""
         return rng.exponential(self.mean_s, size)
 
     def quantile(self, u: Floats) -> Floats:
-        """Inverse of the distribution function at u in [0, 1), seconds."""
         out = np.log1p(np.negative(u))
         out *= -self.mean_s
         return out
 
 
-class Lognormal(_FromNumbers):
+class Lognormal(WithoutFile):
     """Log-normal travel times, the usual first model of delays on the internet."""
 
     kind: Literal["lognormal"] = "lognormal"
@@ -114,20 +95,16 @@ class Lognormal(_FromNumbers):
 
     @property
     def mean(self) -> float:
-        """Expected travel time, seconds."""
         return self.median_s * math.exp(self.sigma**2 / 2)
 
     @property
     def variance(self) -> float:
-        """Variance of the travel time, seconds squared."""
         return self.mean**2 * math.expm1(self.sigma**2)
 
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
-        """`size` independent travel times, seconds."""
         return rng.lognormal(math.log(self.median_s), self.sigma, size)
 
     def quantile(self, u: Floats) -> Floats:
-        """Inverse of the distribution function at u in [0, 1), seconds."""
         from scipy.special import ndtri
 
         if self.sigma == 0.0:  # u = 0 would give 0 times infinity
@@ -159,7 +136,6 @@ class Recorded:
         return float(self.values.var())
 
     def sample(self, rng: np.random.Generator, size: int) -> Floats:
-        """`size` independent travel times, seconds."""
         return self.values[rng.integers(0, len(self.values), size)]
 
     def quantile(self, u: Floats) -> Floats:
@@ -179,7 +155,7 @@ class Trace(Config):
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The file."""
-        return [find_trace(self.path, places, "network.latency.path")]
+        return [find_named(self.path, places, "network.latency.path")]
 
     def load(self, places: tuple[Path, ...]) -> Recorded:
         """Read the file; an InputError names the line that is no travel time."""

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import OVERLAYS, PlugIns
 from p2p_sim.base.streams import Streams
 from p2p_sim.network.overlay_file import FileOverlay
 from p2p_sim.network.overlay_graph import Offsets, Overlay, Pairs, Points, Rows, cluster_of, from_pairs
+from p2p_sim.network.trace import WithoutFile
 from p2p_sim.population.shards import Shard, shards
 
 __all__ = [
@@ -34,14 +34,10 @@ MOST_NEIGHBOURS = 10**8
 """Entries that a generated overlay may hold (400 MB); beyond them a run would end for lack of memory."""
 
 
-class CompleteOverlay(Config):
+class CompleteOverlay(WithoutFile):
     """Everybody may ask anybody of her cluster, herself included, as in the papers; nothing is stored."""
 
     kind: Literal["complete"] = "complete"
-
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """No files."""
-        return []
 
     def build(
         self,
@@ -54,12 +50,8 @@ class CompleteOverlay(Config):
         """No overlay: the cluster is all that need be known."""
 
 
-class _Generated(Config, ABC):
+class _Generated(WithoutFile, ABC):
     """A random overlay, drawn cluster by cluster from the stream of the cluster's shard."""
-
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """No files."""
-        return []
 
     def build(
         self,

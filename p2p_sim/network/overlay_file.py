@@ -15,7 +15,7 @@ from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.network.overlay_graph import Offsets, Overlay, Pairs, Rows, cluster_of, from_pairs
-from p2p_sim.population.files import is_file, read_bytes
+from p2p_sim.population.files import State, find_named, read_bytes, state
 
 _TWO_IDS = re.compile(r"\s*([^\s,]+)(?:\s*,\s*|\s+)([^\s,]+)\s*")
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -34,7 +34,7 @@ class FileOverlay(Config):
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The file."""
-        return [find_edges(self.path, places)]
+        return [find_named(self.path, places, "network.overlay.path")]
 
     def build(
         self,
@@ -57,7 +57,8 @@ class FileOverlay(Config):
             InputError: for a missing or malformed file, an unknown user, or when no edge lies within a cluster.
         """
         num_users = int(cluster_offsets[-1])
-        edges = read_edges(find_edges(self.path, places), source_rows or num_users)
+        [path] = self.files(places)
+        edges = read_edges(path, source_rows or num_users)
         user = np.full(source_rows or num_users, -1, dtype=np.int64)
         user[np.arange(num_users) if row is None else row] = np.arange(num_users)
         pairs = user[edges]
@@ -69,14 +70,6 @@ class FileOverlay(Config):
                 f"network.overlay.path = {self.path!r}: none of its {len(edges)} edges joins two users of one cluster"
             )
         return from_pairs(num_users, pairs, dropped_edges=len(edges) - len(pairs))
-
-
-def find_edges(path: str, places: tuple[Path, ...]) -> Path:
-    """Where the file lies: in the first of the places that has it, else in the current directory."""
-    for place in (*places, Path()):
-        if is_file(place / path):
-            return place / path
-    raise InputError(f"network.overlay.path = {path!r}: no such file")
 
 
 def read_edges(path: Path, source_rows: int) -> Pairs:
@@ -93,12 +86,11 @@ def read_edges(path: Path, source_rows: int) -> Pairs:
     Raises:
         InputError: for an unreadable file, a malformed line or an unknown user, with the line's number.
     """
-    status = path.stat()
-    return _read_edges(path, source_rows, status.st_mtime_ns, status.st_size)
+    return _read_edges(path, source_rows, state(path))
 
 
 @lru_cache(maxsize=1)
-def _read_edges(path: Path, source_rows: int, modified_ns: int, size: int) -> Pairs:
+def _read_edges(path: Path, source_rows: int, state: State) -> Pairs:
     content = read_bytes(path)
     graphml = path.name.removesuffix(".gz").endswith(".graphml")
     ids = _graphml_ids(content, path, source_rows) if graphml else _listed_ids(content, path, source_rows)

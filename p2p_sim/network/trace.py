@@ -5,12 +5,26 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
-from p2p_sim.population.files import is_file
+
+
+class WithoutFile(Config):
+    """A part of the network that its configuration says completely."""
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """No files."""
+        return []
+
+    def load(self, places: tuple[Path, ...]) -> Self:
+        """The part itself."""
+        return self
+
 
 MOST = 1e9
 """Largest number that a trace may hold; about 32 years in seconds."""
@@ -30,14 +44,6 @@ class Table:
     def take(self, rows: NDArray[np.intp]) -> "Table":
         """The given rows."""
         return Table(self.path, self.line[rows], {name: column[rows] for name, column in self.columns.items()})
-
-
-def find_trace(path: str, places: tuple[Path, ...], key: str) -> Path:
-    """The trace file, looked for in each of the places, then here."""
-    for place in (*places, Path()):
-        if is_file(place / path):
-            return place / path
-    raise InputError(f"{key} = {path!r}: no such file")
 
 
 def read_trace(path: Path, names: tuple[str, ...], key: str) -> Table:

@@ -117,11 +117,6 @@ def _settings(one: Results, two: Results, axes: Sequence[str]) -> tuple[Setting,
     return tuple((key, flat[0].get(key), flat[1].get(key)) for key in differing if key not in matched)
 
 
-def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, entry in tree.items():
-        if isinstance(entry, dict):
-            found |= _flat(entry, f"{prefix}{key}.")
-        else:
-            found[prefix + key] = json.dumps(entry) if isinstance(entry, list) else entry
-    return found
+def _flat(tree: dict[str, Any]) -> dict[str, Any]:
+    [found] = pd.json_normalize(tree).astype(object).to_dict("records")
+    return {str(key): json.dumps(entry) if isinstance(entry, list) else entry for key, entry in found.items()}

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,14 @@ class Request:
     log_y: bool | None = None
 
 
+@dataclass(frozen=True)
+class Chosen(Request):
+    """A request whose axes are known."""
+
+    x: str = ""
+    y: str = ""
+
+
 def plot(directory: Path, request: Request, out: Path | None = None, format_: str | None = None) -> list[Path]:
     """Draw figures of a results directory: the one asked for, else those its manifest names, else a sensible one.
 
@@ -58,7 +67,7 @@ def plot(directory: Path, request: Request, out: Path | None = None, format_: st
     results = read_results(directory)
     table = points(results.rows, results.keys)
     chosen = replace(request, log_x=None, log_y=None) == Request()
-    requests = [_from_manifest(entry, results) for entry in results.plots] if chosen and results.plots else [request]
+    requests = [request_of(entry, results) for entry in results.plots] if chosen and results.plots else [request]
     if out is not None and len(requests) > 1:
         raise InputError(f"--out {out}: {len(requests)} figures are to be drawn; choose one with --x and --y")
     written = []
@@ -93,18 +102,20 @@ def _ending(out: Path | None, format_: str | None) -> str:
     return ending
 
 
-def _from_manifest(entry: dict[str, object], results: Results) -> Request:
-    known = {"x", "y", "group", "facet", "heat", "fit"}
+def request_of(entry: dict[str, Any], results: Results) -> Request:
+    """The figure that a sweep's author asked for.
+
+    Raises:
+        InputError: a key is unknown.
+    """
+    known = ("facet", "fit", "group", "heat", "x", "y")
     wrong = [key for key in entry if key not in known]
     if wrong:
-        raise InputError(f"{results.directory}: plots.{wrong[0]} is unknown; allowed are {', '.join(sorted(known))}")
-    text = {key: None if entry.get(key) is None else str(entry[key]) for key in known - {"fit"}}
-    return replace(
-        Request(text["x"], text["y"], text["group"], text["facet"], text["heat"]), fit=bool(entry.get("fit"))
-    )
+        raise InputError(f"{results.directory}: plots.{wrong[0]} is unknown; allowed are {', '.join(known)}")
+    return Request(**{**entry, "fit": bool(entry.get("fit"))})
 
 
-def _defaults(request: Request, results: Results, table: pd.DataFrame) -> Request:
+def _defaults(request: Request, results: Results, table: pd.DataFrame) -> Chosen:
     """Fill in x and y: excess risk, else accuracy, against ε if it is finite anywhere, else against the first axis."""
     y = request.y or ("excess_risk" if "excess_risk" in table and table["excess_risk"].notna().any() else "accuracy")
     x = request.x
@@ -116,27 +127,27 @@ def _defaults(request: Request, results: Results, table: pd.DataFrame) -> Reques
         finite = "epsilon_upper" in table and bool(np.isfinite(table["epsilon_upper"]).any())
         keys = [key for key in results.keys if key not in (request.group, request.facet)]
         x = keys[0] if keys and (is_privacy(y) or not finite) else "epsilon_upper"
-    return replace(request, x=x, y=y)
+    return Chosen(**{**vars(request), "x": x, "y": y})
 
 
-def _heat_defaults(request: Request, results: Results) -> Request:
+def _heat_defaults(request: Request, results: Results) -> Chosen:
     """Fill in the two axes of a heat map."""
     keys = [axis[0] for axis in results.axes if not {request.x, request.y} & set(axis)]
     x = request.x or (keys.pop(0) if keys else None)
     y = request.y or (keys.pop(0) if keys else None)
     if x is None or y is None:
         raise InputError(f"--heat {request.heat}: needs two axes, and this sweep has {len(results.axes)}")
-    return replace(request, x=x, y=y)
+    return Chosen(**{**vars(request), "x": x, "y": y})
 
 
-def _file_name(request: Request) -> str:
+def _file_name(request: Chosen) -> str:
     parts = [request.heat, "over", request.x, "and", request.y] if request.heat else [request.y, "vs", request.x]
     for word, column in (("by", request.group), ("per", request.facet)):
         parts += [word, column] if column else []
     return "-".join(str(part).replace(".", "_").replace("/", "_") for part in parts) + "-fit" * request.fit
 
 
-def _check(request: Request, table: pd.DataFrame) -> None:
+def _check(request: Chosen, table: pd.DataFrame) -> None:
     """Every column is there; what is measured along an axis is a number, with values."""
     names = [str(name) for name in table]
     ends = {name + ending for name in names for ending in (LOW, HIGH) if name + LOW in names}
@@ -146,8 +157,6 @@ def _check(request: Request, table: pd.DataFrame) -> None:
         if name is not None:
             check_column(f"--{option}", name, known)
     option, name = ("--heat", request.heat) if request.heat else ("--y", request.y)
-    assert name is not None
-    assert request.x is not None
     if not is_number(table[name]):
         raise InputError(f"{option} {name}: holds text, such as {table[name].iloc[0]!r}; a column of numbers is needed")
     if table[name].isna().all():
@@ -156,10 +165,8 @@ def _check(request: Request, table: pd.DataFrame) -> None:
         raise InputError(f"--x {request.x}: has no value at any of these points")
 
 
-def _view(request: Request, results: Results, table: pd.DataFrame) -> View:
+def _view(request: Chosen, results: Results, table: pd.DataFrame) -> View:
     """Which points make a line: along x, or along one axis if x is measured; other axes join the group."""
-    assert request.x is not None
-    assert request.y is not None
     named = [column for column in (request.group, request.facet) if column]
     free = [axis[0] for axis in results.axes if not _covered(axis, [*named, request.x], table)]
     along = None
@@ -169,7 +176,7 @@ def _view(request: Request, results: Results, table: pd.DataFrame) -> View:
         and is_number(table[request.x])
         and (is_privacy(request.x) or not _follows_axis(request.x, results, table))
     ):
-        along = max(free, key=lambda key: _reach(key, request.x or "", free, table), default=None)
+        along = max(free, key=lambda key: _reach(key, request.x, free, table), default=None)
     rest = [key for key in free if key != along]
     group = (*((request.group,) if request.group else ()), *rest)
     view = View(request.x, request.y, group, request.facet, along, request.log_x, request.log_y)
@@ -220,18 +227,16 @@ def _titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]
     return f"{results.name}: {text}", "; ".join(note)
 
 
-def _lines(request: Request, results: Results, table: pd.DataFrame, path: Path) -> None:
+def _lines(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
     view = _view(request, results, table)
     title, note = _titles(results, table, f"{short(view.y)} against {short(view.x)}")
     plot_lines(table, view, title, note, path)
 
 
-def _heat(request: Request, results: Results, table: pd.DataFrame, path: Path) -> None:
+def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
     from analysis.figures.heat import plot_heat
 
-    assert request.x is not None
-    assert request.y is not None
-    assert request.heat is not None
+    heat = str(request.heat)
     if request.x == request.y:
         raise InputError(f"--y {request.y}: is --x too; a heat map needs two axes")
     if request.group or request.facet or request.fit:
@@ -240,16 +245,16 @@ def _heat(request: Request, results: Results, table: pd.DataFrame, path: Path) -
     if others or table.duplicated([request.x, request.y]).any():
         more = f"; {', '.join(others)} varies too" if others else ""
         raise InputError(f"--heat {request.heat}: needs one point for each pair of {request.x} and {request.y}{more}")
-    title, note = _titles(results, table, f"{short(request.heat)} over {short(request.x)} and {short(request.y)}")
-    plot_heat(table, request.x, request.y, request.heat, title, note, path)
+    title, note = _titles(results, table, f"{short(heat)} over {short(request.x)} and {short(request.y)}")
+    plot_heat(table, request.x, request.y, heat, title, note, path)
 
 
-def _fit(request: Request, results: Results, table: pd.DataFrame, path: Path) -> None:
+def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
     from analysis.figures.fits import plot_fit
     from analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
     from p2p_sim.base.streams import Streams
 
-    if request.y != "excess_risk" or str(request.x).rsplit(".", 1)[-1] not in FIT_X or not is_number(table[request.x]):
+    if request.y != "excess_risk" or request.x.rsplit(".", 1)[-1] not in FIT_X or not is_number(table[request.x]):
         raise InputError(f"--fit: needs --y excess_risk and --x one of {', '.join(FIT_X)}, not {request.x}")
     if request.facet:
         raise InputError(f"--fit: does not go with --facet {request.facet}; use --group")

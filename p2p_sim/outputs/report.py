@@ -1,6 +1,5 @@
 """A results directory as one HTML file."""
 
-import json
 import math
 from functools import partial
 from pathlib import Path
@@ -13,15 +12,14 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import write_whole
 from p2p_sim.base.plugins import member
 from p2p_sim.mechanisms.interface import MechanismBase
-from p2p_sim.outputs.plots import Request, plot
+from p2p_sim.outputs.plots import Request, plot, request_of
 from p2p_sim.scenario import MechanismConfig
 from p2p_sim.storage.results import Results, read_results
 from p2p_sim.storage.rows import FAILURES, ROWS, read_manifest
-from p2p_sim.storage.statements import read_terms
+from p2p_sim.storage.statements import read_lines, read_terms
 
 if TYPE_CHECKING:
     from analysis.figures.report.page import Picture
-    from analysis.figures.report.statement import Described
 
 REPORT = "report.html"
 MOST_FIGURES, MOST_LINES, MOST_PANELS = 8, 7, 9
@@ -55,26 +53,19 @@ def write_report(directory: Path, out: Path | None = None) -> Path:
 def read_failures(directory: Path) -> list[dict[str, Any]]:
     """What failed, in the order of the file; a half-written last line is left out."""
     path = directory / FAILURES
-    if not path.exists():
-        return []
-    try:
-        found = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: damaged ({error})") from None
+    found = read_lines(path)
     if not all(isinstance(failure, dict) for failure in found):
         raise InputError(f"{path}: damaged (a line is no record)")
     return found
 
 
-def _mechanisms(rows: pd.DataFrame) -> "dict[str, Described]":
+def _mechanisms(rows: pd.DataFrame) -> dict[str, str]:
     """What the mechanisms of some rows say of themselves; those that are not installed say nothing."""
-    from analysis.figures.report.statement import Described
-
-    found: dict[str, Described] = {}
+    found = {}
     for kind in sorted(set(map(str, rows["mechanism_kind"]))):
         config = member(MechanismConfig, kind)
         if config is not None and issubclass(config, MechanismBase):
-            found[kind] = Described(config.described or kind)
+            found[kind] = config.described or kind
     return found
 
 
@@ -88,7 +79,7 @@ def _pictures(results: Results) -> "list[Picture]":
         draw = partial(plot_privacy_utility, results.rows, results.name)
         note = "Each ε is the largest over clusters and replicates. Dashed: the same learner without privacy."
         return [_picture(draw, f"{title}. {_behind(results, True)} {note}")]
-    requests = [_asked(entry) for entry in results.plots] or _usual(results, quality)
+    requests = [request_of(entry, results) for entry in results.plots] or _usual(results, quality)
     return [_of_sweep(results, request) for request in requests[:MOST_FIGURES]]
 
 
@@ -101,11 +92,6 @@ def _usual(results: Results, quality: str) -> list[Request]:
     facet = max(panels, key=lambda key: sizes[key]) if panels and math.prod(sizes.values()) > MOST_LINES else None
     pairs = (("epsilon_upper", quality), (first, quality), (first, "epsilon_upper"))
     return [Request(x, y, None, facet) for x, y in pairs]
-
-
-def _asked(entry: dict[str, Any]) -> Request:
-    x, y, group, facet, heat = (entry.get(key) for key in ("x", "y", "group", "facet", "heat"))
-    return Request(x, y, group, facet, heat, bool(entry.get("fit")))
 
 
 def _of_sweep(results: Results, request: Request) -> "Picture":

@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ class CircleConfig(Source):
     """
 
     kind: Literal["circle"] = "circle"
+    clustered: ClassVar[bool] = True
     users: int = Field(default=10_000, ge=2, le=2**31 - 1)
     """N: number of users, each drawn independently from the law; 2 to 2**31 - 1."""
     num_classes: int = Field(default=10, ge=2, le=256)
@@ -45,13 +46,7 @@ class CircleConfig(Source):
 
     @property
     def known_classes(self) -> int | None:
-        """K, as far as it is known before the data is read."""
         return self.num_classes
-
-    @property
-    def clustered(self) -> bool:
-        """Whether users come with clusters of their own."""
-        return True
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Draw the users and the holdout of one replicate."""

@@ -3,7 +3,7 @@
 import io
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,6 @@ class DigitsConfig(Source):
 
     @property
     def known_classes(self) -> int | None:
-        """K, as far as it is known before the data is read."""
         return 10 if self.task == "classes" else 2
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
@@ -62,23 +61,17 @@ class AdultConfig(OfficialSplit):
     """UCI Adult: an income above 50K is the sensitive label; numbers standardised, categories one-hot."""
 
     kind: Literal["adult"] = "adult"
-
-    @property
-    def known_classes(self) -> int | None:
-        """K, as far as it is known before the data is read."""
-        return 2
-
-    def _paths(self, places: tuple[Path, ...]) -> tuple[Path, Path]:
-        train = find_file("adult", places, "adult", ("adult-train.csv", "adult.data"))
-        return train, find_file("adult", places, "adult", ("adult-test.csv", "adult.test"))
+    known_classes: ClassVar[int | None] = 2
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The training and the test file."""
-        return list(self._paths(places))
+        names = (("adult-train.csv", "adult.data"), ("adult-test.csv", "adult.test"))
+        return [find_file("adult", places, "adult", either) for either in names]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Training rows as users, test rows as holdout."""
-        train, holdout = load_adult(*(paths := self._paths(places)), tuple(map(state, paths)))
+        paths = tuple(self.files(places))
+        train, holdout = load_adult(paths, tuple(map(state, paths)))
         return Sample(self._choose(train, streams), 2, holdout)
 
 
@@ -103,12 +96,12 @@ def split(rows: Examples, num_classes: int, test_fraction: float, streams: Strea
 
 
 @lru_cache(maxsize=1)
-def load_adult(train: Path, test: Path, states: tuple[State, ...]) -> tuple[Examples, Examples]:
+def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Examples, Examples]:
     """Both files of UCI Adult with the same columns: 6 standardised numbers, then one column a category value.
 
     states: of the files, so that changed ones are read again.
     """
-    frames = [_read_adult(path) for path in (train, test)]
+    frames = [_read_adult(path) for path in paths]
     both = pd.concat(frames, keys=["train", "test"])
     labels = both[14].str.rstrip(".").eq(">50K").to_numpy().astype(np.uint8)
     numbers = both[_ADULT_NUMBERS].to_numpy(dtype=np.float64)

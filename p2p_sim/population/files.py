@@ -21,6 +21,18 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
+    """The file that a scenario names under a key: in the first of the places that has it, else here.
+
+    Raises:
+        InputError: there is none.
+    """
+    for place in (*places, Path()):
+        if is_file(place / path):
+            return place / path
+    raise InputError(f"{key} = {path!r}: no such file")
+
+
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:
     """The first of `names` (as it is or with .gz) that exists in one of the places or its subfolder `folder`."""
     for place in places:

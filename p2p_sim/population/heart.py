@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +29,10 @@ class HeartConfig(Source):
     """
 
     kind: Literal["uci-heart"] = "uci-heart"
+    clustered: ClassVar[bool] = True
+    known_classes: ClassVar[int | None] = 2
     test_fraction: float = Field(default=0.3, gt=0, lt=1)
     """Share of the rows held out to measure error, between 0 and 1; drawn anew in every replicate."""
-
-    @property
-    def known_classes(self) -> int | None:
-        """K, as far as it is known before the data is read."""
-        return 2
-
-    @property
-    def clustered(self) -> bool:
-        """Whether users come with clusters of their own."""
-        return True
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The four hospitals' processed files."""

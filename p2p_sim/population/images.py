@@ -34,7 +34,6 @@ class _ImageConfig(OfficialSplit):
 
     @property
     def known_classes(self) -> int | None:
-        """K, as far as it is known before the data is read."""
         return 10 if self.task == "classes" else 2
 
     def _sample(self, read: Reader, paths: tuple[Path, ...], streams: Streams) -> Sample:
@@ -45,11 +44,15 @@ class _ImageConfig(OfficialSplit):
 
 
 class _IdxConfig(_ImageConfig):
-    def _paths(self, kind: str, places: tuple[Path, ...]) -> tuple[Path, ...]:
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """The four files."""
         names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
-        return tuple(
-            find_file(kind, places, kind, (f"{name}-ubyte", name.replace("-idx", ".idx") + "-ubyte")) for name in names
-        )
+        spelt = ((f"{name}-ubyte", name.replace("-idx", ".idx") + "-ubyte") for name in names)
+        return [find_file(self.kind, places, self.kind, both) for both in spelt]
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Training rows as users, test rows as holdout."""
+        return self._sample(read_idx_images, tuple(self.files(places)), streams)
 
 
 class MnistConfig(_IdxConfig):
@@ -57,27 +60,11 @@ class MnistConfig(_IdxConfig):
 
     kind: Literal["mnist"] = "mnist"
 
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The four files."""
-        return list(self._paths(self.kind, places))
-
-    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Training rows as users, test rows as holdout."""
-        return self._sample(read_idx_images, self._paths(self.kind, places), streams)
-
 
 class FashionMnistConfig(_IdxConfig):
     """Fashion-MNIST from the four standard IDX files, in the data directory or its folder fashion-mnist/."""
 
     kind: Literal["fashion-mnist"] = "fashion-mnist"
-
-    def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The four files."""
-        return list(self._paths(self.kind, places))
-
-    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Training rows as users, test rows as holdout."""
-        return self._sample(read_idx_images, self._paths(self.kind, places), streams)
 
 
 class Cifar10Config(_ImageConfig):

@@ -1,7 +1,7 @@
 """A synthetic law with known p(y|x), whose cluster heterogeneity is set exactly."""
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -20,6 +20,8 @@ class SyntheticConfig(Source):
     """
 
     kind: Literal["synthetic"] = "synthetic"
+    clustered: ClassVar[bool] = True
+    known_classes: ClassVar[int | None] = 2
     users: int = Field(default=10_000, ge=2, le=2**31 - 1)
     """n: number of users, each drawn independently from the law; 2 to 2**31 - 1."""
     num_clusters: int = Field(default=20, ge=1, le=100_000)
@@ -46,16 +48,6 @@ class SyntheticConfig(Source):
                 f"for heterogeneity = {self.heterogeneity:g}"
             )
         return self
-
-    @property
-    def known_classes(self) -> int | None:
-        """K, as far as it is known before the data is read."""
-        return 2
-
-    @property
-    def clustered(self) -> bool:
-        """Whether users come with clusters of their own."""
-        return True
 
     def law(self, streams: Streams) -> FiniteLaw:
         """The law of a replicate, points ordered by cluster."""

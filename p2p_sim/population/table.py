@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.datasets import split
-from p2p_sim.population.files import is_file
+from p2p_sim.population.files import find_named
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.source import Source
 
@@ -41,15 +41,11 @@ class TableConfig(Source):
 
     @property
     def clustered(self) -> bool:
-        """Whether users come with clusters of their own."""
         return self.cluster is not None
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The file."""
-        for place in (*places, Path()):
-            if is_file(place / self.path):
-                return [place / self.path]
-        raise InputError(f"population.path = {self.path!r}: no such file")
+        return [find_named(self.path, places, "population.path")]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Split the file's rows into users and holdout."""

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -12,6 +13,18 @@ from p2p_sim.base.files import write_whole
 STATEMENTS = "statements.jsonl"
 
 
+def read_lines(path: Path) -> list[Any]:
+    """What the whole lines of a file of JSON lines say; a half-written last one is left out, and no file has none.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]] if path.exists() else []
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({error})") from None
+
+
 def read_terms(directory: Path) -> dict[str, Terms]:
     """What is said of the rows' figures, by the rows' column `statement`; nothing where an earlier version wrote them.
 
@@ -19,12 +32,7 @@ def read_terms(directory: Path) -> dict[str, Terms]:
         InputError: the file is damaged.
     """
     path = directory / STATEMENTS
-    if not path.exists():
-        return {}
-    try:
-        lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: damaged ({error})") from None
+    lines = read_lines(path)
     try:
         found = {line["statement"]: line["columns"] for line in lines}
         wrong = next((name for name, said in found.items() if identifier(said) != name or not _whole(said)), None)

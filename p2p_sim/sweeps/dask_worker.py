@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.sweeps.work import Batch, Done, Perform
+from p2p_sim.sweeps.work import Batch, Done, Perform, one_line
 
 Versions = dict[str, str]
 _MUST_AGREE = ("p2p-sim", "model version")
@@ -71,11 +71,6 @@ def compare(
 
 def _shown(name: str, answer: Versions) -> str:
     return f"{name} {answer[name]}" if name in answer else f"no {name}"
-
-
-def one_line(fault: BaseException) -> str:
-    """What went wrong, in at most 300 characters."""
-    return " ".join(f"{type(fault).__name__}: {fault}".split())[:300]
 
 
 def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Done]:

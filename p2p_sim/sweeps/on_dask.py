@@ -10,9 +10,9 @@ from typing import Any
 
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.scenario import MODEL_VERSION
-from p2p_sim.sweeps.dask_worker import compare, one_line, perform_there, versions
+from p2p_sim.sweeps.dask_worker import compare, perform_there, versions
 from p2p_sim.sweeps.task_queue import Handout
-from p2p_sim.sweeps.work import Batch, Done, Perform
+from p2p_sim.sweeps.work import Batch, Done, Perform, one_line
 
 _GO_ON = "finished rows are kept: run the same command again"
 _LOOK_S = 1.0

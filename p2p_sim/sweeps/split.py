@@ -3,21 +3,17 @@
 Shards are whole clusters with random streams of their own, so that the release is the same as of a run in one piece.
 """
 
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
 from p2p_sim.base.errors import RunFailed
 from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import Exchanged, Prepared, Result, complete, prepare
-from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Task, fault_line
+from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Task, done, one_line
 
 PARTS_PER_WORKER = 2
 
@@ -31,34 +27,20 @@ class Part(Task):
 
 
 @lru_cache(maxsize=1)
-def _prepared(scenario: str, folder: str, replicate: int, data_dir: str | None) -> Prepared:
+def _prepared(task: Task) -> Prepared:
     """The users of a replicate; a worker that runs several of its parts draws them once."""
-    return prepare(_case(scenario, folder, replicate, data_dir))
-
-
-def _case(scenario: str, folder: str, replicate: int, data_dir: str | None) -> Case:
-    built = Scenario.from_tree(json.loads(scenario), Path(folder))
-    return Case(built, replicate, None if data_dir is None else Path(data_dir))
+    return prepare(task.case)
 
 
 def perform_parts(batch: Batch) -> list[Done]:
     """Run parts of a replicate; what comes back in place of a row is an Outcome."""
-    results = []
-    for task in batch:
-        begin = time.perf_counter()
-        outcome, error = None, None
-        try:
-            assert isinstance(task, Part)
-            outcome = _outcome(task)
-        except Exception as fault:
-            error = fault_line(fault)
-        results.append(Done(task, outcome, error, time.perf_counter() - begin))
-    return results
+    return [done(task, lambda part: (_outcome(part), None)) for task in batch]
 
 
-def _outcome(part: Part) -> Outcome | None:
+def _outcome(part: Task) -> Outcome | None:
     """What a share of the shards leaves behind; None where there are fewer shards than shares and it has none."""
-    ready = _prepared(part.scenario, part.folder, part.replicate, part.data_dir)
+    assert isinstance(part, Part)
+    ready = _prepared(Task(part.point, part.replicate, part.scenario, part.folder, part.data_dir))
     first, last = _range(ready.population.num_shards, part.index, part.count)
     if first == last:
         return None
@@ -77,11 +59,7 @@ class SplitShards:
     """An executor that spreads every single task over the workers of another one."""
 
     inner: Executor
-
-    @property
-    def workers(self) -> int:
-        """One task at a time."""
-        return 1
+    workers = 1
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
         """Results one by one; `perform` is not used, since the driver puts each replicate together."""
@@ -95,22 +73,22 @@ class SplitShards:
         try:
             found: dict[int, Outcome | None] = {}
             for results in self.inner.run(iter([(part,) for part in parts]), perform_parts):
-                for done in results:
-                    if done.error is not None:
-                        return replace(done, task=task, row=None)
-                    assert isinstance(done.task, Part)
-                    found[done.task.index] = done.row
+                for share in results:
+                    if share.error is not None:
+                        return replace(share, task=task, row=None)
+                    assert isinstance(share.task, Part)
+                    found[share.task.index] = share.row
             result = _result(task, [part for index in range(count) if (part := found[index]) is not None])
             return Done(task, result.row, None, time.perf_counter() - begin, result.terms)
         except RunFailed:
             raise
         except Exception as fault:  # of this replicate alone
-            return Done(task, None, fault_line(fault), time.perf_counter() - begin)
+            return Done(task, None, one_line(fault, 1000), time.perf_counter() - begin)
 
 
 def _result(task: Task, parts: list[Outcome]) -> Result:
     """The replicate from its parts."""
-    case = _case(task.scenario, task.folder, task.replicate, task.data_dir)
+    case = task.case
     ready = prepare(case)
     outcome = Outcome.join(parts, ready.network.overlay)
     return complete(case, Exchanged(ready.population, ready.mechanism, outcome))

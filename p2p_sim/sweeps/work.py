@@ -1,5 +1,6 @@
 """The unit of work: one replicate of one point, run anywhere, never raising."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from analysis.privacy.statement.record import Terms
 
 if TYPE_CHECKING:
-    from p2p_sim.replicate.run import Result
+    from p2p_sim.replicate.case import Case
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,15 @@ class Task:
     scenario: str
     folder: str
     data_dir: str | None = None
+
+    @property
+    def case(self) -> "Case":
+        """The replicate."""
+        from p2p_sim.replicate.case import Case
+        from p2p_sim.scenario import Scenario
+
+        scenario = Scenario.from_tree(json.loads(self.scenario), Path(self.folder))
+        return Case(scenario, self.replicate, None if self.data_dir is None else Path(self.data_dir))
 
 
 @dataclass(frozen=True)
@@ -63,31 +73,30 @@ class Executor(Protocol):
 
 def perform(batch: Batch) -> list[Done]:
     """Run tasks one after another; an error becomes one line."""
-    return [_one(task) for task in batch]
+    return [done(task, _result) for task in batch]
 
 
-def _one(task: Task) -> Done:
+def done(task: Task, compute: Callable[[Task], tuple[Any, Terms | None]]) -> Done:
+    """What a function gives for a task, its row and the terms, or its error in one line."""
     begin = time.perf_counter()
     try:
-        result = _result(task)
+        row, terms = compute(task)
     except Exception as fault:
-        return Done(task, None, fault_line(fault), time.perf_counter() - begin)
-    return Done(task, result.row, None, time.perf_counter() - begin, result.terms)
+        return Done(task, None, one_line(fault, 1000), time.perf_counter() - begin)
+    return Done(task, row, None, time.perf_counter() - begin, terms)
 
 
-def fault_line(fault: BaseException) -> str:
-    """An error in one line."""
-    return " ".join(f"{type(fault).__name__}: {fault}".split())[:1000]
+def one_line(fault: BaseException, longest: int = 300) -> str:
+    """What went wrong, in one line."""
+    return " ".join(f"{type(fault).__name__}: {fault}".split())[:longest]
 
 
-def _result(task: Task) -> "Result":
-    import json
-
+def _result(task: Task) -> tuple[Any, Terms]:
     from p2p_sim.replicate.run import run
-    from p2p_sim.scenario import Scenario
 
-    scenario = Scenario.from_tree(json.loads(task.scenario), Path(task.folder))
-    return run(scenario, task.replicate, None if task.data_dir is None else Path(task.data_dir))
+    case = task.case
+    result = run(case.scenario, case.replicate, case.data_dir)
+    return result.row, result.terms
 
 
 class Serial:

@@ -1,7 +1,7 @@
 """The few figures that a reader looks for first."""
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -11,8 +11,7 @@ from analysis.figures.report.text import number, with_interval
 from analysis.utility.points import HIGH, LOW
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(NamedTuple):
     """A figure under a heading, with a remark in small letters."""
 
     heading: str
@@ -34,25 +33,18 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
     if len(done) > 1:
         values = done[quality].dropna().astype(float)
         low, high = rounded_up(float(epsilon.min())), rounded_up(float(epsilon.max()))
+        least, most = number(float(values.min())), number(float(values.max()))
         return [
             Card("points", f"{len(done):,d}", f"{int(done['replicates'].sum()):,d} replicates in all"),
             Card("ε, learner, at most", low if low == high else f"{low} to {high}", "by point, worst replicate"),
-            Card(
-                f"{heading}{unit}", f"{number(float(values.min()))} to {number(float(values.max()))}", "means, by point"
-            ),
+            Card(f"{heading}{unit}", f"{least} to {most}", "means, by point"),
         ]
     point = done.iloc[0]
-    reference = f"nonprivate_{quality}"
-    known = [Card(f"{heading} without privacy", *_mean(point, reference))] if math.isfinite(point[reference]) else []
-    cards = [
-        Card(
-            "ε, learner, at most",
-            rounded_up(float(epsilon.iloc[0])),
-            f"δ = {number(float(point['delta']))}, worst cluster",
-        ),
-        Card(f"{heading}{unit}", *_mean(point, quality)),
-        *known,
-    ]
+    reference, at = f"nonprivate_{quality}", f"δ = {number(float(point['delta']))}, worst cluster"
+    cards = [Card("ε, learner, at most", rounded_up(float(epsilon.iloc[0])), at)]
+    cards.append(Card(f"{heading}{unit}", *_mean(point, quality)))
+    if math.isfinite(point[reference]):
+        cards.append(Card(f"{heading} without privacy", *_mean(point, reference)))
     alone = point["epsilon_local"]
     if pd.notna(alone):  # a curator's users put no noise on their own labels
         cards.append(Card("ε₀, the noise alone", rounded_up(float(alone)), "whoever sees a noisy label and its owner"))

@@ -95,8 +95,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["count"] = count
-    environment.filters["breakable"] = _breakable
+    environment.filters |= {"count": count, "breakable": _breakable}
     return environment
 
 

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import Any, NamedTuple
 
 import pandas as pd
 
+from analysis.figures.labels import four_digits
 from analysis.figures.report.points import worst_bases
 from analysis.figures.report.text import count, number, plain, span
 from analysis.privacy.statement.record import Terms
@@ -30,25 +30,13 @@ NOT_KEPT = (
     "These results do not say under which conditions their figures hold: an earlier version of p2p-sim wrote them. Run "
     "the scenario again to have the conditions beside the figures."
 )
-
-
 LONGEST = 300
 """Characters of a condition that are shown."""
+Mechanisms = Mapping[str, str]
+"""What mechanisms other than the exchange say of themselves, by kind; it goes after "privatised by"."""
 
 
-@dataclass(frozen=True)
-class Described:
-    """What a mechanism other than the exchange says of itself: `text` goes after "privatised by"."""
-
-    text: str
-
-
-Mechanisms = Mapping[str, Described]
-"""What is known of mechanisms, by kind."""
-
-
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One line of the table of observers: who, and ε over the points, each at its worst."""
 
     who: str
@@ -57,30 +45,14 @@ class Line:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Statement:
-    """The privacy section.
+def statement(
+    rows: pd.DataFrame, table: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]
+) -> dict[str, Any]:
+    """The privacy section of a report, by name.
 
-    promise: paragraphs. lines, compared: figures by observer, and what others say. refused: which of the papers' bounds
-    do not apply, and why. conditions: groups of a heading and its conditions. bases: where the figures come from, with
-    how many points.
-    """
-
-    promise: tuple[str, ...]
-    lines: tuple[Line, ...]
-    compared: tuple[Line, ...]
-    refused: tuple[str, ...]
-    conditions: tuple[tuple[str, tuple[str, ...]], ...]
-    bases: tuple[tuple[str, str], ...]
-
-    @property
-    def partial(self) -> bool:
-        """Whether some line is not known for all points."""
-        return any(line.note for line in (*self.lines, *self.compared))
-
-
-def statement(rows: pd.DataFrame, table: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]) -> Statement:
-    """The privacy section of a report.
+    promise: paragraphs. lines, compared: figures by observer, and what others say; partial: whether one of them is not
+    known for all points. refused: which of the papers' bounds do not apply, and why. conditions: groups of a heading
+    and its conditions. bases: where the figures come from, with how many points.
 
     Args:
         rows: one line a point and replicate. table: one line a point, from `with_failures`.
@@ -89,19 +61,17 @@ def statement(rows: pd.DataFrame, table: pd.DataFrame, mechanisms: Mechanisms, t
     """
     done = table[table["replicates"] > 0]
     bases = worst_bases(rows).map(plain).value_counts()
-    return Statement(
-        promise=(_who(rows), _figure(done), _caution(rows, done)),
-        lines=tuple(_line(done, *entry) for entry in OBSERVERS if done[entry[0]].notna().any()),
-        compared=tuple(_line(done, *entry) for entry in COMPARED if (done[entry[0]] > 0).any()),
-        refused=tuple(_refused(rows, terms)),
-        conditions=tuple(_conditions(rows, mechanisms, terms)),
-        bases=tuple((str(basis), count(int(size), "point")) for basis, size in bases.items()),
-    )
-
-
-def realised(rows: pd.DataFrame) -> pd.Series:
-    """Which rows hold figures that are conditional on the network as it turned out."""
-    return rows["epsilon_others_upper"].notna()
+    lines = [_line(done, *entry) for entry in OBSERVERS if done[entry[0]].notna().any()]
+    compared = [_line(done, *entry) for entry in COMPARED if (done[entry[0]] > 0).any()]
+    return {
+        "promise": (_who(rows), _figure(done), _caution(rows, done)),
+        "lines": lines,
+        "compared": compared,
+        "partial": any(line.note for line in (*lines, *compared)),
+        "refused": _refused(rows, terms),
+        "conditions": _conditions(rows, mechanisms, terms),
+        "bases": [(str(basis), count(int(size), "point")) for basis, size in bases.items()],
+    }
 
 
 def _who(rows: pd.DataFrame) -> str:
@@ -130,7 +100,7 @@ def _figure(done: pd.DataFrame) -> str:
     changed = "row" if set(done["adjacency"].dropna().astype(str)) == {"example"} else "user's label"
     each = " Each point has its own ε, in the table." if len(done) > 1 else ""
     return (
-        f"At δ = {_deltas(done)}, ε is at most {rounded_up(worst)} in the {place}: changing one {changed} "
+        f"At δ = {span(done['delta'])}, ε is at most {rounded_up(worst)} in the {place}: changing one {changed} "
         f"multiplies the probability of anything the learner may conclude by at most e^ε = {factor}, plus δ.{each}"
     )
 
@@ -139,7 +109,7 @@ def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
     text = "Each ε is about one release"
     if len(done) > 1 or len(rows) > 1:
         text += "; releasing several replicates or points about the same users would add up"
-    conditional = realised(rows)
+    conditional = rows["epsilon_others_upper"].notna()  # figures that hold given the network as it turned out
     if conditional.any():
         some = "" if conditional.all() else "Where something could go wrong or somebody looked on, "
         text += (
@@ -172,12 +142,13 @@ def _conditions(
         for (kind, claimed, conditions), who in groups.items()
         if conditions
     ]
-    return found if _all_kept(rows, terms) else [*found, (NOT_KEPT, ())]
+    kept = "statement" in rows and bool(rows["statement"].astype(str).isin(list(terms)).all())
+    return found if kept else [*found, (NOT_KEPT, ())]
 
 
 def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: Mechanisms, everywhere: int) -> str:
     """Whose figures the conditions are of, and of how many points where it is not all."""
-    text = mechanisms[kind].text if kind in mechanisms else kind
+    text = mechanisms.get(kind, kind)
     about = "" if kind == "label_exchange" else f"{plain(text)}: "
     if claimed:
         about = f"{plain(text)}, as {plain(claimed)} claims, which p2p-sim has not checked: "
@@ -211,19 +182,11 @@ def _said(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[tuple[str, str
     return [(point, kind, terms[name]) for point, kind, name in lines.itertuples(index=False) if name in terms]
 
 
-def _all_kept(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> bool:
-    return "statement" in rows and bool(rows["statement"].astype(str).isin(list(terms)).all())
-
-
 def _line(done: pd.DataFrame, column: str, who: str) -> Line:
     values = done[column].dropna().astype(float)
     note = "" if len(values) == len(done) else f"{len(values):,d} of {count(len(done), 'point')}"
     show = rounded_down if column == "epsilon_lower" else rounded_up
     return Line(who, show(float(values.min())), show(float(values.max())), note)
-
-
-def _deltas(done: pd.DataFrame) -> str:
-    return span(done["delta"])
 
 
 def rounded_up(value: float) -> str:
@@ -232,7 +195,7 @@ def rounded_up(value: float) -> str:
     >>> rounded_up(0.74211), rounded_up(0.5), rounded_up(float("inf"))
     ('0.7422', '0.5', '∞')
     """
-    return _rounded(value, ROUND_CEILING)
+    return number(four_digits(value, up=True))
 
 
 def rounded_down(value: float) -> str:
@@ -241,10 +204,4 @@ def rounded_down(value: float) -> str:
     >>> rounded_down(0.74219)
     '0.7421'
     """
-    return _rounded(value, ROUND_FLOOR)
-
-
-def _rounded(value: float, direction: str) -> str:
-    if not math.isfinite(value):
-        return number(value)
-    return number(float(Context(prec=4, rounding=direction).create_decimal_from_float(value)))
+    return number(four_digits(value, up=False))

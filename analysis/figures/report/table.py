@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -31,16 +30,7 @@ MORE = (
 """Shown where they are known and there is room."""
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of the table: its heading, and whether its cells are numbers."""
-
-    heading: str
-    numeric: bool
-
-
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """text: as shown; interval: in smaller type; order: what to sort by, a number in full or the text; empty last."""
 
     text: str
@@ -48,42 +38,24 @@ class Cell:
     order: str = ""
 
 
-@dataclass(frozen=True)
-class Table:
-    """Columns and lines of cells; `left_out`: points that are not shown."""
+def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
+    """The first points of `with_failures`, at most 400, in at most twelve columns, axes first.
 
-    columns: tuple[Column, ...]
-    lines: tuple[tuple[Cell, ...], ...]
-    left_out: int
-
-
-@dataclass(frozen=True)
-class Range:
-    """A figure over all points."""
-
-    heading: str
-    least: str
-    median: str
-    most: str
-
-
-def points_table(points: pd.DataFrame, keys: Sequence[str]) -> Table:
-    """The first points of `with_failures`, at most 400, in at most twelve columns: axes first."""
+    columns: heading, and whether cells are numbers. lines: of cells. left_out: how many points are not shown.
+    """
     chosen = figures(points, MOST_COLUMNS - min(len(keys), MOST_AXES + 1) - 1 - _failed(points))
-    columns, filled = [], []
     shown = points.head(MOST_LINES)
-    for heading, values in _axes(shown, keys):
-        columns.append(Column(heading, all(_is_number(value) for value in values if not _missing(value))))
-        filled.append([_plain_cell(value) for value in values])
-    columns.append(Column("replicates", True))
-    filled.append([_plain_cell(int(value)) for value in shown["replicates"]])
-    for name, heading, worst in chosen:
-        columns.append(Column(heading, True))
-        filled.append(_figure_cells(shown, name, worst))
+    found = [
+        (heading, all(_is_number(value) for value in values if not _missing(value)), _plain_cells(values))
+        for heading, values in _axes(shown, keys)
+    ]
+    found.append(("replicates", True, _plain_cells(shown["replicates"].tolist())))
+    found += [(heading, True, _figure_cells(shown, name, worst)) for name, heading, worst in chosen]
     if _failed(points):
-        columns.append(Column("failed", True))
-        filled.append([_plain_cell(int(value)) for value in shown["failures"]])
-    return Table(tuple(columns), tuple(zip(*filled, strict=True)), len(points) - len(shown))
+        found.append(("failed", True, _plain_cells(shown["failures"].tolist())))
+    *columns, filled = zip(*found, strict=True)
+    lines = list(zip(*filled, strict=True))
+    return {"columns": list(zip(*columns, strict=True)), "lines": lines, "left_out": len(points) - len(shown)}
 
 
 def figures(points: pd.DataFrame, most: int) -> list[tuple[str, str, bool]]:
@@ -94,12 +66,12 @@ def figures(points: pd.DataFrame, most: int) -> list[tuple[str, str, bool]]:
     return [entry for entry in (*main, *MORE) if points[entry[0]].notna().any()][:most]
 
 
-def ranges(points: pd.DataFrame) -> list[Range]:
-    """Least, median and largest of the figures over all points."""
+def ranges(points: pd.DataFrame) -> list[tuple[str, ...]]:
+    """Heading, least, median and largest of the figures over all points."""
     found = []
     for name, heading, worst in figures(points, MOST_COLUMNS):
         values, show = points[name].dropna().astype(float), rounded_up if worst else number
-        found.append(Range(heading, *(show(float(v)) for v in (values.min(), values.median(), values.max()))))
+        found.append((heading, *(show(float(v)) for v in (values.min(), values.median(), values.max()))))
     return found
 
 
@@ -127,10 +99,9 @@ def _figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[Cell]:
     return [Cell(*with_interval(*triple, places), order=_order(triple[0])) for triple in ends]
 
 
-def _plain_cell(value: Any) -> Cell:
-    if _missing(value):
-        return Cell("–")
-    return Cell(plain(value), order=_order(value) if _is_number(value) else plain(value))
+def _plain_cells(values: Sequence[Any]) -> list[Cell]:
+    orders = ("" if _missing(v) else _order(v) if _is_number(v) else plain(v) for v in values)
+    return [Cell(plain(value), order=order) for value, order in zip(values, orders, strict=True)]
 
 
 def _order(value: float) -> str:

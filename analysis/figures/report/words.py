@@ -71,7 +71,7 @@ def _users(rows: pd.DataFrame) -> str:
 
 def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms) -> str:
     if set(rows["mechanism_kind"]) != {"label_exchange"}:
-        names = {kind: plain(said.text) for kind, said in mechanisms.items() if said.text}
+        names = {kind: plain(said) for kind, said in mechanisms.items() if said}
         what = "Rows" if set(rows["adjacency"].astype(str)) == {"example"} else "Labels"
         return f"{what} are privatised by {_kinds(rows, 'mechanism_kind', names)}."
     noise, what = f"flips her label once, with probability α = {span(rows['flip_prob'])}", "noisy label"

@@ -1,12 +1,8 @@
 """What `p2p-sim audit` shows."""
 
-import json
 import math
 from dataclasses import asdict
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from analysis.privacy.attack.conformity import Detection, Deviation
 from analysis.privacy.others.centralised import CURATOR_CONDITIONS, PURE
@@ -17,7 +13,7 @@ from analysis.privacy.statement.record import whole
 from p2p_sim.attacks.curator import CuratorAudit
 from p2p_sim.attacks.exchange import MOST_TRIALS, Audit
 from p2p_sim.attacks.faulty_network import RealisedAudit
-from p2p_sim.cli.printing.values import at_least, at_most, finite, print_conditions
+from p2p_sim.cli.printing.values import at_least, at_most, print_conditions, print_object, print_table
 
 AnyAudit = Audit | RealisedAudit | CuratorAudit
 REALISED_BASIS = "mean over the realised networks"
@@ -89,13 +85,10 @@ def _said(audit: AnyAudit) -> dict[str, Any]:
     return {key: value for key, value in whole(_bound(audit)).items() if key not in numbers}
 
 
-def print_audit_json(audit: AnyAudit) -> None:
-    """One JSON object."""
-    print(json.dumps(finite(audit_record(audit)), allow_nan=False))
-
-
-def print_audit(audit: AnyAudit) -> None:
+def print_audit(audit: AnyAudit, as_json: bool) -> None:
     """A table: attack, exact or certified value and the paper's bound side by side; then the bound's conditions."""
+    if as_json:
+        return print_object(audit_record(audit))
     if isinstance(audit, RealisedAudit):
         _print_realised(audit)
     elif isinstance(audit, CuratorAudit):
@@ -106,32 +99,27 @@ def print_audit(audit: AnyAudit) -> None:
 
 
 def _print_exchange(audit: Audit) -> None:
-    r, paper = audit.result, _paper(audit)
+    r, detectable = audit.result, f"about {audit.result.detectable:.4g}"
     who = r.observer if not audit.members else f"{r.observer} of {audit.members} with the learner"
-    table = Table(title=f"{audit.scenario}: audit, {who}", title_justify="left", show_header=False)
-    for text, value in (
+    lines = [
         ("cluster", f"{audit.cluster_size} users, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
         ("data set attacked", f"{r.ones} ones among the others: the worst at ε = {r.epsilon:.4g}"),
         ("trials", f"{r.trials:,d} in each of two worlds, half as many in a pilot; error {r.error:g} a test"),
         (f"δ at ε = {r.epsilon:.4g}", ""),
         ("  the attack proves at least", f"{at_least(r.delta_lower_confidence)}"),
         ("  exact upper bound", f"{at_most(r.delta_exact.upper)}  ({r.basis})"),
-        (
-            "  power: proves, if all is right",
-            f"about {r.expected:.4g}; fails if its event reaches about {r.detectable:.4g}",
-        ),
+        ("  power: proves, if all is right", f"about {r.expected:.4g}; fails if its event reaches {detectable}"),
         (f"ε at δ = {r.delta:g}", ""),
         ("  the attack proves at least", f"{at_least(r.epsilon_lower_confidence)}"),
         ("  exact upper bound", f"{at_most(r.epsilon_exact.upper)}"),
         ("  power: proves, if all is right", f"about {r.expected_epsilon:.4g}"),
-        ("  the paper's Lemma 9", paper),
+        ("  the paper's Lemma 9", _paper(audit)),
         ("law of the exchange", f"{audit.tests:,d} events of {len(audit.stages)} data sets; error {r.error:g} in all"),
         ("  found", "what the protocol says" if audit.deviation is None else _departs(audit.deviation)),
         ("  finds in half of the audits", "a fault from this probability on"),
         *((f"    {found.fault.name}", _strength(found, r.trials)) for found in audit.detections),
-    ):
-        table.add_row(text, value)
-    Console(soft_wrap=True).print(table)
+    ]
+    print_table(f"{audit.scenario}: audit, {who}", lines)
     if audit.passed:
         print("passed: the attack stays within the exact bound, and the exchange keeps to the protocol's law")
 
@@ -156,26 +144,23 @@ def _departs(deviation: Deviation) -> str:
 
 
 def _print_realised(audit: RealisedAudit) -> None:
-    table = Table(title=f"{audit.scenario}: audit, learner, realised networks", title_justify="left", show_header=False)
-    for text, value in (
+    lines = [
         ("cluster", f"{audit.cluster_size} users, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
         ("data set attacked", f"{audit.ones} ones among the others: the worst without faults"),
         ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
         (f"δ at ε = {audit.epsilon:.4g}", ""),
         ("  the attack proves at least", f"{at_least(audit.delta_lower_confidence)}"),
         ("  certified", f"{at_most(audit.delta_certified)}  ({REALISED_BASIS}; {audit.delta_mean:.4g} in the trials)"),
-        ("  noise alone", f"{at_most(audit.delta_local)}"),
-    ):
-        table.add_row(text, value)
-    Console(soft_wrap=True).print(table)
+        ("  noise alone", at_most(audit.delta_local)),
+    ]
+    print_table(f"{audit.scenario}: audit, learner, realised networks", lines)
     if audit.passed:
         print("passed: the attack stays within the certified bound")
 
 
 def _print_curator(audit: CuratorAudit) -> None:
     paper = f"{audit.epsilon_paper:.4g}" + ("  (refuted: below what is proved)" if audit.paper_refuted else "")
-    table = Table(title=f"{audit.scenario}: audit, learner, curator", title_justify="left", show_header=False)
-    for text, value in (
+    lines = [
         ("cluster", f"{audit.cluster_size} users, {audit.num_classes} classes"),
         ("mechanism", f"λ = {audit.resampling_prob:.4g}, σ = {audit.noise_scale:.4g}, τ = {audit.threshold:.4g}"),
         ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
@@ -185,9 +170,8 @@ def _print_curator(audit: CuratorAudit) -> None:
         ("  upper bound", f"{at_most(audit.epsilon_true)}  ({PURE})"),
         ("  power: proves, if all is right", f"about {audit.expected:.4g}"),
         ("  the paper's Theorem 1", paper),
-    ):
-        table.add_row(text, value)
-    Console(soft_wrap=True).print(table)
+    ]
+    print_table(f"{audit.scenario}: audit, learner, curator", lines)
     if audit.passed:
         print("passed: the attack stays within the upper bound")
 

@@ -1,15 +1,13 @@
 """What `check-bounds` shows: a table of verdicts, or JSON."""
 
-import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from analysis.privacy.claims import Verdict
+from p2p_sim.cli.printing.values import print_object
 
 
 def print_verdicts(verdicts: Sequence[Verdict]) -> None:
@@ -21,7 +19,7 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
         text = f"{verdict.tightest:.4g} to {verdict.loosest:.4g} in {verdict.cases} cases"
         if verdict.counterexample is not None:
-            text = _parameters(verdict.counterexample)
+            text = ", ".join(f"{name} {value:.4g}" for name, value in verdict.counterexample.items())
         table.add_row(verdict.name, "holds" if verdict.holds else "[bold red]fails[/]", text)
     Console().print(table)
     for verdict in verdicts:
@@ -33,17 +31,4 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
 
 def print_verdicts_json(verdicts: Iterable[Verdict]) -> None:
     """One JSON object, {"claims": [...]}."""
-    print(json.dumps({"claims": [_finite(asdict(verdict)) for verdict in verdicts]}, allow_nan=False))
-
-
-def _parameters(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-
-
-def _finite(value: Any) -> Any:
-    """The value with plain numbers and infinities spelled out, at any depth."""
-    if isinstance(value, Mapping):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else "inf"
-    return value.item() if hasattr(value, "item") else value
+    print_object({"claims": [asdict(verdict) for verdict in verdicts]})

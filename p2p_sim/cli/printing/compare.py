@@ -1,6 +1,5 @@
 """What `compare` shows: a table of differences, or JSON."""
 
-import json
 import math
 from typing import Any
 
@@ -10,7 +9,7 @@ from rich.table import Table
 from analysis.figures.labels import pairs
 from analysis.utility.intervals import Mean
 from analysis.utility.paired import Difference
-from p2p_sim.cli.printing.values import at_least, at_most, finite, number
+from p2p_sim.cli.printing.values import at_least, at_most, number, print_object
 from p2p_sim.outputs.comparison import Comparison
 
 
@@ -46,20 +45,10 @@ def _line(difference: Difference, found: Comparison) -> tuple[str, ...]:
     values = (show(difference.first), show(difference.second))
     counts = " and ".join(map(str, difference.counts))
     if between is None:
-        return (
-            difference.column,
-            _place(difference),
-            *values,
-            "worst replicates" if difference.counts[0] else "no common replicate",
-            counts,
-        )
-    return (
-        difference.column,
-        _place(difference),
-        *values,
-        _interval(between),
-        str(between.replicates) if found.paired else counts,
-    )
+        shown = "worst replicates" if difference.counts[0] else "no common replicate"
+    else:
+        shown, counts = _interval(between), str(between.replicates) if found.paired else counts
+    return difference.column, _place(difference), *values, shown, counts
 
 
 def _place(difference: Difference) -> str:
@@ -76,11 +65,8 @@ def _interval(mean: Mean) -> str:
 
 def _method(found: Comparison) -> str:
     """How the intervals came about."""
-    if found.paired:
-        text = (
-            "Paired by replicate: both used the same seed, so a replicate meets the same random numbers on both sides"
-        )
-    else:
+    text = "Paired by replicate: both used the same seed, so a replicate meets the same random numbers on both sides"
+    if not found.paired:
         text = (
             f"NOT paired: the seeds differ ({found.first.seed} and {found.second.seed}), so the intervals are Welch's, "
             "for independent samples"
@@ -103,7 +89,7 @@ def print_comparison_json(found: Comparison) -> None:
         "settings": [{"key": key, "first": one, "second": two} for key, one, two in found.settings],
         "differences": [_record(difference) for difference in found.differences],
     }
-    print(json.dumps(finite(record), allow_nan=False))
+    print_object(record)
 
 
 def _record(difference: Difference) -> dict[str, Any]:

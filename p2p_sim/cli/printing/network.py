@@ -1,34 +1,31 @@
 """What `p2p-sim network` shows."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.cli.printing.values import ODDITIES, at_most, finite, number, print_conditions, warn_of_oddities
-
-Line = tuple[str, str]
+from p2p_sim.cli.printing.values import (
+    ODDITIES,
+    Line,
+    at_most,
+    number,
+    print_conditions,
+    print_object,
+    print_table,
+    warn_of_oddities,
+)
 
 
 def print_network_json(record: dict[str, Any], figures: Sequence[Path]) -> None:
     """One JSON object: every number of the table, and the figures' paths."""
-    print(json.dumps(finite({**record, "figures": [str(path) for path in figures]}), allow_nan=False))
+    print_object({**record, "figures": [str(path) for path in figures]})
 
 
 def print_network(record: dict[str, Any], figures: Sequence[Path], statement: PrivacyBound) -> None:
     """A table of what happened, the privacy statement with its conditions, warnings, then the figures' paths."""
     title = f"{record['name']}: the network of replicate {record['replicate']}"
-    table = Table(title=title, title_justify="left", show_header=False)
-    parts = (_messages(record), _arrivals(record), _load(record), _observers(record), _privacy(record))
-    for part in parts:
-        for text, value in part:
-            table.add_row(text, value)
-        table.add_section()
-    Console(soft_wrap=True).print(table)
+    print_table(title, *(part(record) for part in (_messages, _arrivals, _load, _observers, _privacy)))
     print_conditions(statement)
     warn_of_oddities({column: f"{record[column]:,}" for column in ODDITIES if record[column]})
     for path in figures:

@@ -1,17 +1,23 @@
 """What `p2p-sim run` shows: the summary table, JSON."""
 
-import json
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from analysis.privacy.statement.record import Terms, statement_of
 from analysis.utility.summary import excess_error, means, summarise, worst_epsilons
 from p2p_sim import Scenario
 from p2p_sim.base.plugins import MECHANISMS, offer_of
-from p2p_sim.cli.printing.values import ODDITIES, at_least, at_most, finite, print_conditions, warn_of_oddities
+from p2p_sim.cli.printing.values import (
+    ODDITIES,
+    Line,
+    at_least,
+    at_most,
+    print_conditions,
+    print_object,
+    print_table,
+    warn_of_oddities,
+    worst_row,
+)
 from p2p_sim.storage.rows import MANIFEST, ROWS, TABLE
 from p2p_sim.sweeps.point import FIGURE, Finished
 
@@ -43,19 +49,12 @@ TRUSTED = {
 
 def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Path, int]]) -> None:
     """A table of what was found, then the paths of everything that was written."""
-    rows, console = finished.rows, Console(soft_wrap=True)
-    table = Table(title=f"{scenario.name}: {len(rows)} replicates", title_justify="left", show_header=False)
-    for text, value in (
-        *(_setting(rows) + _privacy(rows, finished.terms) + _organisations(rows)),
-        *(_utility(rows) + _network(rows)),
-    ):
-        table.add_row(text, value)
-    console.print(table)
+    rows = finished.rows
+    found = [*_setting(rows), *_privacy(rows, finished.terms), *_organisations(rows), *_utility(rows), *_network(rows)]
+    print_table(f"{scenario.name}: {len(rows)} replicates", found)
     warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
     print(_statement(rows))
-    place = int(rows["epsilon_upper"].astype(float).argmax())
-    worst = {str(column): rows[column].iloc[place] for column in rows}
-    if (bound := statement_of(worst, finished.terms, "epsilon_upper")) is not None:
+    if (bound := statement_of(worst_row(rows), finished.terms, "epsilon_upper")) is not None:
         print_conditions(bound)
     else:
         print("The conditions of these figures were not kept: run again into another directory to have them.")
@@ -86,7 +85,7 @@ def _statement(rows: Any) -> str:
     )
 
 
-def _setting(rows: Any) -> list[tuple[str, str]]:
+def _setting(rows: Any) -> list[Line]:
     first, phi = rows.iloc[0], means(rows)["heterogeneity"]
     return [
         ("users, clusters", f"{_range(rows['num_users'])} users in {_range(rows['num_clusters'])} clusters"),
@@ -96,7 +95,7 @@ def _setting(rows: Any) -> list[tuple[str, str]]:
     ]
 
 
-def _privacy(rows: Any, terms: Terms) -> list[tuple[str, str]]:
+def _privacy(rows: Any, terms: Terms) -> list[Line]:
     first, worst = rows.iloc[0], worst_epsilons(rows)
     lower, upper = worst["epsilon_lower"], worst["epsilon_upper"]
     assert lower is not None
@@ -109,7 +108,7 @@ def _privacy(rows: Any, terms: Terms) -> list[tuple[str, str]]:
     ]
 
 
-def _printed(worst: dict[str, float | None], terms: Terms) -> list[tuple[str, str]]:
+def _printed(worst: dict[str, float | None], terms: Terms) -> list[Line]:
     """What the papers print for a mechanism, or why it does not apply, and what the noise on a label is worth."""
     lines = []
     for name, text in PRINTED:
@@ -121,7 +120,7 @@ def _printed(worst: dict[str, float | None], terms: Terms) -> list[tuple[str, st
     return lines
 
 
-def _observers(rows: Any, worst: dict[str, float | None]) -> list[tuple[str, str]]:
+def _observers(rows: Any, worst: dict[str, float | None]) -> list[Line]:
     """What others than a learner who sees a set of submissions can tell, where a network was simulated."""
     if worst["epsilon_others_upper"] is None:
         return []
@@ -139,7 +138,7 @@ def _observers(rows: Any, worst: dict[str, float | None]) -> list[tuple[str, str
     return lines
 
 
-def _organisations(rows: Any) -> list[tuple[str, str]]:
+def _organisations(rows: Any) -> list[Line]:
     """The ledger of the first replicate, where organisations exchange models."""
     if "epsilon_by_organisation" not in rows or rows["epsilon_by_organisation"].isna().any():
         return []
@@ -152,7 +151,7 @@ def _organisations(rows: Any) -> list[tuple[str, str]]:
     ]
 
 
-def _network(rows: Any) -> list[tuple[str, str]]:
+def _network(rows: Any) -> list[Line]:
     """What happened to messages."""
     values = means(rows)
     if "completion_time_s" not in values:
@@ -173,7 +172,7 @@ def _network(rows: Any) -> list[tuple[str, str]]:
     return lines
 
 
-def _utility(rows: Any) -> list[tuple[str, str]]:
+def _utility(rows: Any) -> list[Line]:
     values, paired = means(rows), excess_error(rows)
     exact, zero_one = "excess_risk" in values, (rows["excess_risk_loss"] == "zero_one").all()
     lines = [("accuracy (exact)" if exact else "accuracy on holdout", _accuracy(rows["error_rate"]))]
@@ -203,4 +202,4 @@ def print_json(scenario: Scenario, finished: Finished) -> None:
     """One JSON object; an infinite ε is the string "inf"."""
     record = {"name": scenario.name, "directory": str(finished.directory), **summarise(finished.rows)}
     record["statements"] = finished.terms
-    print(json.dumps(finite(record), allow_nan=False))
+    print_object(record)

@@ -1,16 +1,12 @@
 """What `p2p-sim sweep` shows: the plan, progress, and what came of it."""
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.table import Table
-
 from analysis.privacy.statement.record import statement_of, whole
 from p2p_sim.base.progress import shown
-from p2p_sim.cli.printing.values import finite
+from p2p_sim.cli.printing.values import print_object, print_table, worst_row
 from p2p_sim.storage.rows import FAILURES, MANIFEST, ROWS, TABLE
 from p2p_sim.storage.statements import read_terms
 from p2p_sim.sweeps.drive import Progress, Report, SweepResult
@@ -20,18 +16,17 @@ from p2p_sim.sweeps.plan import Plan
 def print_plan(plan: Plan, held: int, directory: str) -> None:
     """The sweep before it runs, on standard error."""
     total = plan.size * plan.replicates
-    table = Table(title=f"{plan.name}: a sweep of {plan.size:,} points", title_justify="left", show_header=False)
+    lines = []
     for axis, values in zip(plan.axes, plan.steps, strict=True):
         steps = [str(v[0] if len(v) == 1 else v) for v in values] if axis.labels is None else list(axis.labels)
         shown = (
             ", ".join(steps) if len(steps) <= 8 else f"{', '.join(steps[:4])}, ... {steps[-1]} ({len(steps)} values)"
         )
-        table.add_row(" with ".join(axis.names), shown)
-    table.add_row("replicates", f"{plan.replicates:,} of each point: {total:,}, of which {held:,} are on disk")
+        lines.append((" with ".join(axis.names), shown))
+    lines.append(("replicates", f"{plan.replicates:,} of each point: {total:,}, of which {held:,} are on disk"))
     if plan.until is not None:
-        table.add_row("until", f"{plan.until.column} ± {plan.until.half_width:g}, at most {plan.until.most:,}")
-    table.add_row("results", directory)
-    Console(stderr=True, soft_wrap=True).print(table)
+        lines.append(("until", f"{plan.until.column} ± {plan.until.half_width:g}, at most {plan.until.most:,}"))
+    print_table(f"{plan.name}: a sweep of {plan.size:,} points", [*lines, ("results", directory)], stderr=True)
 
 
 @contextmanager
@@ -81,9 +76,7 @@ def print_sweep(plan: Plan, result: SweepResult, figures: list[str]) -> None:
 
 def print_sweep_json(plan: Plan, result: SweepResult, figures: list[str]) -> None:
     """One JSON object; the statement is that of the row with the largest ε, at its own δ."""
-    points = int(result.rows["scenario"].nunique())
-    place = int(result.rows["epsilon_upper"].astype(float).argmax())
-    worst = {str(column): result.rows[column].iloc[place] for column in result.rows}
+    points, worst = int(result.rows["scenario"].nunique()), worst_row(result.rows)
     bound = statement_of(worst, read_terms(result.directory).get(str(worst.get("statement")), {}), "epsilon_upper")
     record = {
         "name": plan.name,
@@ -97,4 +90,4 @@ def print_sweep_json(plan: Plan, result: SweepResult, figures: list[str]) -> Non
         **{name: float(worst[name]) for name in ("delta", "epsilon_lower", "epsilon_upper")},
         **({} if bound is None else whole(bound)),
     }
-    print(json.dumps(finite(record), allow_nan=False))
+    print_object(record)

@@ -1,12 +1,20 @@
 """Numbers as the commands show them."""
 
+import json
 import math
 import sys
-from collections.abc import Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from analysis.figures.labels import four_digits
 from analysis.privacy.statement.bound import PrivacyBound
+
+Line = tuple[str, str]
 
 PROTECTED = {
     "label": "It protects one user's label",
@@ -19,6 +27,27 @@ ODDITIES = {
     "dropped_edges": "edges of the file join two clusters or touch no users of this replicate, and were left out",
 }
 """What may surprise about an overlay, by the column of a row that counts it."""
+
+
+def worst_row(rows: pd.DataFrame) -> dict[str, Any]:
+    """The row with the largest ε of the learner."""
+    place = int(rows["epsilon_upper"].astype(float).argmax())
+    return {str(column): rows[column].iloc[place] for column in rows}
+
+
+def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False) -> None:
+    """Print a table of two columns, its parts set apart."""
+    table = Table(title=title, title_justify="left", show_header=False)
+    for part in parts:
+        for line in part:
+            table.add_row(*line)
+        table.add_section()
+    Console(stderr=stderr, soft_wrap=True).print(table)
+
+
+def print_object(record: dict[str, Any]) -> None:
+    """Print one JSON object."""
+    print(json.dumps(finite(record), allow_nan=False))
 
 
 def warn_of_oddities(counts: Mapping[str, str]) -> None:
@@ -51,7 +80,7 @@ def at_most(value: float | None) -> str:
     >>> at_most(0.74211), at_most(0.5), at_most(None)
     ('0.7422', '0.5', 'not applicable')
     """
-    return _rounded(value, ROUND_CEILING)
+    return number(None if value is None else four_digits(value, up=True))
 
 
 def at_least(value: float | None) -> str:
@@ -60,21 +89,15 @@ def at_least(value: float | None) -> str:
     >>> at_least(0.74219), at_least(0.0)
     ('0.7421', '0')
     """
-    return _rounded(value, ROUND_FLOOR)
-
-
-def _rounded(value: float | None, direction: str) -> str:
-    if value is None or not math.isfinite(value):
-        return number(value)
-    return number(float(Context(prec=4, rounding=direction).create_decimal_from_float(value)))
+    return number(None if value is None else four_digits(value, up=False))
 
 
 def finite(value: Any) -> Any:
-    """The value for JSON: infinities spelled out and NaN as null, at any depth."""
-    if isinstance(value, dict):
+    """The value for JSON: plain numbers, infinities spelled out and NaN as null, at any depth."""
+    if isinstance(value, Mapping):
         return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list):
         return [finite(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value
+    return value.item() if isinstance(value, np.generic) else value
