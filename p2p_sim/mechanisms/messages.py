@@ -29,7 +29,7 @@ class MessageConfig(Config, ABC):
     """ε₀ of a message on its own, above 0 and at most 100. Give this or `mechanism.target_epsilon`, which is met by an
     ε₀ of three digits, as large as it may be."""
     releases: ClassVar[PayloadKind]
-    """What a learner gets."""
+    """The kind of release that the learner gets."""
 
     def check(self, num_classes: int) -> None:
         """Refuse parameters that do not fit K classes."""

@@ -91,10 +91,10 @@ class _Generated(WithoutFile, ABC):
 
 
 class GraphOverlay(_Generated):
-    """A graph for every cluster, NetworkX's for example, whose nodes are dealt to the cluster's users at random.
+    """A graph for every cluster, for example from NetworkX. Its nodes are assigned to the cluster's users at random.
 
-    Without dealing, hubs and neighbours on a ring would follow the order in which users are stored, and with it their
-    features. A class derived from it says how many neighbours to expect and which edges there are.
+    Otherwise hubs and neighbours on a ring would depend on the order in which users are stored, and so on their
+    features. A derived class gives the expected number of neighbours and the edges.
     """
 
     kind: str
@@ -122,10 +122,10 @@ class GraphOverlay(_Generated):
         """Edges (m, 2), int64, of one cluster.
 
         Args:
-            size: of the cluster; nodes are numbered from 0 to size - 1. seed: of all that is random, below 2**63.
+            size: users of the cluster; nodes are numbered from 0 to size - 1. seed: seed of the graph, below 2**63.
 
         Returns:
-            Each edge once, in either direction; none from a node to itself.
+            Each edge once, in either direction; no edge from a node to itself.
         """
 
 

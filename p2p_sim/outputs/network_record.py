@@ -42,7 +42,7 @@ class Happened:
     """One replicate's network; arrays have one entry a user, (n,), unless they say otherwise.
 
     name, replicate, sampling_rate (θ), deadline_s, delta: the scenario's. counts: as in the result row.
-    cluster_offsets: (C+1,). messages: every delivered message. overlay: None where everybody may ask anybody.
+    cluster_offsets: (C+1,). messages: every delivered message. overlay: None if every user may ask every user.
     answered_s: when a user first got somebody's noisy label in time, seconds, or infinity.
     submitted_s: when the learner took her submission, seconds, or infinity.
     handled, handled_bytes: delivered messages that she sent or received. answers: replies of hers that were delivered.

@@ -66,7 +66,7 @@ class KaryExchange(Accountant):
 
     @property
     def enumerable(self) -> bool:
-        """Whether the exact figure is affordable."""
+        """Whether the exact value can be computed in reasonable time."""
         n, k = self.cluster_size, self.num_classes
         return math.comb(n + k - 1, k - 1) ** 2 * n <= ENUMERATED
 
@@ -97,7 +97,7 @@ class KaryExchange(Accountant):
 
     @property
     def basis(self) -> str:
-        """Where the figures come from."""
+        """How the bounds are computed."""
         return "exact, over all data sets" if self.enumerable else "bound for shuffled labels, every data set"
 
     @property
