@@ -83,10 +83,10 @@ def default_clusters(population: Source | None) -> GivenClusters | KMeansCluster
 
 
 class PrivacyConfig(Config):
-    """For which statement ε is computed."""
+    """The statement for which ε is computed."""
 
     delta: float = Field(default=1e-5, gt=0, lt=1)
-    """δ: probability left to chance in the (ε, δ) statement, between 0 and 1."""
+    """δ of the (ε, δ) statement, between 0 and 1."""
 
 
 class Scenario(Config):
@@ -113,13 +113,13 @@ class Scenario(Config):
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
-    """Who does not follow the protocol, or tells others what she sees (event engine)."""
+    """Users who do not follow the protocol, or tell others what they see (event engine)."""
     learner: LearnerConfig = LogisticRegressionConfig()
     """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights),
     "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features),
     "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"."""
     privacy: PrivacyConfig = PrivacyConfig()
-    """The statement that ε is part of."""
+    """The privacy statement of ε."""
 
     _folder: Path = PrivateAttr(default=Path())
 

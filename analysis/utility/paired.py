@@ -15,7 +15,7 @@ from analysis.utility.points import REPLICATE, is_privacy
 class Difference:
     """One column at one point, or pooled (values None): second minus first.
 
-    first, second: means; for a column of ε or δ the worst replicates, whose difference is not stated.
+    first, second: means; for a privacy column the worst replicates, whose difference is not stated.
     difference: the difference with a 95% interval; its count is the number of pairs or, if unpaired, the smaller
         sample.
     counts: numbers of replicates of `first` and `second`.

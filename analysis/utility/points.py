@@ -1,4 +1,4 @@
-"""One line for each point from its rows: means with intervals, and the worst ε and δ, never averaged."""
+"""One line for each point from its rows: means with intervals; privacy columns are never averaged."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ _NOT_MEASURED = (POINT, REPLICATE, "model_version")
 
 
 def is_privacy(name: str) -> bool:
-    """Whether a column is an ε or δ: its worst replicate is reported, never a mean."""
+    """Whether a column is about privacy: its largest value over replicates is reported, never a mean."""
     return name.startswith("epsilon") or name in ("delta", "coalition_meets")
 
 
@@ -33,7 +33,7 @@ def derived(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
-    """One line for each point: its axis values, its replicates, means with 95% t-intervals, the worst ε and δ.
+    """One line for each point: its axis values, its replicates, means with 95% t-intervals, the largest ε.
 
     A measured column `c` becomes `c` (the mean), `c_low` and `c_high`; NaN ends where there is a single replicate, and
     NaN throughout where the column does not apply to all of the point's replicates. A privacy column is the largest
@@ -78,7 +78,7 @@ def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
 
 
 def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """The rows with derived columns, numbers with gaps as floats; infinite values become gaps, except ε and δ."""
+    """The rows with derived columns, numbers with gaps as floats; infinite values become gaps, except privacy."""
     table = derived(rows)
     for name in table.columns.difference([*axes, *_NOT_MEASURED]):
         column = table[name]

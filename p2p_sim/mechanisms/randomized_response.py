@@ -139,7 +139,7 @@ class FlippedLabelsConfig(OwnMechanism):
 
 
 class RandomizedResponseConfig(FlippedLabelsConfig):
-    """Every user flips her own label and sends it to the learner under her name; nobody is trusted, nothing amplified.
+    """Every user flips her own label and sends it to the learner with her name; no trusted party and no amplification.
 
     The clustering paper's uniform randomised response (Corollary 1): α = (K-1)/(K-1+e^ε).
     """
@@ -148,7 +148,7 @@ class RandomizedResponseConfig(FlippedLabelsConfig):
     described: ClassVar[str] = "randomised response alone"
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
     debias: bool = False
-    """Release K signed weights a label that undo α on average, as Corollary 1 does (β = λ); else the noisy labels."""
+    """Release K signed weights for each label that undo α on average, as Corollary 1 (β = λ); else the noisy labels."""
 
     @property
     def releases(self) -> ReleaseKind:

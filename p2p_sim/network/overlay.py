@@ -130,7 +130,7 @@ class GraphOverlay(_Generated):
 
 
 class RegularOverlay(GraphOverlay):
-    """Everybody has the same number of neighbours, chosen at random (`networkx.random_regular_graph`).
+    """Every user has the same number of neighbours, chosen at random (`networkx.random_regular_graph`).
 
     A cluster of at most degree + 1 users is complete. Where both the degree and the cluster's size are odd, no such
     graph exists, and the users of that cluster have degree + 1 neighbours.
@@ -155,7 +155,7 @@ class RegularOverlay(GraphOverlay):
 
 
 class SmallWorldOverlay(GraphOverlay):
-    """A ring on which everybody knows the nearest users, with some edges moved (`networkx.watts_strogatz_graph`).
+    """A ring on which every user knows the nearest users; some edges are moved (`networkx.watts_strogatz_graph`).
 
     A cluster of at most degree + 1 users is complete. Users stand on the ring in random order.
     """
@@ -199,7 +199,7 @@ class ScaleFreeOverlay(GraphOverlay):
 
 
 class GeometricOverlay(_Generated):
-    """Users stand at random points of a unit square, one square a cluster, and know those within a radius."""
+    """Users are at random points of a unit square, one square for each cluster, and know the users within a radius."""
 
     kind: Literal["geometric"] = "geometric"
     mean_degree: float | None = Field(default=None, gt=0, le=1000)
