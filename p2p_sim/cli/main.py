@@ -243,7 +243,7 @@ def network(
     Example: p2p-sim network scenarios/quickstart.toml --set network.loss=0.05
     """
     from p2p_sim.cli.printing.network import print_network, print_network_json
-    from p2p_sim.outputs.network_record import check, draw, happened, record
+    from p2p_sim.outputs.network_record import check, draw, observe, record
     from p2p_sim.storage.rows import NETWORK
     from p2p_sim.sweeps.point import directory_of
 
@@ -251,7 +251,7 @@ def network(
     chosen = _load(scenario, overrides, None)
     directory = out or directory_of(chosen, data_dir) / NETWORK
     check(chosen, replicate, directory)
-    found = happened(chosen, replicate, data_dir)
+    found = observe(chosen, replicate, data_dir)
     figures = draw(found, directory)
     if json_:
         print_network_json(record(found), figures)
