@@ -25,7 +25,7 @@ from p2p_sim.protocol.engines import EngineName
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 Trust = Literal["nobody", "shuffler", "curator", "organisation"]
-"""Who besides herself a user must trust for the learner's figure to protect her."""
+"""The party that a user must trust, besides herself, for the learner's ε to hold."""
 PARAMETERS = (*summary.PARAMETERS, "sampling_rate")
 """Every parameter of a mechanism that a row may hold."""
 STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon_paper_theorem3")

@@ -1,9 +1,9 @@
 """The exchange with K-ary randomised response, for the learner.
 
 A noisy label is uniform over all K classes with probability γ = αK/(K-1) (the blanket) and the true label otherwise.
-Tell the learner which of the others' labels are true ones, and give her all noisy labels of the cluster as a shuffled
-multiset: the exchange is a post-processing of that. What is left are b ~ Bin(n-1, γ) uniform labels and the target's
-noisy one, for every data set. With N_j labels of class j among these b+1, the likelihood of what she sees if the
+Tell the learner which of the others' labels are true ones, and give the learner all noisy labels of the cluster as a
+shuffled multiset: the exchange is a post-processing of that. There remain b ~ Bin(n-1, γ) uniform labels and the
+target's noisy label, for every data set. With N_j labels of class j among these b+1, the likelihood of the view if the
 target's noisy label is j is K N_j/(b+1) times that of b+1 uniform labels, so the hockey-stick divergence between true
 labels 0 and 1 is
 
