@@ -41,7 +41,7 @@ class WithoutMessages(Mechanism):
 
 
 class LocalMechanism(WithoutMessages):
-    """What every user does on her own, under her own name: her randomizer alone protects her.
+    """A mechanism in which every user sends her own message with her name: only her randomizer protects her.
 
     payload_kind: what her randomizer's payloads are. basis, conditions: of the figures for the learner.
     """

@@ -35,7 +35,7 @@ MOST_NEIGHBOURS = 10**8
 
 
 class CompleteOverlay(WithoutFile):
-    """Everybody may ask anybody of her cluster, herself included, as in the papers; nothing is stored."""
+    """Every user may ask every user of her cluster, herself included, as in the papers; no graph is stored."""
 
     kind: Literal["complete"] = "complete"
 

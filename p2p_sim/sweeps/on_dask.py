@@ -11,7 +11,7 @@ from typing import Any
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.scenario import MODEL_VERSION
 from p2p_sim.sweeps.dask_worker import compare, perform_there, versions
-from p2p_sim.sweeps.task_queue import Handout
+from p2p_sim.sweeps.task_queue import TaskQueue
 from p2p_sim.sweeps.work import Batch, Done, Perform, one_line
 
 _GO_ON = "finished rows are kept: run the same command again"
