@@ -12,7 +12,7 @@ import scipy.sparse as sparse
 from analysis.figures.curves import Curve, Panel, plot_panels
 from analysis.privacy import LabelExchange, local_epsilon
 from analysis.privacy.networks.fetch import FetchDistribution
-from p2p_sim.outputs.network_record import draw, happened
+from p2p_sim.outputs.network_record import draw, observe
 from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario, load_scenario
 
@@ -88,7 +88,7 @@ def main(out: Path = OUT, small: bool = False) -> list[Path]:
             scenario = load_scenario(ROOT / "scenarios" / "network" / f"{name}.toml")
             if small:
                 scenario = scenario.replace(**{"population.users": 120, "population.num_clusters": 2})
-            for path in draw(happened(scenario), Path(scratch)):
+            for path in draw(observe(scenario), Path(scratch)):
                 if path.stem in wanted:
                     paths.append(Path(shutil.copy(path, out / f"network-{path.name}")))
     return paths

@@ -1,4 +1,4 @@
-"""Everything that a plug-in needs to import: bases to derive from, values to take and give, and helpers."""
+"""Everything that a plug-in needs to import: base classes, values and helpers."""
 
 from analysis.privacy.statement.bound import PrivacyBound
 from analysis.privacy.statement.local import local_delta, local_epsilon

@@ -83,14 +83,14 @@ def default_clusters(population: Source | None) -> GivenClusters | KMeansCluster
 
 
 class PrivacyConfig(Config):
-    """For which statement ε is computed."""
+    """The statement for which ε is computed."""
 
     delta: float = Field(default=1e-5, gt=0, lt=1)
-    """δ: probability left to chance in the (ε, δ) statement, between 0 and 1."""
+    """δ of the (ε, δ) statement, between 0 and 1."""
 
 
 class Scenario(Config):
-    """One experiment: who the users are, how they are grouped, what they say, what is learned, how it is judged."""
+    """One experiment: users, clusters, mechanism, network, learner and the privacy statement."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """Names the output directory; letters, digits, dots, dashes and underscores."""
@@ -113,13 +113,13 @@ class Scenario(Config):
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
-    """Who does not follow the protocol, or tells others what she sees (event engine)."""
+    """Users who do not follow the protocol, or tell others what they see (event engine)."""
     learner: LearnerConfig = LogisticRegressionConfig()
     """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights),
     "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features),
     "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"."""
     privacy: PrivacyConfig = PrivacyConfig()
-    """The statement that ε is part of."""
+    """The privacy statement of ε."""
 
     _folder: Path = PrivateAttr(default=Path())
 
@@ -172,7 +172,7 @@ class Scenario(Config):
 
     @property
     def folder(self) -> Path:
-        """Where the scenario file lies; files it names are looked for there first."""
+        """The directory of the scenario file; files that it names are looked for there first."""
         return self._folder
 
     def places(self, data_dir: Path | None) -> tuple[Path, ...]:
@@ -200,7 +200,7 @@ class Scenario(Config):
         return scenario
 
     def situation(self, num_classes: int) -> Situation:
-        """What decides which privacy figures hold for the learner.
+        """The situation: it decides which bounds hold against the learner.
 
         Args:
             num_classes: K, of the population.
@@ -209,7 +209,7 @@ class Scenario(Config):
         return Situation(num_classes, faults=self.network.faults, roles=roles, oracle=oracle)
 
     def canonical(self) -> dict[str, Any]:
-        """What the rows depend on: everything but name, replicate count and paths; with it, a plug-in's version."""
+        """All that the rows depend on: not name, replicate count or paths, but the version of a plug-in."""
         tree = self.model_dump(mode="json", exclude={"name", "replicates"})
         for part in (tree["population"], *(tree["network"][name] for name in ("overlay", "latency", "availability"))):
             part.pop("path", None)
@@ -220,12 +220,12 @@ class Scenario(Config):
 
     @property
     def mechanism_claimed_by(self) -> str:
-        """The package whose claims the mechanism's figures are; empty for the simulator's own."""
+        """The package that claims the mechanism's ε; empty for the simulator's own mechanisms."""
         return str(offer_of(MECHANISMS, self.mechanism.kind) or "")
 
     @property
     def packages(self) -> dict[str, str]:
-        """Names and versions of the packages that offer the kinds it uses, besides the simulator's own."""
+        """Names and versions of the plug-in packages whose kinds the scenario uses."""
         found = [offer_of(group, part["kind"]) for part, group in _plugged(self.model_dump(mode="json"))]
         return {offer.package: offer.version for offer in found if offer is not None}
 

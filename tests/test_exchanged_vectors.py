@@ -25,7 +25,7 @@ from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.vector import VectorApproximation
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.outputs.export import export_release, export_transcript
-from p2p_sim.outputs.network_record import happened
+from p2p_sim.outputs.network_record import observe
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.randomizer import Randomizer
 from p2p_sim.protocol.roles import AdversariesConfig
@@ -327,7 +327,7 @@ def test_who_answers_with_the_next_class_is_refused_for_it_hides_nobody(role):
 
 
 def test_what_goes_on_beside_the_labels_works_as_ever(tmp_path):
-    found = happened(scenario(replicates=1))
+    found = observe(scenario(replicates=1))
     assert found.epsilon.max() < found.epsilon_local
     assert export_release(scenario(replicates=1), tmp_path / "bits.csv") == len(run(scenario()).release)
     lying = run(scenario("rr_with_prior", adversaries={"liars": {"share": 0.2, "answer": "zero"}}))

@@ -14,7 +14,7 @@ import pytest
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.local import LocalProcesses
-from p2p_sim.sweeps.task_queue import Handout
+from p2p_sim.sweeps.task_queue import TaskQueue
 from p2p_sim.sweeps.work import Serial, Task, perform
 from tests import stand_ins
 from tests.conftest import ROOT
@@ -140,15 +140,15 @@ def test_no_workers_is_a_mistake_of_the_user():
 
 
 def test_only_a_task_that_was_alone_is_blamed():
-    handout = Handout(batches(tasks(4), 2), attempts=2)
-    first = handout.fresh()
-    assert handout.lost(first, True, 0.0, "why") == []  # a batch of two
+    queue = TaskQueue(batches(tasks(4), 2), attempts=2)
+    first = queue.fresh()
+    assert queue.lost(first, True, 0.0, "why") == []  # a batch of two
     for task in tasks(2):
-        assert handout.suspect() == (task,)
-        assert handout.lost((task,), False, 0.0, "why") == []  # others ran beside it
+        assert queue.suspect() == (task,)
+        assert queue.lost((task,), False, 0.0, "why") == []  # others ran beside it
     for given_up in (False, False, True, True):
-        suspect = handout.suspect()
-        assert bool(handout.lost(suspect, True, 0.0, "why")) == given_up
-    assert handout.suspect() is None
-    assert not handout.over
-    assert handout.fresh() == tuple(tasks(4)[2:])
+        suspect = queue.suspect()
+        assert bool(queue.lost(suspect, True, 0.0, "why")) == given_up
+    assert queue.suspect() is None
+    assert not queue.over
+    assert queue.fresh() == tuple(tasks(4)[2:])

@@ -12,7 +12,7 @@ from p2p_sim.cli.main import main
 from p2p_sim.cli.printing.network import print_network
 from p2p_sim.network.overlay_graph import from_pairs
 from p2p_sim.outputs import network_record as module
-from p2p_sim.outputs.network_record import happened, look, record, worst_part
+from p2p_sim.outputs.network_record import look, observe, record, worst_part
 from p2p_sim.protocol.transcript import LEARNER, REPLY
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import exchange
@@ -53,7 +53,7 @@ def found():
 
     def get(network):
         if network not in kept:
-            kept[network] = happened(scenario(network, COALITION))
+            kept[network] = observe(scenario(network, COALITION))
         return kept[network]
 
     return get
@@ -155,7 +155,7 @@ def test_a_fixed_answer_is_nobodys_noisy_label():
 
 
 def test_without_a_coalition_there_is_none_in_the_record():
-    numbers = record(happened(scenario()))
+    numbers = record(observe(scenario()))
     assert (numbers["coalition_members"], numbers["held_labels"], numbers["held_share"]) == (0, None, None)
     assert set(numbers["observers"]) == {"learner", "eavesdropper"}
 
@@ -269,9 +269,9 @@ def test_json_holds_the_numbers_of_the_table_and_the_paths(call, tmp_path, capsy
     figures = read.pop("figures")
     assert all((tmp_path / path).is_file() for path in figures)
     assert all(path.startswith("results/small-") and "/network/" in path for path in figures)
-    assert read == record(happened(load_scenario("small.toml", COMPANY[1::2]), 3))
+    assert read == record(observe(load_scenario("small.toml", COMPANY[1::2]), 3))
     assert read["replicate"] == 3
-    print_network(read, [], happened(load_scenario("small.toml", COMPANY[1::2]), 3).statement)
+    print_network(read, [], observe(load_scenario("small.toml", COMPANY[1::2]), 3).statement)
     shown = capsys.readouterr().out
     assert f"{read['messages_delivered']:,}" in shown
     assert f"user {read['busiest_user']} of cluster {read['busiest_cluster']}" in shown

@@ -64,7 +64,7 @@ def test_every_command_is_listed_with_its_options_and_example():
                  "network", "check-bounds"):  # fmt: skip
         assert f"## {name}\n" in page
         assert f"Example: `p2p-sim {name}" in page
-    assert "| `--delta` | `D` | δ, above 0 and below 1: gives ε. |  |" in page
+    assert "| `--delta` | `D` | δ, above 0 and below 1; prints ε. |  |" in page
     assert "|  | `SCENARIO.toml` | Scenario file. | required |" in page
 
 

@@ -1,1 +1,1 @@
-"""Plots: they take tables and axes and do no other work."""
+"""Plots: functions that draw tables and do no other work."""

@@ -14,7 +14,7 @@ from analysis.utility.points import HIGH, LOW
 
 @dataclass(frozen=True)
 class Curve:
-    """One line. x, y: same length; low, high: a band, where there is one; dashed: for what is only a comparison."""
+    """One line. x, y: of the same length; low, high: a band, or absent; dashed: for a mere comparison."""
 
     label: str
     x: Sequence[float]
@@ -39,7 +39,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; `apart`: its lines are others than those of the panels beside it, and have their own legend."""
+    """One pair of axes; `apart`: its lines differ from the lines of the panels beside it, and have their own legend."""
 
     x_label: str
     y_label: str

@@ -1,1 +1,1 @@
-"""Heterogeneity, risk and intervals: what a release is worth."""
+"""Heterogeneity, risk and intervals: how useful a release is."""

@@ -1,4 +1,4 @@
-"""The utility bounds of the clustering paper as functions, with their constants free, and one constant fitted."""
+"""The utility bounds of the clustering paper as functions with free constants, and a fit of one constant."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ class Algorithm1:
     """The parameters of the centralised mechanism.
 
     Attributes:
-        resampling_prob: λ in [0, 1]; the paper leaves out 1, with which nothing but the released shares is used.
+        resampling_prob: λ in [0, 1]; the paper excludes 1, with which only the released shares are used.
         bias_correction: β in [0, 1).
         noise_scale: σ, at least 0; the Laplace noise on a cluster's shares has scale σ/s.
         threshold: τ in [0, 1/K].
@@ -84,12 +84,12 @@ def theorem2(
 
 
 def limiting_excess(heterogeneity: float, classes: int, cluster_size: float, parameters: Algorithm1) -> float:
-    """A bound with its constant on the excess risk that is left as n grows: |κ| (φ + 2Kτ + 2√2 Kσ/s), no leading K.
+    """An explicit bound on the excess risk that remains as n grows: |κ| (φ + 2Kτ + 2√2 Kσ/s), without a leading K.
 
-    For any hypotheses and any loss in [0, 1]. The best model for p + κ(q̃ - p) has excess risk at most
-    -κ E Σ_y (q̃ - p)(y) Δ(y), where Δ is the difference of two losses and lies in [-1, 1]; since q̃ - p sums to zero over
-    y, that is at most |κ| E Σ_y |q̃ - p|, and Lemma 5 bounds the part of it that is not φ. The paper's Lemmas 4 and 6
-    give 2√2 K |κ| in place of |κ|.
+    The bound holds for any hypotheses and any loss in [0, 1]. The best model for p + κ(q̃ - p) has excess risk at most
+    -κ E Σ_y (q̃ - p)(y) Δ(y), where Δ is the difference of two losses and lies in [-1, 1]; since q̃ - p sums to zero
+    over y, that is at most |κ| E Σ_y |q̃ - p|, and Lemma 5 bounds the part of it that is not φ. The paper's Lemmas 4
+    and 6 give 2√2 K |κ| in place of |κ|.
 
     Args:
         heterogeneity: φ, the full L1 distance; classes: K; cluster_size: s; parameters: of Algorithm 1.

@@ -1,4 +1,4 @@
-"""Cluster heterogeneity φ (Definition 1 of the clustering paper): the full L1 distance, not half of it."""
+"""Cluster heterogeneity φ (Definition 1 of the clustering paper): the full L1 distance, not half of this distance."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,11 @@ def heterogeneity(
 def heterogeneity_upper_estimate(
     labels: NDArray[np.integer], cluster_offsets: NDArray[np.int64], num_classes: int
 ) -> float:
-    """An unbiased estimate of an upper bound on φ, from labels alone.
+    """An unbiased estimate of an upper bound on φ, computed only from labels.
 
-    Taking each label as certain given its features (p(y|x) = 1) can only enlarge φ, by Jensen's inequality, to
-    E 2(1 - p(Y|c)); the other users of the cluster estimate p(Y|c) without bias. It reads true labels: it is a figure
-    for the experimenter, not a private choice of a parameter.
+    If each label is treated as certain given its features (p(y|x) = 1), φ does not become smaller, by Jensen's
+    inequality: it becomes E 2(1 - p(Y|c)). The other users of the cluster estimate p(Y|c) without bias. The estimate
+    reads true labels: it is for the experimenter, and a parameter chosen by it is not private.
 
     Args:
         labels: (n,) in 0..K-1, stored cluster by cluster.

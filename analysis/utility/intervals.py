@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean with its two-sided confidence interval and the number of replicates behind it."""
+    """A mean, its two-sided confidence interval and its number of replicates."""
 
     value: float
     low: float

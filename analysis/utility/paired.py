@@ -15,9 +15,10 @@ from analysis.utility.points import REPLICATE, is_privacy
 class Difference:
     """One column at one point, or pooled (values None): second minus first.
 
-    first, second: means, or for a privacy figure the worst replicates, whose difference is not stated.
-    difference: with a 95% interval; its count is of pairs, or, unpaired, of the smaller sample.
-    counts: replicates behind `first` and `second`.
+    first, second: means; for a privacy column the worst replicates, whose difference is not stated.
+    difference: the difference with a 95% interval; its count is the number of pairs or, if unpaired, the smaller
+        sample.
+    counts: numbers of replicates of `first` and `second`.
     """
 
     column: str
@@ -54,9 +55,9 @@ def differences(
 ) -> list[Difference]:
     """A column's differences at every point that both have, and pooled over these points.
 
-    Points that share random numbers are not independent; so pooling first averages over the points within a
-    replicate, of those replicates that all points have on both sides (on each side, if unpaired), and then counts
-    replicates. ε is compared at its worst, and has no interval.
+    Points that share random numbers are not independent. So pooling uses the replicates that all points have on both
+    sides (on each side, if unpaired), averages over the points within each replicate, and then counts replicates. ε is
+    compared at its worst replicate and has no interval.
 
     Args:
         first, second: rows with a column for every axis, at most one row a replicate and axis values.
@@ -65,8 +66,8 @@ def differences(
         paired: replicates of one number share their random numbers.
 
     Returns:
-        One difference a shared point, in the order of the first rows, and the pooled one last if there are several.
-        Points without this column on either side, or without a common replicate if paired, are left out.
+        One difference for each shared point, in the order of the first rows; the pooled difference last if there are
+        several. Points without this column on either side, or without a common replicate if paired, are left out.
     """
     one, two = (_wide(rows, axes, column) for rows in (first, second))
     shared = one.index.intersection(two.index, sort=False)

@@ -1,4 +1,4 @@
-"""From rows to one line a point: means with intervals, and privacy figures at their worst, never averaged."""
+"""One line for each point from its rows: means with intervals; privacy columns are never averaged."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ _NOT_MEASURED = (POINT, REPLICATE, "model_version")
 
 
 def is_privacy(name: str) -> bool:
-    """Whether a column is a privacy figure: the worst replicate counts, and a mean would mean nothing."""
+    """Whether a column is about privacy: its largest value over replicates is reported, never a mean."""
     return name.startswith("epsilon") or name in ("delta", "coalition_meets")
 
 
@@ -33,11 +33,11 @@ def derived(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
-    """One line a point: its axis values, its replicates, means with 95% t-intervals, privacy figures at their worst.
+    """One line for each point: its axis values, its replicates, means with 95% t-intervals, the largest ε.
 
     A measured column `c` becomes `c` (the mean), `c_low` and `c_high`; NaN ends where there is a single replicate, and
     NaN throughout where the column does not apply to all of the point's replicates. A privacy column is the largest
-    over the replicates and has no interval. Text is kept where it never changes within a point.
+    over the replicates and has no interval. Text is kept if it is the same in all rows of a point.
 
     Args:
         rows: one line a point ("scenario") and replicate.
@@ -78,7 +78,7 @@ def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
 
 
 def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """The rows with derived columns, numbers with gaps as floats; what is not finite becomes a gap, but for privacy."""
+    """The rows with derived columns, numbers with gaps as floats; infinite values become gaps, except privacy."""
     table = derived(rows)
     for name in table.columns.difference([*axes, *_NOT_MEASURED]):
         column = table[name]
@@ -92,7 +92,7 @@ def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
 
 
 def by_replicate(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A measured column as a matrix, points by replicates, of those replicates that every point has.
+    """A measured column as a matrix, points by replicates, for the replicates that every point has.
 
     Args:
         rows: one line a point ("scenario") and replicate.

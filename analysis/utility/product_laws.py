@@ -49,7 +49,7 @@ class Sine:
 
 @dataclass(frozen=True)
 class Harmonic:
-    """g(x) = 1 where floor(1/x) is odd and -1 where it is even: ever faster towards 0, at no one scale."""
+    """g(x) = 1 where floor(1/x) is odd and -1 where it is even: it alternates faster and faster towards 0."""
 
     def value(self, x: Floats) -> Floats:
         """g(x); 1 at 0."""

@@ -42,7 +42,7 @@ def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
 
 
 def logistic_risk_after(points: Floats, mass: Floats, seen: Floats, positive: Floats) -> float:
-    """Expected log loss of the affine logistic model that is best for other labels: what infinitely many would teach.
+    """Expected log loss of the affine logistic model that is best for infinitely many other labels.
 
     The expectation over the finite law is a convex function of (w, b), minimised by a trust-region Newton method to a
     gradient of 1e-11; nothing is sampled.
@@ -77,7 +77,7 @@ def logistic_risk_after(points: Floats, mass: Floats, seen: Floats, positive: Fl
 
 
 def exchanged_distribution(mass: Floats, positive: Floats, cluster: NDArray[np.integer], flip_prob: float) -> Floats:
-    """Probability that a label of 1 is passed on by a user at each point (P,): her cluster's share of noisy ones.
+    """Probability that a user at each point (P,) passes on a label 1: the share of noisy ones in her cluster.
 
     Args:
         mass: (P,); positive: (P,) p(1|x); cluster: (P,) in 0..C-1; flip_prob: α.

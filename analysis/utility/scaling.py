@@ -14,7 +14,7 @@ VARIES = 1.1
 
 @dataclass(frozen=True)
 class Estimate:
-    """A fitted number and its two-sided 95% confidence interval; NaN ends where the replicates do not give one."""
+    """A fitted number and its two-sided 95% confidence interval; NaN ends if the replicates give no interval."""
 
     value: float
     low: float
@@ -74,9 +74,9 @@ class Fit:
 def log_log_slope(x: Floats, values: Floats) -> Estimate:
     """Least-squares slope of ln(mean over replicates) against ln x, with a jackknife t-interval over replicates.
 
-    Leaving out one replicate of all points at a time keeps what points share through common random numbers, which an
-    interval from the scatter about the line would not. The interval is for the slope of the expected values at these x;
-    it does not say that they lie on a line.
+    The jackknife leaves out one replicate of all points at a time. So it accounts for common random numbers of the
+    points; an interval from the scatter about the line would not. The interval is for the slope of the expected values
+    at these x; it does not say that they lie on a line.
 
     Args:
         x: (P,) above 0, at least two distinct values.

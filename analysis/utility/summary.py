@@ -1,4 +1,4 @@
-"""One point's rows in a few figures: means with intervals, ε at its worst."""
+"""A summary of one point's rows: means with intervals, and the largest ε."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def excess_error(rows: pd.DataFrame) -> Mean | None:
 
 
 def worst_epsilons(rows: pd.DataFrame) -> dict[str, float | None]:
-    """Largest ε of each kind over the replicates, None where it does not apply to all of them; never a mean."""
+    """Largest ε of each kind over the replicates, None if it does not apply to all of them; never a mean."""
     return {name: float(rows[name].max()) if rows[name].notna().all() else None for name in WORST}
 
 

@@ -12,7 +12,7 @@ from p2p_sim.base.errors import shortened
 
 
 class Config(BaseModel):
-    """A frozen value that a scenario file spells out.
+    """A frozen part of a scenario.
 
     Types are strict (no string becomes a number), unknown keys are errors, and infinities and NaN are refused.
     Each field states its meaning, unit, range and, where there is one, the paper's symbol in its description.

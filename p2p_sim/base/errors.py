@@ -5,10 +5,10 @@ LONGEST_LINE, LONGEST_QUOTE = 500, 100
 
 
 class InputError(Exception):
-    """A user's mistake: one clear line that names the key or file, the value and what is allowed.
+    """A mistake in the input: one clear line that names the key or file, the value and what is allowed.
 
-    What is quoted in it may hold anything: line breaks and other characters that cannot be printed are escaped, and the
-    middle of a long message is left out.
+    The message may quote any input: line breaks and other characters that cannot be printed are escaped, and the middle
+    of a long message is left out.
     """
 
     def __init__(self, message: str) -> None:

@@ -42,7 +42,7 @@ class Streams:
         return np.random.Generator(np.random.PCG64(self._sequence(purpose, shard, attempt)))
 
     def uniforms(self, purpose: str, shard: int = 0, attempt: int = 0) -> "Uniforms":
-        """Uniform numbers by index, for whoever asks for a few of many in an order not known before.
+        """Uniform numbers by index, if only a few of many are needed, in an order not known before.
 
         >>> numbers = Streams(1, 0).uniforms("retry")
         >>> bool(numbers.at(np.array([7]))[0] == numbers.at(np.arange(10))[7])

@@ -130,7 +130,7 @@ def schema() -> None:
     print(json.dumps(Scenario.model_json_schema(), indent=2))
 
 
-Delta = Annotated[float | None, typer.Option(metavar="D", help="δ, above 0 and below 1: gives ε.")]
+Delta = Annotated[float | None, typer.Option(metavar="D", help="δ, above 0 and below 1; prints ε.")]
 ClusterSize = Annotated[int, typer.Option(metavar="N", help="Users in the cluster, at least 2.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -141,7 +141,7 @@ def privacy(
     flip_prob: Annotated[float, typer.Option(metavar="A", help="α, the probability of a flip.", show_default=False)],
     sampling_rate: Annotated[float, typer.Option(metavar="T", help="θ, above 0 and at most 1.")] = 1.0,
     delta: Delta = None,
-    epsilon: Annotated[float | None, typer.Option(metavar="E", help="ε, at least 0: gives δ.")] = None,
+    epsilon: Annotated[float | None, typer.Option(metavar="E", help="ε, at least 0; prints δ.")] = None,
     observer: Annotated[
         str,
         typer.Option(
@@ -152,11 +152,11 @@ def privacy(
     ] = "learner",
     members: Annotated[int | None, typer.Option(metavar="C", help="Users in the coalition [default: 1].")] = None,
     rounds: Annotated[int, typer.Option(metavar="R", help="Exchanges with the same noisy labels.")] = 1,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Fresh noise in every round: composes.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Fresh noise in every round; rounds compose.")] = False,
     num_classes: Annotated[int, typer.Option(metavar="K", help="Classes of the label.")] = 2,
     json_: AsJson = False,
 ) -> None:
-    """How private the exchange is: ε at a given δ, or δ at a given ε, for a named observer.
+    """Print how private the exchange is: ε at a given δ, or δ at a given ε, for a named observer.
 
     Example: p2p-sim privacy --cluster-size 1000 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6
     """
@@ -178,7 +178,7 @@ def calibrate(
     num_classes: Annotated[int, typer.Option(metavar="K", help="Classes of the label.")] = 2,
     json_: AsJson = False,
 ) -> None:
-    """The smallest flip probability that keeps the learner's (ε, δ) in clusters of the given sizes.
+    """Print the smallest flip probability that certifies the learner's (ε, δ) in clusters of the given sizes.
 
     Example: p2p-sim calibrate --cluster-size 100 --cluster-size 250 --epsilon 0.5 --delta 1e-6 --sampling-rate 0.5
     """
@@ -209,9 +209,9 @@ def audit(
     data_dir: DataDir = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Attack the simulated exchange, or a curator; exit status 1 if that proves more than the bound allows.
+    """Attack the simulated exchange, or a curator; exit status 1 if the attack proves more than the bound allows.
 
-    So it is if the exchange departs from the law of the protocol, which the bound is about.
+    The exit status is also 1 if the exchange departs from the law of the protocol, for which the bound holds.
 
     Example: p2p-sim audit scenarios/quickstart.toml --cluster-size 12
     """
@@ -238,12 +238,12 @@ def network(
     data_dir: DataDir = None,
     json_: AsJson = False,
 ) -> None:
-    """What happened on the network in one replicate: a table, and figures (earlier ones are replaced).
+    """Show what happened on the network in one replicate: a table, and figures (earlier ones are replaced).
 
     Example: p2p-sim network scenarios/quickstart.toml --set network.loss=0.05
     """
     from p2p_sim.cli.printing.network import print_network, print_network_json
-    from p2p_sim.outputs.network_record import check, draw, happened, record
+    from p2p_sim.outputs.network_record import check, draw, observe, record
     from p2p_sim.storage.rows import NETWORK
     from p2p_sim.sweeps.point import directory_of
 
@@ -251,7 +251,7 @@ def network(
     chosen = _load(scenario, overrides, None)
     directory = out or directory_of(chosen, data_dir) / NETWORK
     check(chosen, replicate, directory)
-    found = happened(chosen, replicate, data_dir)
+    found = observe(chosen, replicate, data_dir)
     figures = draw(found, directory)
     if json_:
         print_network_json(record(found), figures)
@@ -266,7 +266,7 @@ def check_bounds(
         Path | None, typer.Option(metavar="FILE", help="Draw ε against the cluster size (.png, .pdf, .svg).")
     ] = None,
 ) -> None:
-    """Check the papers' numbered claims numerically: which hold, how loosely, and which fail.
+    """Check the papers' numbered claims numerically: print which hold, how loosely, and which fail.
 
     Example: p2p-sim check-bounds --figure bounds.png
     """

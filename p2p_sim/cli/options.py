@@ -15,7 +15,7 @@ Overrides = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", metavar="DIR", help="Where data files are [default: $P2P_SIM_DATA]."),
+    typer.Option("--data-dir", metavar="DIR", help="Directory of data files [default: $P2P_SIM_DATA]."),
 ]
 
 
@@ -25,7 +25,7 @@ def one_of(*names: str) -> Callable[[], list[str]]:
 
 
 def check_data_dir(data_dir: Path | None) -> None:
-    """Refuse a data directory that is not there."""
+    """Refuse a data directory that does not exist."""
     if data_dir is not None and not data_dir.is_dir():
         raise InputError(f"--data-dir {data_dir}: there is no such directory")
 

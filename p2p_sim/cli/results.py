@@ -12,12 +12,12 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Results director
 
 def plot(
     directory: Directory,
-    x: Annotated[str | None, typer.Option(metavar="COL", help="Along the x axis [default: epsilon_upper].")] = None,
-    y: Annotated[str | None, typer.Option(metavar="COL", help="Along the y axis: excess_risk, accuracy, ...")] = None,
+    x: Annotated[str | None, typer.Option(metavar="COL", help="Column on the x axis [default: epsilon_upper].")] = None,
+    y: Annotated[str | None, typer.Option(metavar="COL", help="Column on the y axis: accuracy, ...")] = None,
     group: Annotated[str | None, typer.Option(metavar="COL", help="One line for each value.")] = None,
     facet: Annotated[str | None, typer.Option(metavar="COL", help="One panel for each value.")] = None,
-    heat: Annotated[str | None, typer.Option(metavar="COL", help="Colours over two axes of the sweep.")] = None,
-    fit: Annotated[bool, typer.Option("--fit", help="Excess risk beside theory, fitted, with slopes.")] = False,
+    heat: Annotated[str | None, typer.Option(metavar="COL", help="Draw colours over two axes of the sweep.")] = None,
+    fit: Annotated[bool, typer.Option("--fit", help="Compare excess risk with fitted theory and slopes.")] = False,
     log_x: Annotated[bool | None, typer.Option("--log-x/--no-log-x", help="[default: by the values]")] = None,
     log_y: Annotated[bool | None, typer.Option("--log-y/--no-log-y", help="[default: by the values]")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The figure [default: in DIR].")] = None,
@@ -28,7 +28,7 @@ def plot(
         ),
     ] = None,
 ) -> None:
-    """Draw results: columns of a sweep with 95% intervals, ε at its worst; by default, the figures its file asks for.
+    """Draw results: columns of a sweep with 95% intervals, the largest ε; by default, the figures of the sweep file.
 
     Example: p2p-sim plot results/my-sweep --x mechanism.flip_prob --y excess_risk --group population.users
     """
@@ -44,7 +44,7 @@ def compare(
     y: Annotated[list[str] | None, typer.Option(metavar="COL", help="Column to compare; may be repeated.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Differences between two results directories, second minus first, paired by point and replicate.
+    """Print differences between two results directories, second minus first, paired by point and replicate.
 
     Example: p2p-sim compare results/one results/two --y error_rate
     """

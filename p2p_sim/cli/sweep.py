@@ -24,7 +24,7 @@ def sweep(
     ] = None,
     data_dir: DataDir = None,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Local processes [default: one a core].", show_default=False)
+        int | None, typer.Option(metavar="N", help="Local processes [default: one per core].", show_default=False)
     ] = None,
     dask: Annotated[
         str | None, typer.Option(metavar="ADDRESS|FILE", help="A Dask scheduler's address, or its scheduler file.")
@@ -33,7 +33,7 @@ def sweep(
         str | None,
         typer.Option(
             metavar="shards",
-            help='"shards": spread every single replicate over the workers.',
+            help='"shards": distribute every single replicate over the workers.',
             autocompletion=one_of("shards"),
         ),
     ] = None,
@@ -41,7 +41,7 @@ def sweep(
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results of this sweep.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Run a base scenario over axes of values; running again goes on where it stopped.
+    """Run a base scenario over axes of values; the same command again resumes a stopped sweep.
 
     Example: p2p-sim sweep scenarios/sweeps/privacy-utility.toml --workers 2
     """

@@ -62,7 +62,7 @@ def _position(ordered: Ints, wanted: Ints) -> tuple[Ints, NDArray[np.bool_]]:
 
 @dataclass(frozen=True)
 class CellNoise:
-    """Laplace noise of every cell there could be: a function of seed and cell, so drawn once and never stored.
+    """Laplace noise of every possible cell: a function of seed and cell, so it is drawn once and never stored.
 
     For simulation, not to protect anyone: the generator is not cryptographic and the noise has 53 bits. Two cells of
     different prefixes (all coordinates but the last) share their noise with probability about 2**-64.

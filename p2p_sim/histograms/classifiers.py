@@ -70,14 +70,15 @@ class HistogramClassifier(CellClassifier):
 class PCL(HistogramClassifier):
     """Private histogram rule on [0, 1]^d (Algorithm 2): (ε, 0), and consistent for every law.
 
-    Each cube, empty ones included, gets Laplace noise of scale 1/ε on Σ (y_i - 1/2), once: a query draws nothing.
-    Points outside [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released:
-    `predict_proba` divides by those of the uniform law, n r^d, which orders points by confidence and is not calibrated.
-    What is released is what the methods answer: the fitted object holds the exact votes and the seed of the noise.
+    Each cube, also an empty one, gets Laplace noise of scale 1/ε on Σ (y_i - 1/2), once: a query draws no noise. Points
+    outside [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released: `predict_proba`
+    divides by those of the uniform law, n r^d, which orders points by confidence and is not calibrated. Only the
+    methods' answers are private: the fitted object holds the exact votes and the seed of the noise.
 
     Args:
-        epsilon: ε, above 0. side: public side of the cubes; by default n^(-1/(2d)). random_state: seed of the noise,
-            another one for every release: two with the same noise, of other data or another ε, give votes away.
+        epsilon: ε, above 0. side: public side of the cubes; by default n^(-1/(2d)). random_state: seed of the noise;
+            use another one for every release: two releases with the same noise, of other data or another ε, reveal
+            votes.
     """
 
     epsilon: float = 1.0
@@ -102,12 +103,12 @@ class PCL(HistogramClassifier):
         return np.clip(0.5 + self._votes(self.partition_.cells(points)) / self.usual_count_, 0.0, 1.0)
 
     def privacy(self, adjacency: Adjacency = "example") -> PrivacyBound:
-        """What the noisy votes of all cells say of one example, or of one label where features are public."""
+        """ε of the noisy votes of all cells, for one example, or for one label if features are public."""
         return vote_epsilon(self.epsilon, adjacency)
 
 
 class LabelPrivateHistogram(PCL):
-    """The same votes where features are public: label privacy at ε, calibrated shares, no noise in empty cells.
+    """The votes of PCL with public features: label privacy at ε, calibrated shares, no noise in empty cells.
 
     A changed label moves one cell's vote by 1, so the noise is PCL's. Empty cells, which are public, answer 0.
     """
@@ -119,7 +120,7 @@ class LabelPrivateHistogram(PCL):
         return self._of_public_counts(self.partition_.cells(points))
 
     def privacy(self, adjacency: Adjacency = "label") -> PrivacyBound:
-        """What the noisy votes say of one label.
+        """ε of the noisy votes, for one label.
 
         Raises:
             InputError: `adjacency` is "example": features are public here.
@@ -132,9 +133,9 @@ class LabelPrivateHistogram(PCL):
 class PCL2(PCL):
     """Private histogram rule on a bounded metric space (Algorithm 4): PCL on the Voronoi cells of a maximal r-packing.
 
-    By default the space is [0, 1]^d with the supremum norm and the packing a grid, so that the cells are cubes. Else
-    the packing is chosen greedily from `reference`, points that are public: taken from the sample it would tell who is
-    in it.
+    By default the space is [0, 1]^d with the supremum norm and the packing a grid, so that the cells are cubes.
+    Otherwise the packing is chosen greedily from the public points `reference`: a packing from the sample would reveal
+    who is in it.
 
     Args:
         epsilon: ε, above 0. radius: r, public; by default n^(-1/(4d)). random_state: seed of the noise.

@@ -14,7 +14,7 @@ Ints = NDArray[np.int64]
 
 
 class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A binary classifier whose answer depends on a point's cell alone."""
+    """A binary classifier whose answer depends only on a point's cell."""
 
     n_features_in_: int
 
@@ -46,7 +46,7 @@ class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.column_stack([1.0 - share, share])
 
     def predict(self, X: ArrayLike) -> Ints:
-        """The more probable class (n,); 0 where both are alike."""
+        """The more probable class (n,); 0 if both are equally probable."""
         return (self._share(check_points(X, self.n_features_in_)) > 0.5).astype(np.int64)
 
 

@@ -33,7 +33,7 @@ class ConvolutionalConfig(Learner):
     architecture: Architecture = "simple"
     """"simple": two convolution and pooling layers with dropout 1/2; "resnet18": ResNet-18 for small images."""
     epochs: int = Field(default=10, ge=1)
-    """Passes over the labels, at least 1; fixed beforehand, since to stop by a look at true labels costs privacy."""
+    """Passes over the labels, at least 1; fixed beforehand, since a stop that depends on true labels costs privacy."""
     batch: int = Field(default=400, ge=1)
     """Labels that a step of Adam averages over, at least 1."""
     learning_rate: float = Field(default=1e-3, gt=0, le=1)
@@ -41,7 +41,7 @@ class ConvolutionalConfig(Learner):
     threads: int = Field(default=1, ge=1, le=256)
     """Threads of a training, 1 to 256. The same number gives the same weights each time on the same machine."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where it computes; "auto": on a GPU if there is one. The weights on a GPU differ from those on a CPU."""
+    """Device of the training; "auto": a GPU if there is one. The weights on a GPU differ from the weights on a CPU."""
     nonprivate: bool = True
     """Train a second network on the true labels, for comparison; false: the columns without privacy stay empty."""
     seed: int | None = Field(default=None, ge=0, le=2**63 - 1)

@@ -21,7 +21,7 @@ Parameter = bool | int | float | str
 class EstimatorConfig(Learner):
     """A scikit-learn classifier with `predict_proba`, such as sklearn.ensemble.HistGradientBoostingClassifier.
 
-    Hard labels are taken as they are; soft ones as one row a class, with the class's share as sample weight. Negative
+    A hard label is one row; a soft label is one row for each class, with the class's share as sample weight. Negative
     weights are refused: scikit-learn's classifiers cannot take them.
     """
 
@@ -30,7 +30,7 @@ class EstimatorConfig(Learner):
     estimator: str = Field(default="sklearn.naive_bayes.GaussianNB", pattern=r"^sklearn\.[a-z_]+\.[A-Za-z]+$")
     """Full name of the class, sklearn.<module>.<class>."""
     parameters: dict[str, Parameter] = Field(default_factory=dict)
-    """Its parameters by name; random_state = 0 unless given, where there is one."""
+    """Its parameters by name; random_state, if there is one, is 0 by default."""
 
     @field_validator("estimator")
     @classmethod

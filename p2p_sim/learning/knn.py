@@ -14,7 +14,8 @@ from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
 
 
 class KnnConfig(Learner):
-    """Predict the class of which the mean label vector of the k nearest users has most (equation 16 of the paper).
+    """Predict the class with the largest entry in the mean label vector of the k nearest users (equation 16 of the
+    paper).
 
     For bits and soft labels the shares are scores whose order counts, not calibrated probabilities.
     """

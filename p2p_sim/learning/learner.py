@@ -14,7 +14,7 @@ Loss = Literal["log", "zero_one"]
 
 
 class Learner(Config):
-    """The base of all learners; `accepts`: releases it can learn from; `loss`: in which its excess risk is measured."""
+    """The base of all learners; `accepts`: releases that it can learn from; `loss`: the loss of its excess risk."""
 
     kind: str
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard",)
@@ -22,14 +22,14 @@ class Learner(Config):
 
     @property
     def has_reference(self) -> bool:
-        """Whether it also learns from the true labels, for the columns without privacy."""
+        """Whether the learner also learns from the true labels, for the columns without privacy."""
         return True
 
     def check_installed(self) -> None:
-        """Refuse to go on where a library is missing; nothing beyond the project's own is needed here."""
+        """Refuse the run if a library is missing; by default no additional library is needed."""
 
     def seeded(self, streams: Streams) -> Self:
-        """The learner with a replicate's random numbers, where it needs some: the same whatever the mechanism."""
+        """The learner with a replicate's random numbers, if it needs any; they do not depend on the mechanism."""
         return self
 
     @abstractmethod

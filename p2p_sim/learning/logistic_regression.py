@@ -21,7 +21,7 @@ class PenalisedLogisticConfig(Learner):
     l2: float = Field(default=1.0, gt=0)
     """Weight of the penalty |w|²/2 against the sum of the log losses (1/C in scikit-learn), above 0."""
     max_iterations: int = Field(default=1000, ge=1)
-    """L-BFGS iterations after which what was found so far is taken, at least 1."""
+    """Largest number of L-BFGS iterations, at least 1; the last iterate is then used."""
 
     def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
         """Learn from features (m, d) and true labels (m,) without privacy."""

@@ -13,7 +13,7 @@ from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
 
 
 class OneVsRestConfig(PenalisedLogisticConfig):
-    """scikit-learn's logistic regression for each entry of the label vector on its own: K sigmoids, not one softmax.
+    """scikit-learn's logistic regression, separately for each entry of the label vector: K sigmoids, not one softmax.
 
     A soft label's entry s counts as a label 1 of weight s and a label 0 of weight 1 - s. The sigmoids' shares are
     scores whose order counts, not calibrated probabilities.

@@ -16,8 +16,8 @@ Floats = NDArray[np.float64]
 class TableConfig(Learner):
     """Predict for each distinct row of features the class with the largest sum of weights there.
 
-    This minimises the (modified) 0-1 loss over all functions of the features; rows that nobody had get the class that
-    leads overall. For laws on finitely many points; its excess risk is that of the 0-1 loss over Bayes' rule.
+    This minimises the (modified) 0-1 loss over all functions of the features; other rows get the class with the largest
+    sum of all weights. For laws on finitely many points; its excess risk is that of the 0-1 loss over Bayes' rule.
     """
 
     kind: Literal["table"] = "table"

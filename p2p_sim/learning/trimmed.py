@@ -32,9 +32,9 @@ class TrimmedClustersConfig(PenalisedLogisticConfig):
     """Logistic regression in which every submission of a cluster carries the cluster's trimmed class shares.
 
     For two classes the share of ones becomes (p - trim) / (1 - 2 trim), cut to [0, 1]. Where the cut does not matter,
-    this undoes on average that a random share `trim` of the labels was inverted, flips of a randomizer included.
-    It is no cure for all lies: where a share `trim` always says 1, the estimate comes closer to the honest share p if
-    p < (1 - 2 trim) / (2 - 2 trim) and is farther from it otherwise; and where nobody lies, it exaggerates.
+    this undoes on average that a random share `trim` of the labels was inverted, flips of a randomizer included. It
+    does not correct all lies: if a share `trim` always says 1, the estimate comes closer to the honest share p if p <
+    (1 - 2 trim) / (2 - 2 trim) and is farther from it otherwise; if nobody lies, it exaggerates.
     """
 
     kind: Literal["trimmed_clusters"] = "trimmed_clusters"

@@ -105,7 +105,7 @@ class Alibi(Message):
 
 
 class AlibiConfig(OwnMechanism):
-    """Every user sends a noisy one-hot vector under her own name; the learner makes soft labels of them."""
+    """Every user sends a noisy one-hot vector with her name; the learner makes soft labels from the vectors."""
 
     kind: Literal["alibi"] = "alibi"
     described: ClassVar[str] = "ALIBI, every user on her own"
@@ -114,8 +114,8 @@ class AlibiConfig(OwnMechanism):
     """ε, above 0 and at most 100: the noise has scale 2/ε."""
     releases: ClassVar[ReleaseKind] = "soft"
     prior: PriorName = "uniform"
-    """What Bayes' rule starts from: "uniform", or "cluster": class shares of the user's cluster, estimated from the
-    noisy vectors."""
+    """Prior of Bayes' rule: "uniform", or "cluster": class shares of the user's cluster, estimated from the noisy
+    vectors."""
 
     def built(self, setup: Setup) -> "LocalAlibi":
         return LocalAlibi(Alibi(noise_scale_of(self.target_epsilon), setup.num_classes), self.prior)

@@ -29,17 +29,17 @@ class ClusterRRConfig(OwnMechanism):
     described: ClassVar[str] = "a trusted curator who resamples them within clusters"
     conditions: ClassVar[tuple[str, ...]] = CURATOR_CONDITIONS
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε to be spent on distributions and labels, above 0 and at most 100."""
+    """ε of distributions and labels together, above 0 and at most 100."""
     split: Split = "optimised"
     """How ε is spent. "optimised": threshold and budget split that do best on made-up labels with the given φ; "half":
     half of it on the distributions, with threshold φ (at most 1/K); "uniform": uniform randomised response (Corollary
     1); "as-printed": Corollary 2, which costs up to 3ε."""
     heterogeneity: float | None = Field(default=None, ge=0, le=2)
-    """φ that the split takes for granted: a public guess, 0 to 2. Needed unless `oracle` or split = "uniform"."""
+    """φ that the split assumes: a public guess, 0 to 2. Needed unless `oracle` or split = "uniform"."""
     oracle: bool = False
-    """Take φ from the population: from its law or even its labels. No such choice is private; rows are marked."""
+    """Take φ from the population: from its law or even its labels. This choice is not private; rows record it."""
     decisions: int = Field(default=4, ge=1, le=1_000_000)
-    """Decisions that a learner is thought to take within a cluster, at least 1 (split = "optimised")."""
+    """Assumed number of decisions of a learner within a cluster, at least 1 (split = "optimised")."""
     resampling_prob: float | None = Field(default=None, ge=0, le=1)
     """λ: probability that a label is drawn anew from its cluster's noisy distribution, 0 to 1."""
     noise_scale: float | None = Field(default=None, gt=0)
@@ -47,12 +47,12 @@ class ClusterRRConfig(OwnMechanism):
     threshold: float | None = Field(default=None, ge=0, le=0.5)
     """τ: smallest probability in a noisy distribution, 0 to 1/K."""
     bias_correction: float = Field(default=0.0, ge=0, lt=1)
-    """β: how much of the resampling is undone by signed weights, 0 to below 1; above 0 the noisy distributions are
-    released. split = "uniform" sets it to λ."""
+    """β: how much of the resampling signed weights undo, 0 to below 1; above 0 the noisy distributions are released.
+    split = "uniform" sets it to λ."""
 
     approximate: bool = False
-    """Spend the scenario's δ as well: account for what resampling hides of the noisy distributions, and add less noise
-    for the same ε. For two classes and β = 0; takes up to seconds for each cluster size."""
+    """Use the scenario's δ, too: account for what resampling hides of the noisy distributions, and add less noise for
+    the same ε. For two classes and β = 0; takes up to seconds for each cluster size."""
 
     @property
     def releases(self) -> ReleaseKind:

@@ -34,7 +34,7 @@ class NoiseAlone(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
+        """The conditions under which the bounds hold."""
         return (*LOCAL_CONDITIONS, *self.noise.caveats)
 
 
@@ -55,7 +55,7 @@ class NothingSeen(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
+        """The conditions under which the bounds hold."""
         return REALISED_CONDITIONS
 
 
@@ -78,7 +78,7 @@ class GivenNetwork(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
+        """The conditions under which the bounds hold."""
         return self.said
 
     def delta(self, epsilon: float) -> Bracket:

@@ -25,7 +25,7 @@ from p2p_sim.protocol.engines import EngineName
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
 Trust = Literal["nobody", "shuffler", "curator", "organisation"]
-"""Who besides herself a user must trust for the learner's figure to protect her."""
+"""The party that a user must trust, besides herself, for the learner's ε to hold."""
 PARAMETERS = (*summary.PARAMETERS, "sampling_rate")
 """Every parameter of a mechanism that a row may hold."""
 STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon_paper_theorem3")
@@ -62,10 +62,10 @@ class Accounted:
 
 
 class MechanismBase(Config):
-    """The base of what a scenario says of a mechanism.
+    """The base of all configurations of a mechanism.
 
-    described: how a report calls it, in "Labels are privatised by ..."; empty: by its kind.
-    conditions: under which its figures for the learner hold, as a report lists them.
+    described: its name in a report, after "Labels are privatised by"; empty: its kind.
+    conditions: the conditions of its bounds for the learner, as a report lists them.
     """
 
     kind: str
@@ -75,15 +75,15 @@ class MechanismBase(Config):
     @property
     @abstractmethod
     def releases(self) -> ReleaseKind:
-        """What a learner gets."""
+        """The kind of release that the learner gets."""
 
     @property
     def asks_oracle(self) -> bool:
-        """Whether a parameter follows from what nobody is told: no such choice is private."""
+        """Whether a parameter follows from a quantity that nobody is told: such a choice is not private."""
         return False
 
     def informed(self, heterogeneity: Callable[[], float]) -> Self:
-        """The same with what an oracle says; `heterogeneity` gives φ of the population."""
+        """The same configuration with the oracle's values; `heterogeneity` gives φ of the population."""
         return self
 
     def check(self, num_classes: int) -> None:
@@ -92,13 +92,13 @@ class MechanismBase(Config):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Refuse what has no meaning here: by default every fault of the network, since no messages are simulated."""
+        """Refuse keys without a meaning here: by default all faults of the network, as no messages are simulated."""
         if not network.ideal or adversaries != NOBODY:
             beyond = (*network.faults, "adversaries")[0]
             raise InputError(f"mechanism.kind = {self.kind!r}: no messages of it are simulated; leave out {beyond}")
 
     def built(self, setup: Setup) -> "Mechanism":
-        """The mechanism, calibrated where a target ε is given."""
+        """The mechanism, calibrated if a target ε is given."""
         return self.build(setup.sizes, setup.num_classes, setup.delta, setup.engine, setup.adversaries)
 
     @abstractmethod
@@ -110,7 +110,7 @@ class MechanismBase(Config):
         engine: EngineName,
         adversaries: AdversariesConfig = NOBODY,
     ) -> "Mechanism":
-        """The mechanism from the parts of a `Setup`: what a plug-in defines."""
+        """The mechanism from the parts of a `Setup`; a plug-in defines this method."""
 
 
 class OwnMechanism(MechanismBase):
@@ -118,7 +118,7 @@ class OwnMechanism(MechanismBase):
 
     @abstractmethod
     def built(self, setup: Setup) -> "Mechanism":
-        """The mechanism, calibrated where a target ε is given."""
+        """The mechanism, calibrated if a target ε is given."""
 
     def build(
         self,
@@ -161,8 +161,8 @@ class Mechanism(ABC):
         """Privatise the population's labels.
 
         Args:
-            population: who holds them.
-            network: over which messages travel; it carries nothing where a mechanism sends none.
+            population: the users.
+            network: the network over which messages travel; unused by a mechanism without messages.
             streams: the replicate's random streams.
             record: keep the transcript.
             study: note what is known of the run besides labels.
@@ -184,18 +184,18 @@ class Mechanism(ABC):
 
     @abstractmethod
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """What the learner can tell about a label, for each cluster size (distinct, ascending), at the given δ."""
+        """The learner's ε at the given δ, one bound for each cluster size (distinct, ascending)."""
 
     @abstractmethod
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
-        """Other figures by name, each one of `STATEMENTS`, the worst over the cluster sizes; None where none holds."""
+        """Other bounds by name, each one of `STATEMENTS`, the worst over the cluster sizes; None if no bound holds."""
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that fails of what `privacy` takes for granted; None where it is about this situation."""
+        """The first condition of `privacy` that fails; None if `privacy` is about this situation."""
         return None
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """What the papers state in a situation, by the names of `STATEMENTS`, or why they do not apply."""
+        """The papers' bounds in a situation, by the names of `STATEMENTS`, or why they do not apply."""
         printed = (name for name in STATEMENTS if name.startswith("epsilon_paper"))
         figures = self.statements(sizes, delta)
         return {name: Stated(figures[name]) for name in printed if name in figures}
@@ -203,14 +203,14 @@ class Mechanism(ABC):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """What is known of the privacy of a run.
+        """The privacy of a run.
 
         Args:
-            outcome: of the run. cluster_sizes: (C,), in the population's order. situation: how labels reached the
-            learner, and who looked on. delta: δ.
+            outcome: result of the run. cluster_sizes: (C,), in the population's order. situation: how labels reached
+                the learner, and the observers. delta: δ.
 
         Raises:
-            InputError: nothing is known in this situation.
+            InputError: no bound is known in this situation.
         """
         fails = self.applies(situation)
         if fails is not None:
@@ -222,7 +222,7 @@ class Mechanism(ABC):
     def stated(
         self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation
     ) -> dict[str, PrivacyBound | Stated]:
-        """The learner's statement, what the noise on a user's own message is worth, and what the papers state."""
+        """The learner's statement, the ε₀ of a user's own message, and the papers' bounds."""
         delta, found = learner.delta, dict[str, PrivacyBound | Stated](epsilon_upper=learner)
         local = self.statements(sizes, delta).get("epsilon_local")
         if local is not None:
@@ -231,15 +231,15 @@ class Mechanism(ABC):
         return found | self.papers(situation, sizes, delta)
 
     def honest(self) -> "Mechanism | None":
-        """The same with everybody following the protocol; None where everybody does."""
+        """The same mechanism if every user follows the protocol; None if every user already does."""
         return None
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """α that is left in infinitely many released labels of two classes; None where that is not known."""
+        """The flip probability that infinitely many released labels have (two classes); None if it is not known."""
         return None
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
-        """Under which `epsilon_local` of `statements` holds, for whoever sees a user's own message."""
+        """Conditions of `epsilon_local` in `statements`, against an observer who sees a user's own message."""
         return LOCAL_CONDITIONS

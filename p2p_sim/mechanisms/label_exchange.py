@@ -43,9 +43,10 @@ class LabelExchangeConfig(OwnMechanism):
     sampling_rate: float = Field(default=1.0, ge=1e-9, le=1)
     """θ: probability that a user passes the label she fetched on to the learner, 1e-9 to 1."""
     debias: bool = False
-    """Undo on average what α, which is public, does to the labels: they become K signed weights each."""
+    """Undo the flips on average, which is possible since α is public: each label becomes K signed weights."""
     randomizer: MessagesConfig | None = None
-    """What a message carries in place of a flipped label; kind = "vector_approximation", "alibi" or "rr_with_prior"."""
+    """Randomizer of a message in place of a flipped label; kind = "vector_approximation", "alibi" or
+    "rr_with_prior"."""
 
     @property
     def releases(self) -> ReleaseKind:
@@ -204,5 +205,5 @@ def exchange_of(mechanism: object, purpose: str) -> LabelExchangeMechanism:
         InputError: it does not, and `purpose` is for messages with labels.
     """
     if not isinstance(mechanism, LabelExchangeMechanism):
-        raise InputError(f"mechanism.kind: {purpose} is there for kind = 'label_exchange' alone")
+        raise InputError(f"mechanism.kind: {purpose} needs kind = 'label_exchange'")
     return mechanism

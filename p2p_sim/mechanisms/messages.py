@@ -26,10 +26,10 @@ class MessageConfig(Config, ABC):
     """What every kind of message has."""
 
     epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε₀ of a message on its own, above 0 and at most 100. Give this or `mechanism.target_epsilon`, which is met by an
-    ε₀ of three digits, as large as it may be."""
+    """ε₀ of a single message, above 0 and at most 100. Give this or `mechanism.target_epsilon`, which chooses the
+    largest sufficient ε₀ of three digits."""
     releases: ClassVar[PayloadKind]
-    """What a learner gets."""
+    """The kind of release that the learner gets."""
 
     def check(self, num_classes: int) -> None:
         """Refuse parameters that do not fit K classes."""
@@ -56,7 +56,7 @@ class AlibiMessages(MessageConfig):
     kind: Literal["alibi"] = "alibi"
     releases: ClassVar[PayloadKind] = "soft"
     prior: Literal["uniform"] = "uniform"
-    """What Bayes' rule starts from: "uniform", since a user has no message but her own."""
+    """Prior of Bayes' rule: "uniform", since a user has only her own message."""
 
     def randomizer(self, epsilon: float, num_classes: int) -> Alibi:
         """Noise of scale 2/ε₀."""
@@ -69,7 +69,7 @@ class PriorMessages(MessageConfig):
     kind: Literal["rr_with_prior"] = "rr_with_prior"
     releases: ClassVar[PayloadKind] = "hard"
     stages: Literal[1] = 1
-    """1: what a user says must not depend on what others said."""
+    """1: a user's message must not depend on others' messages."""
     prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=256)
     """Common prior: K public probabilities that do not come from the labels; absent: all the same."""
 

@@ -34,7 +34,7 @@ class OrganisationsConfig(OwnMechanism):
     described: ClassVar[str] = "organisations that exchange private models"
     conditions: ClassVar[tuple[str, ...]] = (*OBJECTIVE_PERTURBATION_CONDITIONS, *MODEL_EXCHANGE_CONDITIONS)
     epsilon: float = Field(gt=0, le=100)
-    """ε that the rows of each organisation pay at most, for all that it releases; above 0 and at most 100, δ = 0."""
+    """Largest ε of the rows of each organisation, for all its releases together; above 0 and at most 100, δ = 0."""
     l2: float = Field(default=0.01, ge=1e-9, le=1e6)
     """λ: weight of the penalty of each model against the mean loss, 1e-9 to 1e6."""
     norm_bound: float = Field(default=1.0, ge=1e-9, le=1e9)
@@ -44,10 +44,10 @@ class OrganisationsConfig(OwnMechanism):
     importance: tuple[float, ...] | None = None
     """q: importance of each group, above 0 and of sum 1; absent: uniform."""
     importance_is_public: bool = False
-    """Must be true where importance is given: it must come from outside the data, which nothing can check."""
+    """Must be true if importance is given: importance must not come from the data, which no program can check."""
     combiner: Literal["mean", "stacked"] = "mean"
-    """How an organisation combines the models that it has. "mean": of their probabilities, weighted by importance and
-    by the rows behind them; "stacked": a private model of further rows of its own."""
+    """How an organisation combines its models. "mean": the mean of their probabilities, weighted by importance and by
+    numbers of rows; "stacked": a private model of further rows of its own."""
     low_share: float = Field(default=0.5, gt=0, lt=1)
     """Share of the rows for an organisation's own model where combiner = "stacked", between 0 and 1; the rest is for
     the combination."""
@@ -114,7 +114,7 @@ class OrganisationsConfig(OwnMechanism):
 class PrivateStackingConfig(OrganisationsConfig):
     """Every organisation trains a private model and asks the others for theirs.
 
-    This is the stacking paper's Algorithm 2 with organisations as the parts, each of which combines what it got.
+    This is the stacking paper's Algorithm 2 with organisations as the parts; each combines the models that it received.
     """
 
     kind: Literal["private_stacking"] = "private_stacking"
@@ -126,7 +126,7 @@ class PrivateStackingConfig(OrganisationsConfig):
 
 
 class HypothesisTransferConfig(OrganisationsConfig):
-    """One organisation releases its models once; the models of those that get it are drawn towards them.
+    """One organisation releases its models once; the others' models are drawn towards the models that they receive.
 
     This is the stacking paper's Algorithm 4, corrected: the source pays ε for all groups together, and once for all.
     """

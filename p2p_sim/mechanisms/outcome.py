@@ -20,7 +20,7 @@ ReleaseKind = Literal["hard", "bits", "soft", "signed", "model"]
 
 
 class Predictor(Protocol):
-    """What has been learned."""
+    """A learned model."""
 
     def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
         """Predicted class probabilities (n, K) of the features (n, d)."""
@@ -30,7 +30,7 @@ class Predictor(Protocol):
 class LabelRelease:
     """The noisy data set that reaches a learner: labels for some users, never a true one.
 
-    user: (m,) int32, ascending; whose (public) features the label goes with.
+    user: (m,) int32, ascending; the user with whose (public) features the label is learned.
     payload: (m, ...) the label: a class (hard), K bits, K probabilities (soft) or K signed weights.
     """
 
@@ -49,7 +49,7 @@ class LabelRelease:
 
 @dataclass(frozen=True)
 class ModelRelease:
-    """What a mechanism that learns by itself gives away: a predictor, and no labels."""
+    """The release of a mechanism that learns by itself: a predictor, and no labels."""
 
     predictor: Predictor
 
@@ -92,12 +92,12 @@ Release = LabelRelease | ModelRelease
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run of a mechanism leaves behind; all but the release exists where messages were simulated.
+    """The result of one run of a mechanism; everything except the release exists only if messages were simulated.
 
     traffic: counts. transcript: every delivered message, if it was recorded.
     arrival_s: (m,) when each label of the release reached the learner, seconds, and realised: what is known of the run
-    besides labels, if they were asked for. overlay: None where everybody may ask anybody.
-    organisations: where they exchange models.
+    besides labels, if they were asked for. overlay: None if every user may ask every user.
+    organisations: results of organisations that exchange models.
     """
 
     release: Release
@@ -110,7 +110,7 @@ class Outcome:
 
     @property
     def labels(self) -> LabelRelease:
-        """The release, where it is one of labels.
+        """The release, if it is a release of labels.
 
         Raises:
             InputError: the mechanism releases a model.

@@ -62,7 +62,7 @@ class RandomizedResponse(Message):
         return LabelExchange(size, self.flip_prob, sampling_rate)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """No more submissions than sources say less than one from each source would."""
+        """Submissions that are at most as many as the sources say less than one submission from each source."""
         exchange = KaryExchange if submissions <= sources else ShuffledLabels
         return exchange(sources, self.flip_prob, 1.0, self.num_classes)
 
@@ -95,10 +95,10 @@ class RandomizedResponse(Message):
         return noisy
 
     def debiased(self, noisy: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Signed weights (m, K) of noisy labels (m,), whose mean is the true label's indicator.
+        """Signed weights (m, K) of noisy labels (m,); their mean is the true label's indicator.
 
         Raises:
-            InputError: α = (K-1)/K, at which nothing of the label is left.
+            InputError: α = (K-1)/K; the noisy label then says nothing about the label.
         """
         k = self.num_classes
         replaced = self.flip_prob * k / (k - 1)
@@ -139,7 +139,7 @@ class FlippedLabelsConfig(OwnMechanism):
 
 
 class RandomizedResponseConfig(FlippedLabelsConfig):
-    """Every user flips her own label and sends it to the learner under her name; nobody is trusted, nothing amplified.
+    """Every user flips her own label and sends it to the learner with her name; no trusted party and no amplification.
 
     The clustering paper's uniform randomised response (Corollary 1): α = (K-1)/(K-1+e^ε).
     """
@@ -148,7 +148,7 @@ class RandomizedResponseConfig(FlippedLabelsConfig):
     described: ClassVar[str] = "randomised response alone"
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
     debias: bool = False
-    """Release K signed weights a label that undo α on average, as Corollary 1 does (β = λ); else the noisy labels."""
+    """Release K signed weights for each label that undo α on average, as Corollary 1 (β = λ); else the noisy labels."""
 
     @property
     def releases(self) -> ReleaseKind:

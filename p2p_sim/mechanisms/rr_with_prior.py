@@ -131,11 +131,11 @@ def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> 
 
 
 class RRWithPriorConfig(OwnMechanism):
-    """Label privacy in one or two stages (LP-1ST, LP-2ST) by RRWithPrior; nobody is trusted, nothing amplified.
+    """Label privacy in one or two stages (LP-1ST, LP-2ST) by RRWithPrior; no trusted party and no amplification.
 
-    In two stages a random half of the users goes first with a common prior; each user of the other half then has as her
-    prior the shares of noisy labels among her nearest neighbours of the first half. The second half's priors do not
-    depend on its labels, and a user takes part in one half alone: ε in all (parallel composition).
+    In two stages a random half of the users sends first, with a common prior. The prior of each user of the other half
+    is then the shares of noisy labels among her nearest neighbours of the first half. The second half's priors do not
+    depend on its labels, and a user is in only one half: the total is ε (parallel composition).
     """
 
     kind: Literal["rr_with_prior"] = "rr_with_prior"
@@ -144,7 +144,7 @@ class RRWithPriorConfig(OwnMechanism):
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100."""
     stages: Literal[1, 2] = 2
-    """1: all users with the common prior; 2: half of them, and then the others."""
+    """1: all users have the common prior; 2: half of them send first, then the others."""
     prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=256)
     """Common prior: K public probabilities that do not come from the labels; absent: all the same."""
     neighbours: int = Field(default=200, ge=1)

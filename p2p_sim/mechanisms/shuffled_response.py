@@ -20,9 +20,9 @@ from p2p_sim.population.shards import Shard
 
 
 class ShuffledResponseConfig(FlippedLabelsConfig):
-    """Every user flips her label; a shuffler, who is trusted, hands each cluster's noisy labels on in random order.
+    """Every user flips her label; a trusted shuffler passes each cluster's noisy labels on in random order.
 
-    What the label exchange does without a shuffler, at the price of drawing with replacement.
+    The label exchange does the same without a shuffler, but draws with replacement.
     """
 
     kind: Literal["shuffled_response"] = "shuffled_response"

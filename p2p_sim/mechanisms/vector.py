@@ -69,7 +69,7 @@ class VectorApproximation(Message):
 
 
 class VectorApproximationConfig(OwnMechanism):
-    """Every user sends K noisy bits under her own name; nobody is trusted, nothing amplified."""
+    """Every user sends K noisy bits with her name; no trusted party and no amplification."""
 
     kind: Literal["vector_approximation"] = "vector_approximation"
     described: ClassVar[str] = "vector approximation, every user on her own"

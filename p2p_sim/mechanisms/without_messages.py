@@ -19,11 +19,11 @@ from p2p_sim.protocol.randomizer import Message
 
 
 class WithoutMessages(Mechanism):
-    """A mechanism that releases labels shard by shard, with random streams of the shard's own."""
+    """A mechanism that releases labels shard by shard; each shard has its own random streams."""
 
     @abstractmethod
     def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
-        """What is released of the users of one shard."""
+        """The release of the users of one shard."""
 
     def release_on(
         self,
@@ -41,7 +41,7 @@ class WithoutMessages(Mechanism):
 
 
 class LocalMechanism(WithoutMessages):
-    """What every user does on her own, under her own name: her randomizer alone protects her.
+    """A mechanism in which every user sends her own message with her name: only her randomizer protects her.
 
     payload_kind: what her randomizer's payloads are. basis, conditions: of the figures for the learner.
     """

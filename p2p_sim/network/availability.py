@@ -140,7 +140,7 @@ class _Membership(WithoutFile):
     leave_share: float = Field(default=0.0, ge=0, le=1)
     """Expected share of users who leave for good, 0 to 1."""
     leave_mean_s: float | None = Field(default=None, gt=0, le=1e9)
-    """They leave an exponential time after they have joined: its mean, seconds, above 0 and at most 1e9."""
+    """Mean of the exponential time after which they leave, seconds, above 0 and at most 1e9."""
 
     @model_validator(mode="after")
     def _pairs(self) -> Self:
@@ -252,7 +252,7 @@ class RecordedPeriods:
 
 
 class AvailabilityTrace(Config):
-    """Recorded periods online from a file; outside of them a user is offline."""
+    """Recorded periods online from a file; a user is offline outside of her periods."""
 
     kind: Literal["trace"] = "trace"
     path: str = Field(min_length=1)

@@ -25,13 +25,13 @@ Every other key that differs from its default counts as a fault."""
 
 
 class UniformPeers(Config):
-    """Ask a neighbour, each equally likely; on the complete overlay anybody of the cluster, oneself included."""
+    """Ask a neighbour, each equally likely; on the complete overlay any user of the cluster, herself included."""
 
     kind: Literal["uniform"] = "uniform"
 
 
 class RandomWalk(Config):
-    """The request walks from neighbour to neighbour; whoever it reaches last answers, to the one who asked."""
+    """The request walks from neighbour to neighbour; the last user whom it reaches sends the answer to the first."""
 
     kind: Literal["random_walk"] = "random_walk"
     length: int = Field(default=5, ge=1, le=64)
@@ -41,7 +41,7 @@ class RandomWalk(Config):
 class GossipView(Config):
     """Each user holds a changing sample of her cluster and asks a random member of it.
 
-    Every entry of a view is a uniform draw from the cluster; entries are replaced one after another, each once in
+    Every entry of a view is a uniform draw from the cluster; entries are replaced one after another, each once per
     `refresh_s`. What a user sees of her cluster is therefore never more than `view_size` users at a time.
     """
 
@@ -56,7 +56,7 @@ PeersConfig = Annotated[UniformPeers | RandomWalk | GossipView, Field(discrimina
 
 
 class OnTimeout(Config):
-    """What a user does when no reply came in time."""
+    """What a user does if no reply came in time."""
 
     retry: Literal["never", "same_peer", "redraw"] = "never"
     """"never", "same_peer": ask the same peer again; "redraw": ask a freshly drawn one."""
@@ -65,7 +65,7 @@ class OnTimeout(Config):
     backoff: float = Field(default=2.0, ge=1, le=100)
     """Each further request waits this many times longer for its reply, 1 to 100."""
     fallback: Literal["skip", "own_label"] = "skip"
-    """After the last one: "skip": submit nothing; "own_label": submit one's own noisy label, which then has ε₀ only."""
+    """After the last one: "skip": submit nothing; "own_label": submit her own noisy label, which then has only ε₀."""
 
     @model_validator(mode="after")
     def _attempts(self) -> "OnTimeout":
@@ -75,7 +75,7 @@ class OnTimeout(Config):
 
 
 class NetworkConfig(Config):
-    """Who may ask whom, how messages travel, who is there, and what users do when a fetch fails."""
+    """Who may ask whom, how messages travel, who is online, and what users do when a fetch fails."""
 
     overlay: OverlayConfig = CompleteOverlay()
     """Who may ask whom within a cluster; kind = "complete", "regular", "small_world", "scale_free", "geometric" or
@@ -89,8 +89,8 @@ class NetworkConfig(Config):
     loss: float = Field(default=0.0, ge=0, lt=1)
     """Probability that a message is lost, 0 to below 1."""
     duplication: float = Field(default=0.0, ge=0, le=1)
-    """Probability that a message (of a walk: its first step) is delivered twice, 0 to 1; the copy travels, and is lost,
-    on its own."""
+    """Probability that a message (of a walk: its first step) is delivered twice, 0 to 1; travel time and loss of the
+    copy are independent."""
     reordering: float = Field(default=0.0, ge=0, le=1)
     """Probability that a message is held back by one more travel time, so that later ones overtake it, 0 to 1."""
     bandwidth_bps: float | None = Field(default=None, ge=1, le=1e15)
@@ -108,11 +108,11 @@ class NetworkConfig(Config):
     on_timeout: OnTimeout = OnTimeout()
     """What a user does when her request has expired."""
     deadline_s: float | None = Field(default=None, gt=0, le=1e9)
-    """The learner takes no submission that arrives later, seconds; absent: no limit. She has seen it, though,
-    and privacy figures count it."""
+    """The learner ignores submissions that arrive later, seconds; absent: no limit. The learner has observed them, so ε
+    accounts for them."""
     batch_submission: bool = False
-    """Users hold what they fetched until `deadline_s` and then submit all at once, so that arrival times tell nothing;
-    the learner takes everything that was sent then."""
+    """Users keep what they fetched until `deadline_s` and then submit all at once, so that arrival times tell nothing;
+    the learner accepts everything that was sent then."""
 
     @model_validator(mode="after")
     def _fits(self) -> "NetworkConfig":

@@ -146,7 +146,7 @@ class Recorded:
 
 
 class Trace(Config):
-    """Measured travel times from a file; each message draws one of them, whoever its ends are."""
+    """Measured travel times from a file; each message draws one of them, whoever sends or receives it."""
 
     kind: Literal["trace"] = "trace"
     path: str = Field(min_length=1)

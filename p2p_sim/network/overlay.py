@@ -35,7 +35,7 @@ MOST_NEIGHBOURS = 10**8
 
 
 class CompleteOverlay(WithoutFile):
-    """Everybody may ask anybody of her cluster, herself included, as in the papers; nothing is stored."""
+    """Every user may ask every user of her cluster, herself included, as in the papers; no graph is stored."""
 
     kind: Literal["complete"] = "complete"
 
@@ -91,10 +91,10 @@ class _Generated(WithoutFile, ABC):
 
 
 class GraphOverlay(_Generated):
-    """A graph for every cluster, NetworkX's for example, whose nodes are dealt to the cluster's users at random.
+    """A graph for every cluster, for example from NetworkX. Its nodes are assigned to the cluster's users at random.
 
-    Without dealing, hubs and neighbours on a ring would follow the order in which users are stored, and with it their
-    features. A class derived from it says how many neighbours to expect and which edges there are.
+    Otherwise hubs and neighbours on a ring would depend on the order in which users are stored, and so on their
+    features. A derived class gives the expected number of neighbours and the edges.
     """
 
     kind: str
@@ -122,15 +122,15 @@ class GraphOverlay(_Generated):
         """Edges (m, 2), int64, of one cluster.
 
         Args:
-            size: of the cluster; nodes are numbered from 0 to size - 1. seed: of all that is random, below 2**63.
+            size: users of the cluster; nodes are numbered from 0 to size - 1. seed: seed of the graph, below 2**63.
 
         Returns:
-            Each edge once, in either direction; none from a node to itself.
+            Each edge once, in either direction; no edge from a node to itself.
         """
 
 
 class RegularOverlay(GraphOverlay):
-    """Everybody has the same number of neighbours, chosen at random (`networkx.random_regular_graph`).
+    """Every user has the same number of neighbours, chosen at random (`networkx.random_regular_graph`).
 
     A cluster of at most degree + 1 users is complete. Where both the degree and the cluster's size are odd, no such
     graph exists, and the users of that cluster have degree + 1 neighbours.
@@ -155,7 +155,7 @@ class RegularOverlay(GraphOverlay):
 
 
 class SmallWorldOverlay(GraphOverlay):
-    """A ring on which everybody knows the nearest users, with some edges moved (`networkx.watts_strogatz_graph`).
+    """A ring on which every user knows the nearest users; some edges are moved (`networkx.watts_strogatz_graph`).
 
     A cluster of at most degree + 1 users is complete. Users stand on the ring in random order.
     """
@@ -199,7 +199,7 @@ class ScaleFreeOverlay(GraphOverlay):
 
 
 class GeometricOverlay(_Generated):
-    """Users stand at random points of a unit square, one square a cluster, and know those within a radius."""
+    """Users are at random points of a unit square, one square for each cluster, and know the users within a radius."""
 
     kind: Literal["geometric"] = "geometric"
     mean_degree: float | None = Field(default=None, gt=0, le=1000)

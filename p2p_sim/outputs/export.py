@@ -53,9 +53,9 @@ def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None)
 def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
     """Write every delivered message: replicate, time, kind, sender, receiver, noisy label, late; returns the lines.
 
-    The learner is user -1. An eavesdropper sees all lines, the learner those she receives, a peer those she sends or
-    receives. A request carries label -1, and so does a model among organisations. Needs the event engine, and messages
-    that carry a class or a model.
+    The learner is user -1. An eavesdropper sees all lines, the learner sees the lines of messages that it receives, a
+    peer the lines of messages that she sends or receives. A request and a model of an organisation have label -1. The
+    scenario needs the event engine, and messages that carry a class or a model.
     """
     check_transcript(scenario)
     return _write(pd.concat(_transcripts(scenario, data_dir), ignore_index=True), path)

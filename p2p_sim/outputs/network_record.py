@@ -38,18 +38,18 @@ class Seen:
 
 
 @dataclass(frozen=True, eq=False)
-class Happened:
-    """One replicate's network; arrays have one entry a user, (n,), unless they say otherwise.
+class ObservedNetwork:
+    """One replicate's network; arrays have one entry for each user, (n,), unless stated otherwise.
 
     name, replicate, sampling_rate (θ), deadline_s, delta: the scenario's. counts: as in the result row.
-    cluster_offsets: (C+1,). messages: every delivered message. overlay: None where everybody may ask anybody.
+    cluster_offsets: (C+1,). messages: every delivered message. overlay: None if every user may ask every user.
     answered_s: when a user first got somebody's noisy label in time, seconds, or infinity.
-    submitted_s: when the learner took her submission, seconds, or infinity.
-    handled, handled_bytes: delivered messages that she sent or received. answers: replies of hers that were delivered.
-    member: tells the learner what she sees. own: passed on her own noisy label for want of a reply, in time.
-    held: a member was sent her noisy label.
-    epsilon: certified ε of her label against a learner who sees the set of submissions; epsilon_local: ε₀.
-    statement: the same for whoever is placed worst.
+    submitted_s: when the learner accepted the user's submission, seconds, or infinity.
+    handled, handled_bytes: delivered messages that a user sent or received. answers: her replies that were delivered.
+    member: tells the learner what she sees. own: passed on her own noisy label in time because no reply came.
+    held: a member received the user's noisy label.
+    epsilon: certified ε of the user's label against a learner who sees the set of submissions; epsilon_local: ε₀.
+    statement: the statement of the largest of these ε.
     observers: what the learner, the eavesdropper and, if there is one, the coalition saw.
     """
 
@@ -87,7 +87,7 @@ class Happened:
 
     @property
     def submissions(self) -> Counts:
-        """Submissions that the learner took from each cluster (C,)."""
+        """Submissions that the learner accepted from each cluster (C,)."""
         return np.add.reduceat(np.isfinite(self.submitted_s).astype(np.int64), self.cluster_offsets[:-1])
 
     def cluster(self, user: int) -> int:
@@ -107,8 +107,8 @@ def check(scenario: Scenario, replicate: int, directory: Path) -> None:
         raise InputError(f"--out {directory}: cannot be written ({error.strerror})") from None
 
 
-def happened(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None) -> Happened:
-    """Run one replicate with its transcript and say what happened.
+def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None) -> ObservedNetwork:
+    """Run one replicate with its transcript and return its network.
 
     Args:
         scenario: with engine = "events".
@@ -118,7 +118,7 @@ def happened(scenario: Scenario, replicate: int = 0, data_dir: Path | None = Non
     return look(scenario, replicate, exchange(Case(scenario, replicate, data_dir), record=True, study=True))
 
 
-def look(scenario: Scenario, replicate: int, done: Exchanged) -> Happened:
+def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork:
     """What happened in an exchange that was recorded and studied."""
     mechanism = exchange_of(done.mechanism, "what happened on the network")
     outcome, users = done.outcome, done.population.num_users
@@ -137,7 +137,7 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> Happened:
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
     epsilon, statement = user_epsilons(facts, noise, scenario.privacy.delta)
-    return Happened(
+    return ObservedNetwork(
         name=scenario.name,
         replicate=replicate,
         sampling_rate=mechanism.sampling_rate,
@@ -184,7 +184,7 @@ def _observers(m: Messages, size: Counts, member: Bools) -> dict[str, Seen]:
     return {who: Seen(int(np.count_nonzero(rows)), int(size[rows].sum())) for who, rows in seen.items()}
 
 
-def record(found: Happened) -> dict[str, Any]:
+def record(found: ObservedNetwork) -> dict[str, Any]:
     """All numbers of the table as one record; times in seconds, None where there is none."""
     arrived = np.isfinite(found.submitted_s)
     busiest, others = int(np.argmax(found.handled)), int(np.count_nonzero(~found.member))
@@ -229,7 +229,7 @@ class Part:
     edges: Counts
 
 
-def worst_part(found: Happened, most: int = MOST_DRAWN) -> Part:
+def worst_part(found: ObservedNetwork, most: int = MOST_DRAWN) -> Part:
     """The cluster with the largest certified ε; of more than `most` users, those nearest to the worst placed."""
     assert found.overlay is not None
     worst = int(np.argmax(found.epsilon))
@@ -255,7 +255,7 @@ def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
     return np.sort(order[:most]).astype(np.int64)
 
 
-def draw(found: Happened, directory: Path) -> list[Path]:
+def draw(found: ObservedNetwork, directory: Path) -> list[Path]:
     """Draw the figures into a directory, each whole or not at all, over those of an earlier run; returns the files."""
     from analysis.figures import network as figures
     from analysis.figures.overlay import plot_epsilon, plot_overlay

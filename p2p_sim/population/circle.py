@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 class CircleConfig(Source):
     """K equally likely classes, each a round Gaussian about one of K places equally spaced on the unit circle.
 
-    A user's cluster is the class whose centre her features are nearest to, whatever her label: Bayes' rule.
+    A user's cluster is the class whose centre is nearest to her features, whatever her label: Bayes' rule.
     """
 
     kind: Literal["circle"] = "circle"
@@ -31,7 +31,7 @@ class CircleConfig(Source):
     """σ: standard deviation of a class in each direction, above 0 and at most 10; absent: 2/K, so that neighbouring
     classes overlap about as much for every K."""
     holdout: int = Field(default=10_000, ge=1, le=2**31 - 1)
-    """Rows of nobody, drawn from the same law to measure error, at least 1."""
+    """Number of rows that belong to no user, drawn from the same law to measure error, at least 1."""
 
     @property
     def sigma(self) -> float:

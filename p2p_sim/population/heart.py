@@ -25,7 +25,8 @@ MOST = 1e6
 class HeartConfig(Source):
     """UCI Heart Disease: 13 features scaled by public constants, label 1 for a diseased heart; each cluster a hospital.
 
-    The clusters are Cleveland (0), Hungary (1), Switzerland (2) and VA Long Beach (3). What is missing is the centre.
+    The clusters are Cleveland (0), Hungary (1), Switzerland (2) and VA Long Beach (3). A missing value becomes the
+    centre of its scale.
     """
 
     kind: Literal["uci-heart"] = "uci-heart"

@@ -12,7 +12,7 @@ from p2p_sim.population.shards import shards
 class Examples:
     """Labelled rows: features (n, d), labels (n,) in 0..K-1, and the cluster of each row where the source gives one.
 
-    row: (n,) where each stood in its source, from 0, and source_rows how many stood there; absent: i at i, of n.
+    row: (n,) the index of each row in its source, from 0; source_rows: rows of the source; absent: row i is i of n.
     """
 
     features: NDArray[np.floating]
@@ -22,7 +22,7 @@ class Examples:
     source_rows: int | None = None
 
     def take(self, rows: NDArray[np.intp]) -> "Examples":
-        """The given rows, which remember where they stood in the source."""
+        """The given rows, with their indices in the source."""
         cluster = None if self.cluster is None else self.cluster[rows]
         row = rows.astype(np.int32) if self.row is None else self.row[rows]
         source_rows = len(self.labels) if self.source_rows is None else self.source_rows
@@ -44,7 +44,7 @@ class FiniteLaw:
 
 @dataclass(frozen=True)
 class Sample:
-    """What a source yields for one replicate: the users' rows, a holdout (data sets) or a law (synthetic).
+    """The data of one replicate: the users' rows, and a holdout (data sets) or a law (synthetic).
 
     point: (n,) index of each user's point in the law.
     """
@@ -58,10 +58,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Population:
-    """Users stored cluster by cluster: features are public, labels are what is protected.
+    """Users stored cluster by cluster: features are public, labels are protected.
 
     features: (n, d); labels: (n,) in 0..K-1; cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
-    holdout: labelled rows of nobody, for measuring error. law: the law where it is known, with each user's `point`;
+    holdout: labelled rows of no user, to measure error. law: the law if it is known, with each user's `point`;
     law_clusters: whether the clusters are the law's own. row: (n,) each user's row in the source, from 0, among its
     source_rows (users and holdout); absent: user i is row i of n.
     """
@@ -79,7 +79,7 @@ class Population:
 
     @property
     def num_shards(self) -> int:
-        """How many shards the users are simulated in."""
+        """Number of shards."""
         return sum(1 for _ in shards(self.cluster_offsets))
 
     @property
@@ -104,7 +104,7 @@ class Population:
 
     @property
     def label_distribution(self) -> NDArray[np.float64] | None:
-        """p(y|x) of every user (n, K), where the law is known."""
+        """p(y|x) of every user (n, K), if the law is known."""
         if self.law is None or self.point is None:
             return None
         return self.law.label_distribution[self.point]

@@ -9,22 +9,22 @@ from p2p_sim.population.population import Sample
 
 
 class Source(Config):
-    """The base of what a scenario says of its population."""
+    """The base of all configurations of a population."""
 
     kind: str
 
     @property
     def known_classes(self) -> int | None:
-        """K, as far as it is known before the data is read."""
+        """K, if it is known before the data is read."""
         return None
 
     @property
     def clustered(self) -> bool:
-        """Whether users come with clusters of their own, which a scenario that says nothing else then takes."""
+        """Whether users come with clusters; a scenario without a clustering of its own then uses these."""
         return False
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Files that are read, whose checksums enter the scenario's identity; none here.
+        """Files that are read; their checksums are part of the scenario's identity. By default none.
 
         Args:
             places: directories in which they are looked for, first match wins.

@@ -12,7 +12,7 @@ from p2p_sim.population.source import Source
 
 
 class SyntheticConfig(Source):
-    """Clusters in a row, their share of ones rising from first to last, each with points above and below its mean.
+    """Clusters whose share of ones rises from the first to the last; each has points above and below its mean.
 
     A point has features (u, v, w): u in [-1, 1] is its cluster's place, v = +1 or -1 the side on which its p(1|x) lies
     from the cluster's, w in [-1, 1] spreads the points of a side and means nothing. All points are equally likely, and
@@ -35,8 +35,8 @@ class SyntheticConfig(Source):
     positive_high: float = Field(default=0.8, ge=0, le=1)
     """p(1|c) of the last cluster; at most 1 - φ/2."""
     positive: Literal["even", "random"] = "even"
-    """"even": p(1|c) rises in equal steps; "random": each cluster's is drawn uniformly between the two ends, anew in
-    every replicate."""
+    """"even": p(1|c) rises in equal steps; "random": p(1|c) of each cluster is uniform between the two ends, drawn
+    again in every replicate."""
 
     @model_validator(mode="after")
     def _probabilities(self) -> "SyntheticConfig":

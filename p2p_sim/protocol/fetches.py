@@ -108,14 +108,14 @@ def _able(journey: Journey, users: Users, attempt: int, late: Bools | None) -> N
     assert journey.availability is not None
     offsets, count = journey.shard.offsets, np.zeros(users.size, dtype=np.int64)
     cluster = np.searchsorted(offsets, users, side="right") - 1
-    for _, there, back in journey.trips(users, attempt, None):
+    for _, reached, back in journey.trips(users, attempt, None):
         valid = journey.arrives(users, back, late) & (back < NEVER)
         for index in np.unique(cluster[valid]):
             rows = np.flatnonzero(valid & (cluster == index))
             members = np.arange(offsets[index], offsets[index + 1], dtype=np.int32)
             serves = journey.serves(members)
             members = members if serves is None else members[serves]
-            online = journey.availability.take(members).count_online(0, members.size, there[rows])
+            online = journey.availability.take(members).count_online(0, members.size, reached[rows])
             count[rows] = np.maximum(count[rows], online)
     return count
 

@@ -180,18 +180,18 @@ class Journey:
         sent = self.sent(users, attempt)
         limit = sent + self.config.timeout_s(attempt)
         for copy in range(self.copies):
-            there = self._there(users, attempt, copy, path, sent)
+            reached = self._reached(users, attempt, copy, path, sent)
             ends = None if path is None else (path[-1], users)
             for duplicate in range(self.copies):
                 number = 2 * copy + duplicate
-                back = there + self.travel("reply", users, attempt, number, ends=ends)
+                back = reached + self.travel("reply", users, attempt, number, ends=ends)
                 _drop(back, self.exists("reply", users, attempt, number))
                 _drop(back, self.kept("reply", users, attempt, number))
                 _drop(back, self.online(users, back))
                 back[back > limit] = NEVER
-                yield number, there, back
+                yield number, reached, back
 
-    def _there(self, users: Users, attempt: int, copy: int, path: list[Users] | None, sent: Floats) -> Floats:
+    def _reached(self, users: Users, attempt: int, copy: int, path: list[Users] | None, sent: Floats) -> Floats:
         """When a copy of the request reaches the last one of its path, if she answers; else NEVER."""
         times, sender = sent, users
         for hop in range(self.hops):

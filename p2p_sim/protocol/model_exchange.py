@@ -129,10 +129,10 @@ class _Run:
         limit = np.full(self.asker.size, np.inf)
         limit[pairs] = sent + self.config.timeout_s(attempt)
         for copy in range(self.copies):
-            asked, there = self._travels(REQUEST, pairs, sent, attempt, copy)
-            self.ledger.delivered(REQUEST, there, self._who(self.asker, asked), self._who(self.owner, asked))
+            asked, reached = self._travels(REQUEST, pairs, sent, attempt, copy)
+            self.ledger.delivered(REQUEST, reached, self._who(self.asker, asked), self._who(self.owner, asked))
             for duplicate in range(self.copies):
-                got, back = self._travels(REPLY, asked, there, attempt, 2 * copy + duplicate)
+                got, back = self._travels(REPLY, asked, reached, attempt, 2 * copy + duplicate)
                 late = back > limit[got]
                 sender, receiver = self._who(self.owner, got), self._who(self.asker, got)
                 self.ledger.delivered(REPLY, back, sender, receiver, None, late)
@@ -158,14 +158,14 @@ class _Run:
         times = times + self._distance(pairs)
         lost = self._at(f"loss-{leg}", attempt, pairs) < c.loss
         receiver = (self.owner if kind == REQUEST else self.asker)[pairs]
-        there = np.ones(pairs.size, dtype=np.bool_)
+        online = np.ones(pairs.size, dtype=np.bool_)
         if self.availability is not None:
-            there = self.availability.online(receiver, times)
-        away = ~lost & ~there
+            online = self.availability.online(receiver, times)
+        away = ~lost & ~online
         self.offline[receiver[away]] = True
         self.ledger.count("messages_lost", int(np.count_nonzero(lost)))
         self.ledger.count("messages_undelivered", int(np.count_nonzero(away)))
-        return pairs[~lost & there], times[~lost & there]
+        return pairs[~lost & online], times[~lost & online]
 
     def _distance(self, pairs: Pairs) -> Floats:
         """Travel time for the distance of each pair, seconds."""

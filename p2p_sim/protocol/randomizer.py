@@ -12,7 +12,7 @@ from analysis.privacy.statement.bound import Bracket
 
 
 class Randomizer(Protocol):
-    """A local randomizer: turns each true label into a payload that may leave its owner."""
+    """A local randomizer: it turns each true label into a payload that may leave its owner."""
 
     @property
     def local_epsilon(self) -> float:

@@ -20,7 +20,7 @@ class Coalition(Config):
     """Users who follow the protocol but pool what they see with each other and the learner."""
 
     choice: Literal["random", "degree", "given"] = "random"
-    """Who: "random"; "degree": those with most neighbours (ties at random); "given": the list `users`."""
+    """Members: "random"; "degree": users with most neighbours (ties at random); "given": the list `users`."""
     share: float = Field(default=0.0, ge=0, lt=1)
     """Share of each cluster, rounded to whole users, 0 to below 1."""
     users: tuple[int, ...] = ()
@@ -59,14 +59,14 @@ class Sybil(Config):
     share: float = Field(default=0.0, ge=0, lt=1)
     """Share of each cluster, rounded to whole users, 0 to below 1."""
     answer: Literal["noisy", "inverted", "zero", "one"] = "one"
-    """What they answer: their "noisy" label as the protocol has it, or as for liars."""
+    """Their answer: their "noisy" label, as in the protocol, or as for liars."""
     probe_every_s: float | None = Field(default=None, gt=0, le=1e9)
     """One of them asks every user of the cluster for her label, one after another this many seconds apart, above 0 and
-    at most 1e9; absent: they ask one random peer each, like everybody."""
+    at most 1e9; absent: each asks one random peer, like every user."""
 
 
 class AdversariesConfig(Config):
-    """Who does not follow the protocol. Roles are drawn independently of each other and of labels."""
+    """Users who do not follow the protocol. Roles are drawn independently of each other and of labels."""
 
     coalition: Coalition = Coalition()
     """Users who pool what they see."""

@@ -1,8 +1,8 @@
 """The label exchange as a protocol of messages (Algorithm 2), run by the event engine.
 
-A user starts, asks a peer of her cluster for its noisy label, and, having got it in time, submits it to the learner
-with probability θ. A noisy label is drawn once and every request for it gets the same answer. If no reply comes in time
-her request expires, and she asks again, submits her own noisy label, or nothing, as the network's `on_timeout` says.
+A user starts and asks a peer of her cluster for its noisy label. If the reply comes in time, she submits the label to
+the learner with probability θ. A noisy label is drawn once and every request for it gets the same answer. If no reply
+comes in time, her request expires: as `on_timeout` says, she asks again, submits her own noisy label, or nothing.
 What happens to a user depends on her own draws and on who is online, never on another user's messages.
 """
 

@@ -44,7 +44,7 @@ class Result:
 
     release: the noisy data set, or a model; population: its users, stored cluster by cluster.
     privacy: the learner's bound for each cluster, in the population's order.
-    row: the flat result; terms: what is said of its columns of ε, under the identifier in its column `statement`.
+    row: the flat result; terms: the statements of its columns of ε, under the identifier in its column `statement`.
     transcript: what the observers saw, if it was recorded.
     """
 

@@ -39,16 +39,16 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 class PrivateLogisticRegression(PrivateBinaryClassifier):
     """Logistic regression whose weights are ε-differentially private, features included (Algorithm 1, PLR).
 
-    The weights minimise (1/n) Σᵢ ln(1 + e^(-yᵢ w·xᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|² with labels ±1 inside,
-    noise b and Δ from `analysis.privacy.others.objective_perturbation`, where the privacy is proved. Each row is
-    clipped to norm 1 on its own; no statistic of the data scales anything. There is no intercept (one that is not
-    penalised has no proof): add a constant column if you need one. n and the two classes are taken to be public.
+    The weights minimise (1/n) Σᵢ ln(1 + e^(-yᵢ w·xᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|² with labels ±1 inside, noise
+    b and Δ from `analysis.privacy.others.objective_perturbation`, which has the proof of privacy. Each row is clipped
+    to norm 1 separately; no scale depends on the data. There is no intercept (without a penalty there is no proof for
+    it): add a constant column if you need one. n and the two classes are treated as public.
 
     Args:
         epsilon: ε > 0; infinite: no noise.
         l2: λ > 0, weight of the penalty against the mean loss, for rows of norm at most 1.
         norm_bound: public norm at which rows are clipped (and which they are divided by), above 0.
-        prior: (d,) u towards which the weights are drawn: `coef_` of a model released by somebody else, with the same
+        prior: (d,) u towards which the weights are drawn: `coef_` of another owner's released model, with the same
             norm_bound. None: 0.
         tight: calibrate by the sharper proof, with less noise; False: as in the paper.
         random_state: None, a seed or a NumPy Generator.

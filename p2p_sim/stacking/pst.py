@@ -116,8 +116,8 @@ def meta_features(margins: Floats) -> Floats:
 class SampleStacking(_Stacking):
     """PST-S: low-level models of disjoint samples, combined by a private model of further rows (Algorithm 2).
 
-    Every row is in one part, and parts are drawn without looking at them, so that ε is the largest of the parts', not
-    their sum (parallel composition).
+    Every row is in one part, and the parts do not depend on the rows' contents, so ε is the largest ε of a part, not
+    the sum (parallel composition).
 
     Args:
         epsilon: ε > 0; infinite: no noise.
@@ -125,7 +125,7 @@ class SampleStacking(_Stacking):
         l2: λ > 0 of every model, for rows of norm at most 1.
         norm_bound: public norm at which rows are clipped (and which they are divided by), above 0.
         combiner: "stacked": a high-level PLR; "majority" and "weighted" (here alike): votes; "mean": of probabilities.
-        low_share: part of the rows for the low level, in (0, 1]; 1 only where nothing is stacked.
+        low_share: part of the rows for the low level, in (0, 1]; 1 only if nothing is stacked.
         tight: calibrate by the sharper proof. random_state: None, a seed or a NumPy Generator.
 
     Attributes:
@@ -193,27 +193,27 @@ class FeatureStacking(GroupStacking):
 
     The rows of group k are clipped at their norm bound and scaled to norm q_k, the noise is the same for all groups: so
     group k gets the part q_k ε' of the budget, and the low level costs their sum, ε (the theorem in
-    `analysis.privacy.others.objective_perturbation`). The high level sees other rows: ε in all. λ_k = λ q_k², the same
-    penalty for every group in units of its own rows.
+    `analysis.privacy.others.objective_perturbation`). The high level uses other rows, so the total is ε. λ_k = λ q_k²,
+    the same penalty for every group in units of its own rows.
 
-    Importance and groups must come from outside the data. Nothing can check this, so importance has to be declared.
+    Importance and groups must not come from the data. No program can check this, so importance must be declared public.
 
     Args:
         epsilon: ε > 0; infinite: no noise.
         n_groups: K, where `groups` is None: consecutive features, no more groups than there are features.
-        groups: (K,) disjoint sequences of feature indices; features in none are not used.
+        groups: (K,) disjoint sequences of feature indices; features in no group are not used.
         importance: (K,) q_k > 0, of sum 1; None: uniform, "PST-F(U)".
         importance_is_public: must be True where importance is given.
         l2: λ > 0 of every model, for rows of norm at most 1.
         norm_bound: public norm at which the rows of a group are clipped, above 0; one or (K,).
         combiner: "stacked": a high-level PLR; "majority", "weighted" (by importance): votes; "mean": of probabilities,
             by importance.
-        low_share: part of the rows for the low level, in (0, 1]; 1 only where nothing is stacked.
+        low_share: part of the rows for the low level, in (0, 1]; 1 only if nothing is stacked.
         tight: calibrate by the sharper proof. random_state: None, a seed or a NumPy Generator.
 
     Attributes:
         models_: the released `GroupModels` of the low level. high_coef_: (K,) or None. classes_: (2,).
-        perturbation_: noise and Δ_k of the low level. privacy_: the `PrivacyBound` of all that is fitted.
+        perturbation_: noise and Δ_k of the low level. privacy_: the `PrivacyBound` of everything that is fitted.
     """
 
     n_groups: int = 5

@@ -12,7 +12,7 @@ from p2p_sim.stacking.rows import FeatureGroups, read_examples
 
 @dataclass(eq=False, repr=False)
 class TransferStacking(GroupStacking):
-    """PST-H: private feature stacking of a target, each model drawn towards that of a source (Algorithm 4, corrected).
+    """PST-H: private feature stacking of a target; its models are drawn towards a source's (Algorithm 4, corrected).
 
     The source is `models_` of a `FeatureStacking` of the source's rows: trained on all groups at ε_src *together* and
     released once for all targets, which is post-processing. (Algorithm 4 as printed trains a PLR at ε_src for each
@@ -21,7 +21,7 @@ class TransferStacking(GroupStacking):
 
     Args:
         epsilon: ε of the target > 0; infinite: no noise.
-        source: released models; their groups and norm bounds hold for the target too.
+        source: released models; the target uses the same groups and norm bounds.
         importance: (K,) q_k of the target, of sum 1; None: the source's.
         importance_is_public: must be True where importance is given.
         l2: λ > 0: how strongly the target's models are drawn to the source's; also λ of the high level.
@@ -37,7 +37,7 @@ class TransferStacking(GroupStacking):
         """Learn from the target's rows X (n, d) and labels y (n,) of two classes.
 
         Raises:
-            ValueError: as in `FeatureStacking`, or no source.
+            ValueError: as in `FeatureStacking`, or there is no source.
         """
         self._check()
         if not isinstance(self.source, GroupModels):

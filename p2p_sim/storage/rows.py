@@ -178,9 +178,9 @@ def _ours(name: str) -> bool:
 
 
 def load_results(directory: str | Path) -> pd.DataFrame:
-    """The rows in a results directory as a tidy data frame, one line a point and replicate.
+    """The rows in a results directory as a tidy data frame, one line for each point and replicate.
 
-    Points are in the order of the sweep once it has finished, else as they came; replicates ascend.
+    Points of a finished sweep are in the sweep's order, others in the order of their completion; replicates ascend.
 
     Raises:
         InputError: the directory holds no results.
@@ -270,7 +270,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
-    """The privacy statements of each row of `load_results`, whole, by the column that holds their ε.
+    """The complete privacy statements of each row of `load_results`, by the column that holds their ε.
 
     A row that an earlier version wrote without its statements has none.
 

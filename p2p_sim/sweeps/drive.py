@@ -221,7 +221,7 @@ def sweep(
     data_dir: str | Path | None = None,
     plots: Sequence[dict[str, Any]] = (),
 ) -> pd.DataFrame:
-    """Run a base scenario over all combinations of some values and return the rows; running again goes on.
+    """Run a base scenario over all combinations of some values and return the rows; running again resumes.
 
     Args:
         base: the scenario.

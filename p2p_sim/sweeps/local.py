@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.sweeps.task_queue import Handout
+from p2p_sim.sweeps.task_queue import TaskQueue
 from p2p_sim.sweeps.work import Batch, Done, Perform
 
 _SPAWN = multiprocessing.get_context("spawn")
@@ -47,12 +47,12 @@ class LocalProcesses:
         Raises:
             RunFailed: if workers cannot even start.
         """
-        handout = Handout(batches, self.attempts)
-        crew = _Crew(self, handout, perform)
+        queue = TaskQueue(batches, self.attempts)
+        crew = _Crew(self, queue, perform)
         try:
-            for _ in range(handout.draw(self.workers)):
+            for _ in range(queue.draw(self.workers)):
                 crew.hire()
-            while crew.busy or not handout.over:
+            while crew.busy or not queue.over:
                 yield from crew.results()
         finally:
             crew.dismiss()
@@ -72,8 +72,8 @@ class _Worker:
 class _Crew:
     """The workers of one run."""
 
-    def __init__(self, plan: LocalProcesses, handout: Handout, perform: Perform) -> None:
-        self._plan, self._handout, self._perform = plan, handout, perform
+    def __init__(self, plan: LocalProcesses, queue: TaskQueue, perform: Perform) -> None:
+        self._plan, self._queue, self._perform = plan, queue, perform
         self._workers: dict[Connection, _Worker] = {}
         self._stillborn = 0
 
@@ -110,13 +110,13 @@ class _Crew:
         return message
 
     def _give(self, worker: _Worker) -> None:
-        batch = self._handout.suspect() or self._handout.fresh()
+        batch = self._queue.suspect() or self._queue.fresh()
         if batch is None:
             return
         try:
             worker.pipe.send(batch)
         except OSError:  # it died idle, which will be the next news of it
-            self._handout.back(batch)
+            self._queue.back(batch)
             return
         worker.batch, worker.since = batch, time.perf_counter()
 
@@ -132,8 +132,8 @@ class _Crew:
                 raise RunFailed(f"{_STILLBORN} worker processes ended while they started, with exit status {status}")
         error = f"killed its worker {self._plan.attempts} times"
         wall = time.perf_counter() - worker.since
-        given_up = self._handout.lost(worker.batch, True, wall, error) if worker.batch else []
-        if not self._handout.over:
+        given_up = self._queue.lost(worker.batch, True, wall, error) if worker.batch else []
+        if not self._queue.over:
             self.hire()
         return given_up
 

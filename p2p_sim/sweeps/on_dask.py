@@ -11,7 +11,7 @@ from typing import Any
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.scenario import MODEL_VERSION
 from p2p_sim.sweeps.dask_worker import compare, perform_there, versions
-from p2p_sim.sweeps.task_queue import Handout
+from p2p_sim.sweeps.task_queue import TaskQueue
 from p2p_sim.sweeps.work import Batch, Done, Perform, one_line
 
 _GO_ON = "finished rows are kept: run the same command again"
@@ -59,7 +59,7 @@ class DaskWorkers:
             InputError: as for `workers`.
             RunFailed: if the scheduler is lost, all workers stay away, or a worker has another version.
         """
-        flight = _Flight(self, self._connected(), Handout(batches, attempts=1), perform)
+        flight = _Flight(self, self._connected(), TaskQueue(batches, attempts=1), perform)
         try:
             while flight.fill():
                 yield from flight.landed()
@@ -147,10 +147,10 @@ def _lost(address: str) -> RunFailed:
 class _Flight:
     """Batches that are with the cluster in one run."""
 
-    def __init__(self, plan: DaskWorkers, client: Any, handout: Handout, perform: Perform) -> None:
+    def __init__(self, plan: DaskWorkers, client: Any, queue: TaskQueue, perform: Perform) -> None:
         from distributed import as_completed
 
-        self._plan, self._client, self._handout, self._perform = plan, client, handout, perform
+        self._plan, self._client, self._queue, self._perform = plan, client, queue, perform
         self._arrivals = as_completed(loop=client.loop)
         self._air: dict[Any, tuple[Batch, float]] = {}
         self._threads = _threads(client, plan.address)
@@ -160,10 +160,10 @@ class _Flight:
     def fill(self) -> bool:
         """Hand out batches up to the limit, suspects one by one at the end; whether anything is in the air."""
         limit = self._plan.in_flight * max(self._threads, 1)
-        while not self._alone and len(self._air) < limit and (batch := self._handout.fresh()):
+        while not self._alone and len(self._air) < limit and (batch := self._queue.fresh()):
             self._submit(batch)
         if not self._air:
-            suspect = self._handout.suspect()
+            suspect = self._queue.suspect()
             self._alone = suspect is not None
             if suspect is not None:
                 self._submit(suspect)
@@ -212,7 +212,7 @@ class _Flight:
             return []
         except KilledWorker as fault:
             error = f"killed its worker {fault.allowed_failures + 1} times"
-            return self._handout.lost(batch, self._alone, time.perf_counter() - since, error)
+            return self._queue.lost(batch, self._alone, time.perf_counter() - since, error)
         except (CancelledError, OSError):
             raise _lost(self._plan.address) from None
         except Exception as fault:  # no fault of a task, which never raises

@@ -1,4 +1,4 @@
-"""What is still to be handed out to workers: lost tasks first, one by one, then new batches."""
+"""The tasks that wait for a worker: lost tasks first, one by one, then new batches."""
 
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from itertools import islice
 from p2p_sim.sweeps.work import Batch, Done, Task
 
 
-class Handout:
-    """Batches to hand out, and what becomes of those whose worker died.
+class TaskQueue:
+    """Batches that wait for a worker, and batches whose worker died.
 
-    The death of a worker says nothing about one task of a batch: its tasks go out again one by one. A task that was
-    alone with its worker when that died is to blame; after `attempts` such deaths it is given up.
+    If the worker of a batch dies, any task of the batch may be the cause, so its tasks are sent again one by one. If a
+    task is the only task of a worker that dies, the task is the cause; after `attempts` such deaths it fails.
     """
 
     def __init__(self, batches: Iterator[Batch], attempts: int) -> None:
@@ -23,11 +23,11 @@ class Handout:
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing left to hand out, so far as is known."""
+        """Whether no batch is known to wait."""
         return self._ended and not self._drawn and not self._suspects
 
     def draw(self, most: int) -> int:
-        """Draw up to `most` batches ahead; how many there were."""
+        """Draw up to `most` batches ahead and return their number."""
         self._drawn.extend(islice(self._batches, most))
         self._ended = len(self._drawn) < most
         return len(self._drawn)
@@ -49,13 +49,14 @@ class Handout:
         self._drawn.appendleft(batch)
 
     def lost(self, batch: Batch, alone: bool, wall_s: float, error: str) -> list[Done]:
-        """Take back a batch whose worker died: its tasks go out again, unless one is given up and so has its result.
+        """Take back a batch whose worker died: its tasks are sent again, or a single task fails and its result is
+        returned.
 
         Args:
             batch: what the worker had begun.
-            alone: whether nothing else can be to blame than a task of this batch.
-            wall_s: seconds since it was handed out.
-            error: why a task is given up, in one line.
+            alone: whether only a task of this batch can be the cause.
+            wall_s: seconds since the batch was sent.
+            error: the reason for a failed task, in one line.
         """
         if alone and len(batch) == 1:
             self._deaths[batch[0]] += 1

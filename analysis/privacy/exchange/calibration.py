@@ -15,9 +15,9 @@ def calibrate_flip_prob(
 ) -> float:
     """The smallest α of three digits at which the learner's (ε, δ) is certified in every cluster.
 
-    δ at fixed ε does not increase in α once maximised over data sets (further flips are post-processing of one's own
-    bit and a mixture over the others' labels), so bisection is sound; every distinct cluster size is evaluated. Below
-    1e-6 no smaller α is looked for.
+    The maximum over data sets of δ at fixed ε does not increase in α (more flips are post-processing of the target's
+    bit and a mixture over the others' labels), so bisection is correct; every distinct cluster size is evaluated. The
+    search does not look for an α below 1e-6.
 
     Args:
         sizes: of the clusters, each at least 2. num_classes: K. sampling_rate: θ in (0, 1].
@@ -97,12 +97,12 @@ def best_sampling_rate(
     utility_bound: Callable[[float, float], float],
     rates: Iterable[float] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0),
 ) -> Calibrated:
-    """The θ among `rates` that minimises a utility bound at the smallest α certified for (ε, δ) there (two classes).
+    """The θ among `rates` with the smallest utility bound, each at the smallest α certified for (ε, δ) (two classes).
 
     Args:
         sizes: cluster sizes, each at least 2.
         epsilon, delta: the target.
-        utility_bound: of (θ, α); Theorem 4 has the form a/√(θn) + φ + α.
+        utility_bound: a function of (θ, α); Theorem 4 has the form a/√(θn) + φ + α.
         rates: sampling rates to try, each in (0, 1].
     """
     known = sorted({int(size) for size in sizes})

@@ -23,14 +23,14 @@ _TAIL = 1e-18
 
 
 def compose(exchanges: Sequence[LabelExchange], delta: float) -> PrivacyBound:
-    """Certified ε(δ) of independent exchanges about the same user: fresh flips, peers and subsamples in each.
+    """Certified ε(δ) of independent exchanges with the same users: each has fresh flips, peers and subsamples.
 
     Each exchange is represented by one pair that dominates all its data sets and both directions: the envelope of its
     δ(ε), rounded up to a convex curve, whose privacy loss distribution (connect-the-dots, pessimistic) is convolved by
     dp-accounting. Composing a single exchange's worst data set instead can be wrong by a factor of 25.
 
     Args:
-        exchanges: at least one; equal ones may be repeated; noise must not be shared between them.
+        exchanges: at least one; an exchange may be repeated; no two may share noise.
         delta: δ, at least 1e-14 (more above 300 exchanges) and below 1.
 
     Raises:

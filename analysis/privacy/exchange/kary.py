@@ -1,9 +1,9 @@
 """The exchange with K-ary randomised response, for the learner.
 
 A noisy label is uniform over all K classes with probability γ = αK/(K-1) (the blanket) and the true label otherwise.
-Tell the learner which of the others' labels are true ones, and give her all noisy labels of the cluster as a shuffled
-multiset: the exchange is a post-processing of that. What is left are b ~ Bin(n-1, γ) uniform labels and the target's
-noisy one, for every data set. With N_j labels of class j among these b+1, the likelihood of what she sees if the
+Tell the learner which of the others' labels are true ones, and give the learner all noisy labels of the cluster as a
+shuffled multiset: the exchange is a post-processing of that. There remain b ~ Bin(n-1, γ) uniform labels and the
+target's noisy label, for every data set. With N_j labels of class j among these b+1, the likelihood of the view if the
 target's noisy label is j is K N_j/(b+1) times that of b+1 uniform labels, so the hockey-stick divergence between true
 labels 0 and 1 is
 
@@ -66,7 +66,7 @@ class KaryExchange(Accountant):
 
     @property
     def enumerable(self) -> bool:
-        """Whether the exact figure is affordable."""
+        """Whether the exact value can be computed in reasonable time."""
         n, k = self.cluster_size, self.num_classes
         return math.comb(n + k - 1, k - 1) ** 2 * n <= ENUMERATED
 
@@ -97,7 +97,7 @@ class KaryExchange(Accountant):
 
     @property
     def basis(self) -> str:
-        """Where the figures come from."""
+        """How the bounds are computed."""
         return "exact, over all data sets" if self.enumerable else "bound for shuffled labels, every data set"
 
     @property

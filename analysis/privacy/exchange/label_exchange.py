@@ -44,7 +44,7 @@ class LabelExchange(Accountant):
         flip_prob: α, 0 or in [1e-300, 1/2].
         sampling_rate: θ in [1e-300, 1].
         rounds: R, exchanges with memoised noisy labels and fresh peers, at least 1; together they are one exchange with
-            t ~ Bin(Rn, θ) submissions, which composition would misjudge.
+            t ~ Bin(Rn, θ) submissions; composition would be wrong here.
     """
 
     requires = LEARNER
@@ -81,7 +81,7 @@ class LabelExchange(Accountant):
 
     @property
     def basis(self) -> str:
-        """Where the figures come from."""
+        """How the bounds are computed."""
         return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
@@ -102,8 +102,8 @@ class LabelExchange(Accountant):
     def privacy_loss_pmfs(self, ones: int) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float]]:
         """The learner's view if the target's label is 0, and if it is 1: {(submissions t, ones k): probability}.
 
-        The likelihood ratio of the two tables is all there is to know; dp-accounting takes their logarithms. Note that
-        its default `symmetric=True` looks at one direction only, and that both directions matter here.
+        The likelihood ratio of the two tables determines δ(ε); dp-accounting takes their logarithms. Note that its
+        default `symmetric=True` looks at one direction only, and that both directions matter here.
 
         Args:
             ones: m, how many of the other n-1 users hold label 1.

@@ -52,8 +52,8 @@ class Eavesdropper(Accountant):
 class TimedLearner(Accountant):
     """A learner who also sees when each submission arrives.
 
-    Where latencies depend on the link (distance, retries, load), the time tells whom a user asked, and only the local
-    noise is left. Where start times and latencies are independent of the peers asked, times add nothing.
+    Where latencies depend on the link (distance, retries, load), the time may reveal whom a user asked, and only ε₀
+    holds. Where start times and latencies are independent of the peers asked, times reveal nothing more.
 
     Args:
         exchange: the exchange in one cluster.
@@ -78,7 +78,7 @@ class TimedLearner(Accountant):
 
     @property
     def basis(self) -> str:
-        """Where the figures come from."""
+        """How the bounds are computed."""
         return self.exchange.basis if self.independent_latencies else "local noise: times may name the peer"
 
     @property
@@ -88,7 +88,7 @@ class TimedLearner(Accountant):
 
 @dataclass(frozen=True)
 class Peer(Accountant):
-    """One curious user of the cluster, who sees the noisy label of the one peer she asked, and not the release.
+    """One curious user of the cluster; she sees the noisy label of the one peer whom she asked, but not the release.
 
     Args:
         cluster_size: n, at least 2; flip_prob: α in [0, 1/2].
@@ -106,7 +106,7 @@ class Peer(Accountant):
         check_flip_prob(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) = max(0, 1-α-αe^ε)/n: the target was the one she asked."""
+        """δ(ε) = max(0, 1-α-αe^ε)/n: the peer asked the target with probability 1/n."""
         check_epsilon(epsilon)
         local = local_delta(self.flip_prob, epsilon)
         return outward(local.lower / self.cluster_size, local.upper / self.cluster_size) if local.upper else local
@@ -119,7 +119,7 @@ class Peer(Accountant):
 class Coalition(Accountant):
     """`members` passive users of the target's cluster, pooled with the learner.
 
-    They know their own noisy labels, whom they asked and what they got, and who asked them.
+    The members know their own noisy labels, whom they asked and what they got, and who asked them.
 
     Args:
         exchange: the exchange in one cluster, of a single round.

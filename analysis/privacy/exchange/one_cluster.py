@@ -121,7 +121,7 @@ class Setting:
         return Bracket(min(lower, local), min(upper, local))
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
+        """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified."""
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or math.isinf(local):
             return epsilon >= local or self._exposed.upper <= delta

@@ -12,8 +12,8 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
 
     of which α = (2Λ/n) e^-ε / (A + sqrt(A² - 4BΛ/n)), A = Γ + η, B = Γ + sη, is a solution. To leading order in ε that
     is 2 ln(1/δ) θ / ((1+θ) n ε²), as in the Gaussian limit. The remaining conditions are for mixed labels and for the
-    other direction; `docs/theorem.md` has them with the proof. Where they fail the local value 1/(1+e^ε) is returned;
-    and 0 if δ >= θ, since the target's label is seen with probability at most θ.
+    other direction; `docs/theorem.md` has them with the proof. If they fail, the local value 1/(1+e^ε) is returned; if
+    δ >= θ, 0 is returned, since the target's label is seen with probability at most θ.
 
     Args:
         cluster_size: n, at least 1.

@@ -52,9 +52,9 @@ class FetchDistribution(Accountant):
         sampling_rate: θ in (0, 1], or the probability for each user, (n,) in [0, 1], that her label arrives: 1 and 0
             for a realised network, in which it is known who submitted.
         known: (n,) bool, users whose noisy bit the learner knows (fixed answers, users who fell back to their own
-            label). They hide nobody, and their own figure is the local one.
-        members: (n,) bool, passive users pooled with the learner, who see what they fetch at rate 1 whatever their
-            sampling rate. The figures are then the coalition's; members are nobody's target.
+            label). They hide nobody, and their own ε is the local one.
+        members: (n,) bool, passive users pooled with the learner, who see all that they fetch, whatever their sampling
+            rate. The bounds then hold against the coalition; members are never the target.
         draws: labels that each member may have got, at least 1, drawn independently by her row.
     """
 
@@ -98,7 +98,7 @@ class FetchDistribution(Accountant):
         return Bracket(0.0, max((self._user(user).delta(epsilon) for user in self._representatives), default=0.0))
 
     def user_delta(self, user: int, epsilon: float) -> float:
-        """Certified upper bound on one user's δ(ε): how much her place in the overlay protects her."""
+        """Certified upper bound on one user's δ(ε), which depends on her place in the overlay."""
         check_epsilon(epsilon)
         return self._user(user).delta(epsilon)
 
@@ -113,7 +113,7 @@ class FetchDistribution(Accountant):
 
         Args:
             delta: δ in (0, 1).
-            among: (n,) bool, the users it is about; None: all but the coalition's members.
+            among: (n,) bool, the users that the bound is about; None: all except the coalition's members.
         """
         check_delta(delta)
         worst, local = 0.0, local_epsilon(self.flip_prob)
@@ -137,7 +137,7 @@ class FetchDistribution(Accountant):
         return self._user(user).epsilon(delta)
 
     def user_epsilons(self, delta: float) -> Floats:
-        """Certified ε(δ) of every user, (n,), say for a heat map; NaN for members, whose labels are theirs to know."""
+        """Certified ε(δ) of every user, (n,), for example for a heat map; NaN for members."""
         check_delta(delta)
         alike = self._alike
         found = {user: self._user(user).epsilon(delta) for user in np.unique(alike).tolist() if user >= 0}

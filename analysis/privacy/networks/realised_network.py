@@ -29,10 +29,10 @@ _CAPS = 32
 class UniformSources(Accountant):
     """Exactly `submissions` labels arrived, each fetched uniformly and independently from the same users.
 
-    Reveal which submissions come from users whose noisy bits are known anyway: these say nothing, and what is left is
-    an exchange among the other sources. With passive members: if one of them fetched the target's bit, the local noise
-    is left; otherwise reveal also their own bits and those they fetched, with who submits them. Both the target's bit
-    and the other fetches are independent of whether a member met the target.
+    Reveal which submissions come from users whose noisy bits are known anyway: these say nothing, and an exchange among
+    the other sources remains. With passive members: if one of them fetched the target's bit, only the local noise
+    remains; otherwise reveal also the members' bits and the bits that they fetched, with who submits them. Both the
+    target's bit and the other fetches are independent of whether a member fetched from the target.
 
     Args:
         sources: S, users who can be fetched, the target among them, at least 1.
@@ -136,7 +136,7 @@ class UniformSources(Accountant):
 
 @dataclass(frozen=True, eq=False)
 class CappedFetch(Accountant):
-    """Submissions whose fetch distributions are known only through their largest entries; no n by n table.
+    """Submissions whose fetch distributions are known only by their largest entries; no n by n table is needed.
 
     Submitter i fetches from each user with probability at most c = caps[i]. Against every target her pair is a
     post-processing of the three-point pair with w = c: for w < c, (τ, 1-2τ-w, τ+w) follows from (τ, 1-2τ-c, τ+c) by
@@ -148,8 +148,8 @@ class CappedFetch(Accountant):
     Args:
         caps: (m,), one for each submitter, in (0, 1].
         flip_prob: α in [0, 1/2].
-        known_mass: scalar or (m,), in [0, 1]: the most that a submitter's distribution puts on users whose noisy bit
-            the learner knows. The target is not one of these.
+        known_mass: scalar or (m,), in [0, 1]: the largest probability with which a submitter fetches from users whose
+            noisy bit the learner knows. The target is not one of these users.
     """
 
     requires = REALISED_REQUIRED

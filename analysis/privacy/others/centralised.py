@@ -55,9 +55,9 @@ class ClusterResampling(Accountant):
         resampling_prob: λ in [0, 1], the probability that a label is replaced by a draw from the noisy distribution.
         noise_scale: σ in [0, ∞]; the Laplace noise on each share has scale σ/n.
         threshold: τ in [0, 1/K], the least noisy share.
-        released: whether the learner gets the noisy cluster distributions (with bias correction β > 0 she does).
-        counted: if she does not, compute what the randomness of the labels hides; else state the pure ε alone, from
-            which nothing follows for the smallest ε that holds.
+        released: whether the learner gets the noisy cluster distributions (true with bias correction β > 0).
+        counted: if `released` is false, account for what the randomness of the labels hides; else state only the pure
+            ε, which says nothing about the smallest ε that holds.
     """
 
     requires = ANYWHERE

@@ -48,7 +48,7 @@ _POINTS_OF_ONE, _POINTS_OF_ALL = 30_000, 1_000_000
 
 @dataclass(frozen=True)
 class DpSgd(Accountant):
-    """Noisy gradient steps, every iterate of which the learner sees; label adjacency.
+    """Noisy gradient steps; the learner sees every iterate; label adjacency.
 
     Args:
         noise_multiplier: σ, 0.05 to 1e6: standard deviation of the noise in units of the clipping norm C.
@@ -74,7 +74,7 @@ class DpSgd(Accountant):
         _check_schedule(self.sampling_rate, self.steps)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε) for ε of at least 0, pessimistic; the rounding of 1e-15 a step, which is added, keeps it from 0."""
+        """δ(ε) for ε of at least 0, pessimistic; a rounding error of 1e-15 for each step is added, so it is never 0."""
         check_epsilon(epsilon)
         upper = float(_composed(self).get_delta_for_epsilon(epsilon)) + _ROUNDING * self.steps
         return Bracket(0.0, min(1.0, upper))

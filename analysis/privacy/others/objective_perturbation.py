@@ -56,7 +56,7 @@ OBJECTIVE_PERTURBATION_CONDITIONS = (
 
 @dataclass(frozen=True)
 class ObjectivePerturbation:
-    """Noise and regularisation of K models of the same rows, and what they cost together.
+    """Noise and regularisation of K models of the same rows, and the ε of all models together.
 
     Args:
         num_rows: n, at least 1.
@@ -106,7 +106,7 @@ class ObjectivePerturbation:
 def calibrate_perturbation(
     epsilon: float, num_rows: int, l2: Sequence[float], norms: Sequence[float] = (1.0,), tight: bool = False
 ) -> ObjectivePerturbation:
-    """Noise and additional regularisation with which K models of the same rows cost at most ε together.
+    """Noise and additional regularisation such that K models of the same rows together have at most ε.
 
     ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0 where that is above 0; else ε' = ε/2 and
     Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k), so that each half costs at most ε/2. As printed, f = 2.
@@ -119,7 +119,7 @@ def calibrate_perturbation(
             papers (Algorithm 1, steps 1 to 6; Algorithm 3, steps 3 to 10).
 
     Raises:
-        ValueError: a value out of its range.
+        ValueError: a value is out of its range.
 
     >>> calibrate_perturbation(1.0, 1000, [0.01]).noise_epsilon == 1.0 - 2.0 * math.log1p(1 / 40)
     True

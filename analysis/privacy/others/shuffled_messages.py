@@ -40,17 +40,17 @@ _UP = 1.0 + 1e-12
 
 @dataclass(frozen=True)
 class ShuffledMessages(Accountant):
-    """Privacy of one user's label among n users who each ran the same local randomizer once, their messages shuffled.
+    """Privacy of one user's label if n users each run the same local randomizer once and their messages are shuffled.
 
-    Holds for one changed label and all other labels, for anything computed from the messages without their senders, the
-    exchange for the learner among them; not where a user's randomizer depends on what others said.
+    The bound holds for one changed label and all other labels, for everything computed from the messages without their
+    senders, also for the learner of the exchange. It does not hold if a user's randomizer depends on others' messages.
 
     Args:
-        users: n, at least 1; more than 1,000,000 count as these.
+        users: n, at least 1; more than 1,000,000 count as 1,000,000.
         local_epsilon: ε₀ of the randomizer, at least 0, infinite allowed.
-        total_variation: β in [0, 1], the largest between the laws of one message under two labels, which is its δ(0);
-            1 if nothing is known but ε₀.
-        caveats: conditions of ε₀ itself, which the figure holds under as well.
+        total_variation: β in [0, 1], the largest total variation between the laws of one message under two labels,
+            which is its δ(0); 1 if only ε₀ is known.
+        caveats: conditions of ε₀ itself; they are conditions of the bound, too.
     """
 
     requires = ANY_MESSAGE
@@ -69,7 +69,7 @@ class ShuffledMessages(Accountant):
             raise ValueError(f"total_variation = {self.total_variation}: must lie in [0, 1]")
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε): 0 and a certified bound, which is 0 from ε₀ on and 1 where nothing better is known."""
+        """δ(ε): 0 and a certified bound, which is 0 from ε₀ on and 1 if nothing better is known."""
         check_epsilon(epsilon)
         if epsilon >= self.local_epsilon or self.total_variation == 0.0:
             return Bracket(0.0, 0.0)

@@ -15,16 +15,16 @@ from analysis.privacy.statement.domain import UNLISTED, Requirement, Situation, 
 class Accountant(ABC):
     """Privacy of one user's label against one observer: δ at a given ε, and ε at a given δ.
 
-    A new observer or mechanism is one class with `delta`, `epsilon` and `conditions`; all else follows from these.
+    A new observer or mechanism is one class with `delta`, `epsilon` and `conditions`; the rest follows from these.
 
-    requires: of the situation that the figures are asked about, in this order.
+    requires: conditions on the situation that a bound is asked about, in the order in which they are checked.
     """
 
     requires: ClassVar[tuple[Requirement, ...]] = UNLISTED
 
     @abstractmethod
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε): no smaller δ holds than the lower end; the upper end is certified.
+        """δ(ε): no δ below the lower end holds; the upper end is certified.
 
         Args:
             epsilon: ε, at least 0.
@@ -41,28 +41,28 @@ class Accountant(ABC):
     @property
     @abstractmethod
     def conditions(self) -> tuple[str, ...]:
-        """Under which the figures hold."""
+        """The conditions under which the bounds hold."""
 
     @property
     def kept(self) -> bool:
-        """Whether equal accountants are known as equal, so that figures may be kept for the next one."""
+        """Whether equal accountants compare as equal, so that computed bounds may be used again."""
         return True
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified; False may mean that it holds but could not be shown."""
+        """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified."""
         check_delta(delta)
         return self.delta(epsilon).upper <= delta
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that fails in a situation; None where the figures are about it."""
+        """The first condition that fails in a situation; None if the bounds are about this situation."""
         return first_failure(self.requires, situation)
 
     def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
-        """ε(δ) of the worst placed of some users (n,); the same for all unless a place in the network matters."""
+        """The largest ε(δ) among some users (n,); all users have the same unless their place in the network matters."""
         return self.epsilon(delta)
 
     def each_epsilon(self, delta: float, users: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Certified ε(δ) of every user (n,), of which those in `users` need to be right."""
+        """Certified ε(δ) of every user (n,); only the values of users in `users` need to be computed."""
         return np.full(len(users), self.epsilon_among(delta, users).epsilon_upper)
 
     def user_delta(self, user: int, epsilon: float) -> float:

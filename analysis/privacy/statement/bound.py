@@ -16,7 +16,7 @@ REALISED = "the realised network"
 
 @dataclass(frozen=True)
 class Bracket:
-    """A lower and an upper bound of one number."""
+    """A lower and an upper bound on one number."""
 
     lower: float
     upper: float
@@ -24,17 +24,17 @@ class Bracket:
 
 @dataclass(frozen=True)
 class PrivacyBound:
-    """ε at a given δ, for one observer: one statement, which travels whole.
+    """ε at a given δ, for one observer, with everything that the statement needs.
 
     epsilon_lower: no smaller ε holds (attained by a data set and direction).
     epsilon_upper: certified to hold under `conditions`; infinite where nothing is known.
     delta: δ.
-    observer: who looks, one of `OBSERVERS`: "learner" (sees the set of submissions), "learner-times" (sees also when
-        each arrived), "peer", "coalition" (members pooled with the learner) or "eavesdropper".
+    observer: one of `OBSERVERS`: "learner" (sees the set of submissions), "learner-times" (sees also when each
+        arrived), "peer", "coalition" (members pooled with the learner) or "eavesdropper".
     adjacency: what differs between neighbouring data sets: one user's label, or a whole example.
-    basis: where the figures come from.
-    conditions: under which the upper bound holds; each a `Condition`, or plain text where a plug-in claims it.
-    conditional_on: what the figure takes as given, "the realised network"; empty: nothing but the conditions.
+    basis: how the bounds were computed.
+    conditions: the conditions of the upper bound; each a `Condition`, or plain text if a plug-in claims it.
+    conditional_on: "the realised network" if the bound takes it as given; empty: only the conditions.
     """
 
     epsilon_lower: float

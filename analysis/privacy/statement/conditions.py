@@ -7,9 +7,9 @@ CLAIMED = "claimed"
 
 
 class Condition(str):
-    """A condition of a privacy figure: its text, with an identifier that stays the same when the text is reworded.
+    """A condition of a bound: its text, with an identifier that stays the same when the text is reworded.
 
-    It is a `str`, so that whoever reads only texts needs to know nothing of identifiers.
+    It is a `str`, so code that reads only texts need not know identifiers.
 
     >>> condition = Condition("one-label", "every user draws one noisy label and repeats it")
     >>> condition.identifier, condition.startswith("every user")

@@ -9,15 +9,15 @@ from analysis.privacy.statement.conditions import Condition
 
 @dataclass(frozen=True)
 class Situation:
-    """How labels reach the learner, and who looks on: what decides whether a bound holds, besides its numbers.
+    """How labels reach the learner, and who observes: this decides whether a bound applies, besides its parameters.
 
     num_classes: K. message: what a message carries, "label" for flipped labels.
-    faults: configuration keys by which the network differs from one on which every user gets the label of a uniform
-        member of her cluster and every submission arrives; any key counts that is not known to be harmless.
-    roles: configuration keys by which users differ from users who follow the protocol and tell nobody.
+    faults: configuration keys by which the network differs from a network on which every user gets the label of a
+        uniform member of her cluster and every submission arrives; every key counts unless it is known to be harmless.
+    roles: configuration keys by which users differ from users who follow the protocol and tell others nothing.
     rounds: R, exchanges that repeat the same noisy labels. fresh: whether every round draws new noise.
-    oracle: whether a parameter was chosen by looking at the labels.
-    observer: who looks, one of `bound.OBSERVERS`.
+    oracle: whether the choice of a parameter used the labels.
+    observer: one of `bound.OBSERVERS`.
     """
 
     num_classes: int = 2
@@ -101,15 +101,15 @@ MODELS: tuple[Requirement, ...] = (_two_classes, _nobody_else, _single_round, _f
 
 
 def first_failure(requirements: Sequence[Requirement], situation: Situation) -> Condition | None:
-    """The first condition that fails; None where the bound applies."""
+    """The first condition that fails; None if the bound applies."""
     return next((fails for requirement in requirements if (fails := requirement(situation)) is not None), None)
 
 
 @dataclass(frozen=True)
 class Stated:
-    """A paper's figure, or why there is none.
+    """A paper's ε, or why it does not apply.
 
-    epsilon: ε as the paper states it; None where a condition fails. fails: the first condition that does.
+    epsilon: ε as the paper states it; None if a condition fails. fails: the first condition that fails.
     """
 
     epsilon: float | None

@@ -57,7 +57,7 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
     if (bound := statement_of(worst_row(rows), finished.terms, "epsilon_upper")) is not None:
         print_conditions(bound)
     else:
-        print("The conditions of these figures were not kept: run again into another directory to have them.")
+        print("The conditions of these figures were not kept: run again into another directory to keep them.")
     if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
         print(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
     for name in (ROWS, TABLE, MANIFEST, FIGURE):
@@ -127,8 +127,8 @@ def _observers(rows: Any, worst: dict[str, float | None]) -> list[Line]:
     lines = []
     if rows["own_labels"].sum() > 0:
         others, fell_back = at_most(worst["epsilon_others_upper"]), _range(rows["own_labels"])
-        lines.append(("  but for those who fell back", f"{others}  ({fell_back} fell back)"))
-    lines.append(("  if she sees arrival times", at_most(worst["epsilon_times_upper"])))
+        lines.append(("  users who did not fall back", f"{others}  ({fell_back} fell back)"))
+    lines.append(("  learner sees arrival times", at_most(worst["epsilon_times_upper"])))
     if worst["epsilon_coalition_upper"] is not None:
         members = _range(rows["coalition_members"])
         lines.append(("  with a coalition", f"{at_most(worst['epsilon_coalition_upper'])}  ({members} members)"))
