@@ -68,9 +68,9 @@ class LocalMechanism(WithoutMessages):
         lower, upper = self.lower(delta), self.randomizer.local_epsilon
         return [PrivacyBound(lower, upper, delta, "learner", "label", self.basis, self.conditions)] * len(sizes)
 
-    @abstractmethod
     def lower(self, delta: float) -> float:
-        """An ε that is attained: no smaller one holds at δ."""
+        """An ε below which no bound holds at δ; 0 where a mechanism knows none."""
+        return 0.0
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         """ε₀ of her message."""
