@@ -121,18 +121,19 @@ class PlainEngine:
     ) -> None:
         """Send a message of `user`'s exchange from ends[0] to ends[1] (None: to the learner)."""
         j, counts = self.journey, self.done.counts
-        if not self.true(j.exists(leg, one(user), attempt, copy, hop)):
+        places = None if ends is None else (one(ends[0]), one(ends[1]))
+        message = j.message(leg, one(user), np.array([self.env.now]), attempt, copy, hop, places)
+        if not self.true(j.exists(message)):
             return
         if copy % 2 == 1 and hop == 0:
             counts["messages_duplicated"] += 1
         else:
             counts["messages_sent"] += 1
             counts["bytes_sent"] += j.bytes[leg]
-        if not self.true(j.kept(leg, one(user), attempt, copy, hop)):
+        if not self.true(j.kept(message)):
             counts["messages_lost"] += 1
             return
-        places = None if ends is None else (one(ends[0]), one(ends[1]))
-        travel = float(j.travel(leg, one(user), attempt, copy, hop, places)[0])
+        travel = float(j.travel(message)[0])
         self.at(self.env.now + travel, lambda: self.meet(None if ends is None else ends[1], arrive))
 
     def meet(self, receiver: int | None, arrive: Callable[[], None]) -> None:
