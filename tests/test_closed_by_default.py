@@ -13,7 +13,15 @@ HARMFUL = {
     "network": {
         *("overlay.kind", "overlay.degree", "overlay.rewire_prob", "overlay.attachments", "overlay.mean_degree"),
         *("overlay.radius", "overlay.path", "peers.kind", "peers.length", "peers.view_size", "peers.refresh_s"),
-        *("loss", "in_transit.kind", "distance_s", "learner_bandwidth_bps", "request_timeout_s", "deadline_s", "batch_submission"),
+        *(
+            "loss",
+            "in_transit.kind",
+            "distance_s",
+            "learner_bandwidth_bps",
+            "request_timeout_s",
+            "deadline_s",
+            "batch_submission",
+        ),
         *("availability.kind", "availability.mean_on_s", "availability.mean_off_s", "availability.path"),
         *("availability.law", "availability.shape", "availability.join_window_s", "availability.late_share"),
         *("availability.leave_mean_s", "availability.leave_share"),
