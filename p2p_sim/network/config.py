@@ -8,10 +8,11 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from p2p_sim.base.config import Config, differing
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import FAULTS, PlugIns
 from p2p_sim.network.availability import Always, AvailabilityConfig
 from p2p_sim.network.latency import LatencyConfig, Lognormal
 from p2p_sim.network.overlay import CompleteOverlay, GeometricOverlay, OverlayConfig
-from p2p_sim.network.transit import Duplication, FaultConfig, Faults, Loss, NetworkFault, Reordering
+from p2p_sim.network.transit import Duplication, Faults, Loss, NetworkFault, Reordering
 
 HARMLESS = frozenset(
     f"network.{key}"
@@ -65,6 +66,10 @@ class GossipView(Config):
 
 
 PeersConfig = Annotated[UniformPeers | RandomWalk | GossipView, Field(discriminator="kind")]
+
+FaultConfig = Annotated[NetworkFault, PlugIns(FAULTS, NetworkFault)]
+"""A fault in the list of a scenario. A kind of the simulator's own takes the place of `NetworkFault`, several of them
+as a union."""
 
 
 class OnTimeout(Config):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,6 @@ from pydantic import model_validator
 
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import FAULTS, PlugIns
 from p2p_sim.base.streams import Uniforms
 from p2p_sim.network.latency import LatencyLaw
 
@@ -128,9 +127,6 @@ class NetworkFault(Config):
 
 
 EFFECTS = ("lost", "delay_s", "duplicated", "corrupted")
-FaultConfig = Annotated[NetworkFault, PlugIns(FAULTS, NetworkFault)]
-"""A fault of a list in a scenario. A kind of the simulator's own takes the place of `NetworkFault` here, two or more
-as a union."""
 
 
 class Loss(NetworkFault):
