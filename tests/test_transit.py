@@ -3,10 +3,12 @@
 import json
 import sys
 from dataclasses import replace
+from typing import Annotated, Literal
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from pydantic import Field, create_model
 from scipy.stats import binomtest
 
 import p2p_sim
@@ -16,6 +18,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.cli.main import main
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.transit import NetworkFault
+from p2p_sim.protocol.fetches import Unknown
 from p2p_sim.scenario import Scenario, load_scenario
 from tests.networks import Case, cases
 from tests.plug_ins import EXAMPLE, install
@@ -165,6 +168,16 @@ def test_each_users_figure_is_that_of_the_noise(faulty):
     assert bound.conditional_on == ""
 
 
+def test_a_key_of_the_network_that_nobody_listed_leaves_the_noise_alone():
+    """Its fetches would else count as those of a network without it: the control."""
+    from p2p_sim.protocol.facts import realised
+
+    planted = create_model("Planted", __base__=NetworkConfig, corruption=(float, 0.0))
+    for config, anything in ((planted(corruption=0.5), True), (planted(), False)):
+        law = realised(finished(config, 50)[0]).law
+        assert (isinstance(law, Unknown) and law.anything) is anything
+
+
 # -- effects ---------------------------------------------------------------------------------------------------------
 
 
@@ -312,6 +325,22 @@ def test_without_a_plug_in_there_is_no_kind(folder):
     with pytest.raises(InputError, match=r"network.in_transit.0.kind = .jammed.: must be one of those of an installed"):
         scenario({"kind": "jammed"})
     assert "in_transit" in Scenario.model_json_schema()["$defs"]["NetworkConfig"]["properties"]
+
+
+def test_a_kind_of_the_simulators_own_stands_beside_those_of_plug_ins(faulty):
+    class Own(NetworkFault):
+        kind: Literal["own"] = "own"
+        share: float = Field(default=0.5, le=1)
+
+        def lost(self, messages):
+            return messages.uniform("own") < self.share
+
+    union = tuple[Annotated[Own, plugins.PlugIns(plugins.FAULTS, NetworkFault)], ...]
+    config = create_model("WithOwn", __base__=NetworkConfig, in_transit=(union, ()))
+    made = config.model_validate_json('{"in_transit": [{"kind": "own"}, {"kind": "cut", "share": 0.25}]}')
+    assert [fault.kind for fault in made.in_transit] == ["own", "cut"]
+    with pytest.raises(ValueError, match="less than or equal to 1"):
+        config.model_validate_json('{"in_transit": [{"kind": "own", "share": 2.0}]}')
 
 
 # -- identity --------------------------------------------------------------------------------------------------------
