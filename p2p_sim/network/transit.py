@@ -70,7 +70,8 @@ class InTransit:
         if rows is None:
             return self
         ends = None if self.ends is None else (self.ends[0][rows], self.ends[1][rows])
-        return replace(self, user=self.user[rows], sent_s=self.sent_s[rows], ends=ends)
+        place = self.leg, self.attempt, self.copy, self.hop
+        return InTransit(*place, self.user[rows], self.sent_s[rows], ends, self.draw, self.law)
 
     def named(self, prefix: str) -> "InTransit":
         """The same with random numbers of other purposes, which begin with a prefix."""
@@ -160,7 +161,7 @@ class Reordering(NetworkFault):
     def delay_s(self, messages: InTransit) -> Floats:
         """One more travel time with probability `share`, else 0."""
         held, delay = messages.uniform("held") < self.share, np.zeros(messages.user.size)
-        delay[held] = messages.only(held).travel_s("held-for")
+        delay[held] = messages.law.quantile(messages.draw("held-for").at(messages.user[held]))
         return delay
 
 
