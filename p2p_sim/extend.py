@@ -11,6 +11,7 @@ from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Pred
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.without_messages import LocalMechanism, WithoutMessages
 from p2p_sim.network.overlay import GraphOverlay, edges_of
+from p2p_sim.network.transit import InTransit, NetworkFault
 from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample
 from p2p_sim.population.shards import Shard, shards
 from p2p_sim.population.source import Source
@@ -23,6 +24,7 @@ __all__ = [
     "Examples",
     "FiniteLaw",
     "GraphOverlay",
+    "InTransit",
     "InputError",
     "LabelRelease",
     "Learner",
@@ -30,6 +32,7 @@ __all__ = [
     "Mechanism",
     "MechanismBase",
     "ModelRelease",
+    "NetworkFault",
     "Outcome",
     "Population",
     "Predictor",

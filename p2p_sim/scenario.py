@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from analysis.privacy.statement.domain import Situation
 from p2p_sim.base.config import Config, explain
 from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.base.plugins import LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
+from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
 from p2p_sim.base.toml import parsed, read_toml
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.estimator import EstimatorConfig
@@ -33,7 +33,7 @@ from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
 from p2p_sim.mechanisms.shuffled_response import ShuffledResponseConfig
 from p2p_sim.mechanisms.vector import VectorApproximationConfig
-from p2p_sim.network.config import NetworkConfig
+from p2p_sim.network.config import CALIBRATED, NetworkConfig
 from p2p_sim.population.build import PopulationConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
 from p2p_sim.population.datasets import DigitsConfig
@@ -157,7 +157,7 @@ class Scenario(Config):
         beyond = [*self.network.faults, *self.adversaries.active]
         if self.engine == "vectorised" and beyond:
             raise ValueError(f"engine = 'vectorised' draws from a network without faults: {beyond[0]} needs 'events'")
-        spoilt = {"network.overlay", "network.peers", "network.availability"} & set(beyond)
+        spoilt = set(self.network.faults) - CALIBRATED
         if self.network.on_timeout.fallback == "own_label":
             spoilt.add("network.on_timeout.fallback")
         spoilt |= {f"adversaries.{role}" for role in self.adversaries.hiding_nobody}
@@ -242,6 +242,7 @@ def _plugged(tree: dict[str, Any]) -> tuple[tuple[dict[str, Any], str], ...]:
         (tree["mechanism"], MECHANISMS),
         (tree["network"]["overlay"], OVERLAYS),
         (tree["learner"], LEARNERS),
+        *((fault, FAULTS) for fault in tree["network"].get("in_transit", ())),
     )
 
 

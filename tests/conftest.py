@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,29 @@ def scenarios() -> Path:
 def frame(tmp_path: Path) -> Frame:
     """Where a study runs at reduced size, in one process."""
     return Frame(tmp_path / "out", tmp_path / "work", workers=1, small=True)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder on the import path; what is installed there is forgotten afterwards."""
+    from p2p_sim.base import plugins
+
+    place = tmp_path / "site"
+    place.mkdir()
+    monkeypatch.syspath_prepend(place)
+    before = set(sys.modules)
+    plugins.offers.cache_clear()
+    yield place
+    plugins.offers.cache_clear()
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(place)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def installed(folder):
+    """The same with the example package in it."""
+    from tests.plug_ins import install_example
+
+    install_example(folder)
+    return folder

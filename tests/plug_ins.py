@@ -33,4 +33,5 @@ def install_example(folder: Path, version: str | None = None) -> None:
     """The example package, as its pyproject.toml says it."""
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     install(folder, project["name"], version or project["version"], project["entry-points"])
-    shutil.copy(EXAMPLE / "own_mechanism.py", folder)
+    for module in EXAMPLE.glob("*.py"):
+        shutil.copy(module, folder)

@@ -73,10 +73,10 @@ def test_losses_of_different_messages_are_independent():
     """Detects a common number behind two legs, copies or attempts; the control takes the same numbers twice."""
     journey = Case(NetworkConfig(loss=0.5, duplication=0.5), (200,) * 100).journey()
     users = np.arange(journey.shard.size, dtype=np.int32)
-    kept = [
-        journey.kept(leg, users, attempt, copy) for leg in ("request", "reply") for attempt in (0, 1) for copy in (0, 1)
-    ]
-    kept += [journey.exists(leg, users, attempt, 1) for leg in ("request", "reply") for attempt in (0, 1)]
+    sent = np.zeros(users.size)
+    legs = [(leg, attempt) for leg in ("request", "reply") for attempt in (0, 1)]
+    kept = [journey.kept(journey.message(leg, users, sent, attempt, copy)) for leg, attempt in legs for copy in (0, 1)]
+    kept += [journey.exists(journey.message(leg, users, sent, attempt, 1)) for leg, attempt in legs]
     even = np.full(4, 0.25)
     for i, one in enumerate(kept):
         for other in kept[:i]:

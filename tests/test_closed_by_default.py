@@ -13,7 +13,15 @@ HARMFUL = {
     "network": {
         *("overlay.kind", "overlay.degree", "overlay.rewire_prob", "overlay.attachments", "overlay.mean_degree"),
         *("overlay.radius", "overlay.path", "peers.kind", "peers.length", "peers.view_size", "peers.refresh_s"),
-        *("loss", "distance_s", "learner_bandwidth_bps", "request_timeout_s", "deadline_s", "batch_submission"),
+        *(
+            "loss",
+            "in_transit.kind",
+            "distance_s",
+            "learner_bandwidth_bps",
+            "request_timeout_s",
+            "deadline_s",
+            "batch_submission",
+        ),
         *("availability.kind", "availability.mean_on_s", "availability.mean_off_s", "availability.path"),
         *("availability.law", "availability.shape", "availability.join_window_s", "availability.late_share"),
         *("availability.leave_mean_s", "availability.leave_share"),
@@ -47,7 +55,9 @@ def _models(annotation) -> list[type[BaseModel]]:
 
 def unlisted(name: str, model: type[BaseModel]) -> set[str]:
     """Keys that are on neither list."""
-    return {key for key in keys_of(model) if f"{name}.{key}" not in HARMLESS and key not in HARMFUL[name]}
+    kinds = ("in_transit.",)  # whatever its kind, a further fault is harmful
+    known = {key for key in keys_of(model) if f"{name}.{key}" in HARMLESS or key in HARMFUL[name]}
+    return {key for key in keys_of(model) - known if not key.startswith(kinds)}
 
 
 def test_every_key_of_the_network_and_of_the_adversaries_is_on_a_list():

@@ -19,7 +19,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_code_of_the_page_is_the_code_of_the_example():
-    module = (EXAMPLE / "own_mechanism.py").read_text(encoding="utf-8")
+    module = "".join(path.read_text(encoding="utf-8") for path in EXAMPLE.glob("*.py"))
     shown = blocks("python")
     assert all(block in module for block in shown)
     classes = set(re.findall(r"^class (\w+)", module, re.MULTILINE))

@@ -15,8 +15,8 @@ from p2p_sim.network.config import NetworkConfig, OnTimeout
 from p2p_sim.network.latency import Constant, Exponential
 from p2p_sim.network.overlay import GeometricOverlay
 from p2p_sim.network.shared_link import departures
+from p2p_sim.network.transit import InTransit
 from p2p_sim.population.population import Population
-from p2p_sim.protocol.journey import Journey
 from p2p_sim.protocol.roles import AdversariesConfig, Coalition, Liars
 from p2p_sim.protocol.shard_exchange import ShardExchange
 from p2p_sim.protocol.transcript import REPLY, SUBMISSION, Messages
@@ -233,7 +233,7 @@ def test_loss_touches_only_those_whose_messages_it_takes(case, losses):
 def test_chances_drawn_in_the_order_of_events_would_be_seen(monkeypatch):
     """Control: with one generator for all, more loss does not take away alone, it changes who submits."""
     rng = np.random.default_rng(3)
-    monkeypatch.setattr(Journey, "_at", lambda self, purpose, attempt, users: rng.random(users.size))
+    monkeypatch.setattr(InTransit, "uniform", lambda self, purpose: rng.random(self.user.size))
     little, much = (finished(Case(NetworkConfig(loss=loss), (300,))) for loss in (0.1, 0.2))
     assert not fetched(much).items() <= fetched(little).items()
 

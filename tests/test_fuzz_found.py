@@ -17,6 +17,7 @@ import p2p_sim
 from p2p_sim.base import files as disk
 from p2p_sim.base.errors import LONGEST_LINE, InputError, RunFailed
 from p2p_sim.network.overlay_file import FileOverlay, read_edges
+from p2p_sim.network.overlay_graph import OverlayInput
 from p2p_sim.outputs.export import export_release
 from p2p_sim.population.datasets import AdultConfig
 from p2p_sim.population.images import Cifar10Config, MnistConfig
@@ -173,7 +174,8 @@ def test_a_document_type_alone_is_no_entity(tmp_path):
         '<!DOCTYPE graphml SYSTEM "http://graphml.graphdrawing.org/dtds/1.0rc/graphml.dtd">\n'
         '<graphml><graph><edge source="0" target="1"/></graph></graphml>'
     )
-    assert FileOverlay(path=path.name).build(np.array([0, 3]), None, (tmp_path,), STREAMS).degrees.tolist() == [1, 1, 0]
+    found = FileOverlay(path=path.name).build(OverlayInput(np.array([0, 3]), STREAMS, (tmp_path,)))
+    assert found.degrees.tolist() == [1, 1, 0]
 
 
 # results directories, and what is written

@@ -24,7 +24,7 @@ from p2p_sim.network.overlay import (
     radius_of,
     share_within,
 )
-from p2p_sim.network.overlay_graph import from_pairs
+from p2p_sim.network.overlay_graph import OverlayInput, from_pairs
 
 STREAMS = Streams(1, 0)
 LOG = math.log(2e9)
@@ -45,7 +45,7 @@ def offsets_of(cluster_sizes):
 
 
 def build(config, offsets, streams=STREAMS):
-    return config.build(offsets, None, (), streams)
+    return config.build(OverlayInput(offsets, streams))
 
 
 def pairs_of(overlay):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.network.overlay import FileOverlay
+from p2p_sim.network.overlay import FileOverlay, OverlayInput
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import GivenClusters, GridClusters, KMeansClusters
 from p2p_sim.population.datasets import DigitsConfig
@@ -27,7 +27,7 @@ def write(tmp_path, text, name="friends.txt"):
 def test_an_edge_list_is_read_with_all_its_freedoms(tmp_path):
     text = "\ufeff# friends\r\n0 1\n1\t0  # again\n2,3\n 3 , 4\n4 4\n\n1 2\n5 0\n"
     config = write(tmp_path, text)
-    overlay = config.build(offsets_of([2, 3, 2]), None, (tmp_path,), STREAMS)
+    overlay = config.build(OverlayInput(offsets_of([2, 3, 2]), STREAMS, (tmp_path,)))
     assert faults(overlay, offsets_of([2, 3, 2])) == []
     assert pairs_of(overlay).tolist() == [[0, 1], [1, 0], [2, 3], [3, 2], [3, 4], [4, 3]]
     assert overlay.dropped_edges == 2  # 1-2 and 5-0 join clusters; loop and repetition count for nothing
@@ -58,9 +58,9 @@ def test_a_file_means_rows_of_the_source(tmp_path_factory, edges, held, cut, see
     config = write(tmp_path, "\n".join(f"{a} {b}" for a, b in edges))
     if not within:
         with pytest.raises(InputError, match=f"none of its {len(distinct)} edges joins two users of one cluster"):
-            config.build(offsets, row, (tmp_path,), STREAMS, 20)
+            config.build(OverlayInput(offsets, STREAMS, (tmp_path,), row, 20))
         return
-    overlay = config.build(offsets, row, (tmp_path,), STREAMS, 20)
+    overlay = config.build(OverlayInput(offsets, STREAMS, (tmp_path,), row, 20))
     assert faults(overlay, offsets) == []
     assert {frozenset(pair) for pair in pairs_of(overlay).tolist()} == within
     assert overlay.dropped_edges == len(distinct) - len(within)
@@ -74,8 +74,8 @@ def test_graphml_of_networkx_is_read(tmp_path, directed):
     nx.write_graphml_xml(graph, tmp_path / "friends.graphml")
     nx.write_edgelist(graph, tmp_path / "friends.txt", data=False)
     offsets = np.array([0, 30])
-    one = FileOverlay(path="friends.graphml").build(offsets, None, (tmp_path,), STREAMS)
-    other = FileOverlay(path="friends.txt").build(offsets, None, (tmp_path,), STREAMS)
+    one = FileOverlay(path="friends.graphml").build(OverlayInput(offsets, STREAMS, (tmp_path,)))
+    other = FileOverlay(path="friends.txt").build(OverlayInput(offsets, STREAMS, (tmp_path,)))
     assert same(one, other)
     assert set(map(frozenset, pairs_of(one).tolist())) == set(map(frozenset, graph.edges))
 
@@ -115,7 +115,7 @@ GRAPHML = '<graphml>\n<graph edgedefault="undirected">\n{}\n</graph></graphml>'
 def test_bad_files_are_named_with_the_line(tmp_path, name, text, message):
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message) as raised:
-        FileOverlay(path=name).build(np.array([0, 2, 5]), None, (tmp_path,), STREAMS)
+        FileOverlay(path=name).build(OverlayInput(np.array([0, 2, 5]), STREAMS, (tmp_path,)))
     assert "\n" not in str(raised.value)
 
 
@@ -124,13 +124,13 @@ def test_a_missing_or_binary_file_is_named(tmp_path):
         FileOverlay(path="none.txt").files((tmp_path,))
     (tmp_path / "a.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not a text file"):
-        FileOverlay(path="a.txt").build(np.array([0, 2]), None, (tmp_path,), STREAMS)
+        FileOverlay(path="a.txt").build(OverlayInput(np.array([0, 2]), STREAMS, (tmp_path,)))
 
 
 def test_a_changed_file_is_read_again(tmp_path):
     offsets = np.array([0, 4])
-    first = write(tmp_path, "0 1").build(offsets, None, (tmp_path,), STREAMS)
-    second = write(tmp_path, "0 1\n2 3").build(offsets, None, (tmp_path,), STREAMS)
+    first = write(tmp_path, "0 1").build(OverlayInput(offsets, STREAMS, (tmp_path,)))
+    second = write(tmp_path, "0 1\n2 3").build(OverlayInput(offsets, STREAMS, (tmp_path,)))
     assert (len(first.indices), len(second.indices)) == (2, 4)
 
 

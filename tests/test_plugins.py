@@ -24,29 +24,7 @@ from tests.conftest import ROOT
 from tests.plug_ins import EXAMPLE, install, install_example
 
 ERROR = 1e-9
-GROUPS = ("p2p_sim.mechanisms", "p2p_sim.overlays", "p2p_sim.learners", "p2p_sim.populations")
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty folder on the import path; what is installed there is forgotten afterwards."""
-    place = tmp_path / "site"
-    place.mkdir()
-    monkeypatch.syspath_prepend(place)
-    before = set(sys.modules)
-    plugins.offers.cache_clear()
-    yield place
-    plugins.offers.cache_clear()
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(place)):
-            del sys.modules[name]
-
-
-@pytest.fixture
-def installed(folder):
-    """The same with the example package in it."""
-    install_example(folder)
-    return folder
+GROUPS = ("p2p_sim.mechanisms", "p2p_sim.overlays", "p2p_sim.learners", "p2p_sim.populations", "p2p_sim.faults")
 
 
 def own(**changes):

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.network.overlay import RegularOverlay, ScaleFreeOverlay, SmallWorldOverlay
+from p2p_sim.network.overlay import OverlayInput, RegularOverlay, ScaleFreeOverlay, SmallWorldOverlay
 from p2p_sim.protocol.shard_exchange import ShardExchange
 from tests.conftest import ROOT
 from tests.networks import Case
@@ -61,7 +61,7 @@ def test_the_graphs_of_an_overlay_are_gone_once_their_edges_are_known(monkeypatc
         return sum(isinstance(thing, nx.Graph) for thing in gc.get_objects())
 
     def build() -> None:
-        overlay.build(np.arange(0, 201, 20), None, (), Streams(1, 0))
+        overlay.build(OverlayInput(np.arange(0, 201, 20), Streams(1, 0)))
 
     gc.collect()
     before = graphs()

@@ -49,6 +49,8 @@ def explain(error: ValidationError, model: type[Config]) -> str:
         parts = [parts[0], *parts[2:]]
     if len(parts) > 2 and parts[0] == "network" and parts[1] in ("latency", "overlay", "peers", "availability"):
         parts = [*parts[:2], *parts[3:]]
+    if len(parts) > 3 and parts[:2] == ["network", "in_transit"]:
+        parts = [*parts[:3], *parts[4:]]
     if len(parts) > 2 and parts[:2] == ["mechanism", "randomizer"]:
         parts = [*parts[:2], *parts[3:]]
     key, value = shortened(".".join(parts)), first.get("input")

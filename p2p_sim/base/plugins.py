@@ -1,4 +1,4 @@
-"""Kinds that other packages add to a scenario's mechanisms, overlays, learners and populations, by entry points."""
+"""Kinds that other packages add by entry points: mechanisms, overlays, learners, populations and faults."""
 
 import importlib.metadata
 import inspect
@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from p2p_sim.base.config import Config
 
 MECHANISMS, OVERLAYS = "p2p_sim.mechanisms", "p2p_sim.overlays"
-LEARNERS, POPULATIONS = "p2p_sim.learners", "p2p_sim.populations"
+LEARNERS, POPULATIONS, FAULTS = "p2p_sim.learners", "p2p_sim.populations", "p2p_sim.faults"
 _OTHER = "plug-in"
 """The tag under which a union holds all kinds that are not its own."""
 
@@ -74,7 +74,7 @@ def offers(group: str) -> dict[str, tuple[Offer, ...]]:
 
 def packages() -> dict[str, str]:
     """Name and version of every installed package that offers something."""
-    groups = (MECHANISMS, OVERLAYS, LEARNERS, POPULATIONS)
+    groups = (MECHANISMS, OVERLAYS, LEARNERS, POPULATIONS, FAULTS)
     return {one.package: one.version for group in groups for every in offers(group).values() for one in every}
 
 
@@ -132,7 +132,7 @@ class PlugIns:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """The union of the classes of `source`, and of what is known when a value is looked at."""
-        choices: dict[Any, CoreSchema] = {kinds_of(own)[0]: handler.generate_schema(own) for own in get_args(source)}
+        choices: dict[Any, CoreSchema] = {kinds_of(own)[0]: handler.generate_schema(own) for own in self._own(source)}
         own = tuple(choices)
 
         def tag(value: Any) -> str | None:
@@ -153,6 +153,10 @@ class PlugIns:
         others = {kinds_of(found)[0]: found.__pydantic_core_schema__ for found in self.usable(own)}
         return handler(core_schema.tagged_union_schema({**own, **others}, "kind"))
 
+    def _own(self, source: Any) -> tuple[type[Config], ...]:
+        """The classes of a union, or of one class; the base stands for none."""
+        return get_args(source) or (() if source is self.base else (source,))
+
     def _validate(self, value: Any, info: ValidationInfo, own: tuple[str, ...]) -> Config:
         """A value of a kind that is not the union's own."""
         if not isinstance(value, dict | self.base):
@@ -163,7 +167,7 @@ class PlugIns:
         except PlugInError as error:
             raise PydanticCustomError("union_tag_plug_in", "{fault}", {"tag": kind, "fault": str(error)}) from None
         if found is None:
-            known = ", ".join(repr(name) for name in (*own, *offers(self.group)))
+            known = ", ".join(repr(name) for name in (*own, *offers(self.group))) or "those of an installed plug-in"
             text = "kind '{tag}' does not match any of the expected ones: {expected_tags}"
             raise PydanticCustomError("union_tag_invalid", text, {"tag": str(kind), "expected_tags": known})
         if info.mode == "json":
@@ -174,7 +178,7 @@ class PlugIns:
 def member(union: Any, kind: str) -> type[Config] | None:
     """The class of a kind in a union annotated with `PlugIns`; None if there is none that can be used."""
     classes, plug_ins = get_args(union)
-    own = {kinds_of(one)[0]: one for one in get_args(classes)}
+    own = {kinds_of(one)[0]: one for one in plug_ins._own(classes)}
     try:
         found: type[Config] | None = plug_ins.find(kind, own) or own.get(kind)
     except PlugInError:

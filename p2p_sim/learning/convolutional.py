@@ -11,16 +11,16 @@ from pydantic import Field
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
-from p2p_sim.learning.learner import Learner, Loss
+from p2p_sim.learning.learner import Loss, OwnLearner, Received
 from p2p_sim.learning.networks import Architecture, image_shape
 from p2p_sim.learning.training import Settings, Training, predicted
-from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
 if TYPE_CHECKING:
     from torch import nn
 
 
-class ConvolutionalConfig(Learner):
+class ConvolutionalConfig(OwnLearner):
     """Train a network on the pixels, with Adam: softmax for hard and soft labels, one sigmoid a bit for bits.
 
     The features are the pixels of square images, grey or in three colours. For bits the shares are scores whose order
@@ -68,17 +68,11 @@ class ConvolutionalConfig(Learner):
         """Learn from features (m, d) and true labels (m,) without privacy."""
         return self._train(features, one_hot(labels, num_classes), bits=False)
 
-    def fit_release(
-        self,
-        features: NDArray[np.floating],
-        release: LabelRelease,
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from a release; `features` (n, d) are the public features of all users; the clusters do not matter."""
-        targets = label_vectors(release, num_classes, self.kind)
-        everybody = len(release) == len(features)
-        return self._train(features if everybody else features[release.user], targets, release.kind == "bits")
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release."""
+        targets = label_vectors(received.release, received.num_classes, self.kind)
+        everybody = len(received.release) == len(received.features)
+        return self._train(received.features if everybody else received.rows, targets, received.release.kind == "bits")
 
     def _train(self, features: NDArray[np.floating], targets: NDArray[np.float32], bits: bool) -> Predictor:
         self.check_installed()

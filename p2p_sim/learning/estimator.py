@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.learning.learner import Learner
+from p2p_sim.learning.learner import OwnLearner, Received
 from p2p_sim.learning.logistic_regression import FittedClassifier, constant_predictor
 from p2p_sim.learning.weights import class_weights
-from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
 Parameter = bool | int | float | str
 
 
-class EstimatorConfig(Learner):
+class EstimatorConfig(OwnLearner):
     """A scikit-learn classifier with `predict_proba`, such as sklearn.ensemble.HistGradientBoostingClassifier.
 
     A hard label is one row; a soft label is one row for each class, with the class's share as sample weight. Negative
@@ -58,19 +58,13 @@ class EstimatorConfig(Learner):
         """Learn from features (m, d) and true labels (m,) without privacy."""
         return self._fit(features, labels, num_classes, None)
 
-    def fit_release(
-        self,
-        features: NDArray[np.floating],
-        release: LabelRelease,
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from a release; `features` (n, d) are the public features of all users; the clusters do not matter."""
-        shares = class_weights(release, num_classes, self.kind, self.accepts)
-        if release.kind == "hard":
-            return self._fit(features[release.user], release.payload.astype(np.uint8), num_classes, None)
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release."""
+        shares = class_weights(received.release, received.num_classes, self.kind, self.accepts)
+        if received.release.kind == "hard":
+            return self._fit(received.rows, received.release.payload.astype(np.uint8), received.num_classes, None)
         row, label = np.nonzero(shares)
-        return self._fit(features[release.user[row]], label, num_classes, shares[row, label])
+        return self._fit(received.rows[row], label, received.num_classes, shares[row, label])
 
     def _fit(
         self, features: NDArray[np.floating], labels: NDArray[np.integer], num_classes: int, weights: Floats | None

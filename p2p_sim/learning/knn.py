@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
-from p2p_sim.learning.learner import Learner, Loss
+from p2p_sim.learning.learner import Loss, OwnLearner, Received
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
-from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
 
-class KnnConfig(Learner):
+class KnnConfig(OwnLearner):
     """Predict the class with the largest entry in the mean label vector of the k nearest users (equation 16 of the
     paper).
 
@@ -30,15 +30,9 @@ class KnnConfig(Learner):
         """Learn from features (m, d) and true labels (m,) without privacy."""
         return self._of(features, one_hot(labels, num_classes))
 
-    def fit_release(
-        self,
-        features: NDArray[np.floating],
-        release: LabelRelease,
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from a release; `features` (n, d) are the public features of all users; the clusters do not matter."""
-        return self._of(features[release.user], label_vectors(release, num_classes, self.kind))
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release."""
+        return self._of(received.rows, label_vectors(received.release, received.num_classes, self.kind))
 
     def _of(self, features: NDArray[np.floating], vectors: NDArray[np.float32]) -> Predictor:
         if not len(vectors):  # nothing arrived: every class alike

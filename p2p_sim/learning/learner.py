@@ -1,6 +1,7 @@
 """What every learner is: from a release, or from true labels for comparison, to a predictor."""
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -11,6 +12,25 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
 
 Loss = Literal["log", "zero_one"]
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """What a learner learns from.
+
+    features: (n, d) public features of all users. release: what arrived. num_classes: K.
+    cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+    """
+
+    features: NDArray[np.floating]
+    release: LabelRelease
+    num_classes: int
+    cluster_offsets: NDArray[np.int64]
+
+    @property
+    def rows(self) -> NDArray[np.floating]:
+        """(m, d) features of those whose submissions arrived."""
+        return self.features[self.release.user]
 
 
 class Learner(Config):
@@ -36,6 +56,11 @@ class Learner(Config):
     def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
         """Learn from features (m, d) and true labels (m,) without privacy."""
 
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release."""
+        r = received
+        return self.fit_release(r.features, r.release, r.num_classes, r.cluster_offsets)
+
     @abstractmethod
     def fit_release(
         self,
@@ -44,9 +69,28 @@ class Learner(Config):
         num_classes: int,
         cluster_offsets: NDArray[np.int64],
     ) -> Predictor:
-        """Learn from a release.
+        """Learn from the parts of a `Received`: what a plug-in defines.
 
         Args:
             features: (n, d) public features of all users. release: what arrived. num_classes: K.
             cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
         """
+
+
+class OwnLearner(Learner):
+    """The base of the simulator's own learners, which take a `Received` whole."""
+
+    @abstractmethod
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release."""
+
+    def fit_release(
+        self,
+        features: NDArray[np.floating],
+        release: LabelRelease,
+        num_classes: int,
+        cluster_offsets: NDArray[np.int64] | None = None,
+    ) -> Predictor:
+        """Learn from the parts of a `Received`; without clusters all users are one."""
+        offsets = np.array([0, len(features)]) if cluster_offsets is None else cluster_offsets
+        return self.learned(Received(features, release, num_classes, offsets))

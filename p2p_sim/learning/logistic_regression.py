@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.learning.learner import Learner
+from p2p_sim.learning.learner import OwnLearner, Received
 from p2p_sim.learning.weights import check_accepts
 from p2p_sim.mechanisms.outcome import LabelRelease, Predictor
 
 Floats = NDArray[np.float64]
 
 
-class PenalisedLogisticConfig(Learner):
+class PenalisedLogisticConfig(OwnLearner):
     """What learners share that fit scikit-learn's logistic regression with an L2 penalty."""
 
     l2: float = Field(default=1.0, gt=0)
@@ -58,15 +58,9 @@ class LogisticRegressionConfig(PenalisedLogisticConfig):
 
     kind: Literal["logistic_regression"] = "logistic_regression"
 
-    def fit_release(
-        self,
-        features: NDArray[np.floating],
-        release: LabelRelease,
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from a release; `features` (n, d) are the public features of all users; the clusters do not matter."""
-        return self._fit_weighted(features[release.user], self._hard_labels(release), num_classes)
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release."""
+        return self._fit_weighted(received.rows, self._hard_labels(received.release), received.num_classes)
 
 
 def constant_predictor(present: NDArray[np.integer], num_classes: int) -> Predictor:

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
-from p2p_sim.learning.learner import Loss
+from p2p_sim.learning.learner import Loss, Received
 from p2p_sim.learning.logistic_regression import PenalisedLogisticConfig
-from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
 
 class OneVsRestConfig(PenalisedLogisticConfig):
@@ -27,15 +27,9 @@ class OneVsRestConfig(PenalisedLogisticConfig):
         """Learn from features (m, d) and true labels (m,) without privacy."""
         return self._each(features, one_hot(labels, num_classes))
 
-    def fit_release(
-        self,
-        features: NDArray[np.floating],
-        release: LabelRelease,
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from a release; `features` (n, d) are the public features of all users; the clusters do not matter."""
-        return self._each(features[release.user], label_vectors(release, num_classes, self.kind))
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release."""
+        return self._each(received.rows, label_vectors(received.release, received.num_classes, self.kind))
 
     def _each(self, features: NDArray[np.floating], vectors: NDArray[np.float32]) -> Predictor:
         return _Sigmoids(tuple(self._entry(features, column.astype(np.float64)) for column in vectors.T))

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.learning.learner import Learner
+from p2p_sim.learning.learner import OwnLearner, Received
 from p2p_sim.learning.weights import class_weights
-from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
 
 
-class SoftLogisticRegressionConfig(Learner):
+class SoftLogisticRegressionConfig(OwnLearner):
     """Multinomial logistic regression that minimises Σᵢ Σ_y w_iy (-ln p(y|xᵢ)) + l2 |W|²/2 over weights w.
 
     The weights of a label sum to one, so that the loss is log Σ e^s - w·s in the scores s: convex whatever the signs.
@@ -34,17 +34,11 @@ class SoftLogisticRegressionConfig(Learner):
         """Learn from features (m, d) and true labels (m,) without privacy."""
         return self._fit(features, np.eye(num_classes)[labels])
 
-    def fit_release(
-        self,
-        features: NDArray[np.floating],
-        release: LabelRelease,
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from a release; `features` (n, d) are the public features of all users; the clusters do not matter."""
-        weights = class_weights(release, num_classes, self.kind, self.accepts)
-        everybody = len(release) == len(features)
-        return self._fit(features if everybody else features[release.user], weights)
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release."""
+        weights = class_weights(received.release, received.num_classes, self.kind, self.accepts)
+        everybody = len(received.release) == len(received.features)
+        return self._fit(received.features if everybody else received.rows, weights)
 
     def _fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
         from scipy.optimize import minimize

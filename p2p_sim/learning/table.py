@@ -6,14 +6,14 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.learning.learner import Learner, Loss
+from p2p_sim.learning.learner import Loss, OwnLearner, Received
 from p2p_sim.learning.weights import class_weights
-from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
 
 
-class TableConfig(Learner):
+class TableConfig(OwnLearner):
     """Predict for each distinct row of features the class with the largest sum of weights there.
 
     This minimises the (modified) 0-1 loss over all functions of the features; other rows get the class with the largest
@@ -28,16 +28,10 @@ class TableConfig(Learner):
         """Learn from features (m, d) and true labels (m,) without privacy."""
         return _tabulate(features, np.eye(num_classes)[labels])
 
-    def fit_release(
-        self,
-        features: NDArray[np.floating],
-        release: LabelRelease,
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64] | None = None,
-    ) -> Predictor:
-        """Learn from a release; `features` (n, d) are the public features of all users; the clusters do not matter."""
-        weights = class_weights(release, num_classes, self.kind, self.accepts)
-        return _tabulate(features[release.user], weights)
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release."""
+        weights = class_weights(received.release, received.num_classes, self.kind, self.accepts)
+        return _tabulate(received.rows, weights)
 
 
 def _tabulate(features: NDArray[np.floating], weights: Floats) -> "_Table":

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.learning.learner import Received
 from p2p_sim.learning.logistic_regression import Floats, PenalisedLogisticConfig
-from p2p_sim.mechanisms.outcome import LabelRelease, Predictor
+from p2p_sim.mechanisms.outcome import Predictor
 
 
 def trimmed_shares(counts: NDArray[np.integer], trim: float) -> Floats:
@@ -41,24 +42,14 @@ class TrimmedClustersConfig(PenalisedLogisticConfig):
     trim: float = Field(default=0.1, ge=0, lt=0.5)
     """Share of a cluster's labels that is taken from each class, at least 0 and below 1/K for K classes."""
 
-    def fit_release(
-        self,
-        features: NDArray[np.floating],
-        release: LabelRelease,
-        num_classes: int,
-        cluster_offsets: NDArray[np.int64],
-    ) -> Predictor:
-        """Learn from a release.
-
-        Args:
-            features: (n, d) public features of all users. release: hard labels. num_classes: K.
-            cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
-        """
-        if self.trim * num_classes >= 1:
-            raise InputError(f"learner.trim = {self.trim:g}: must be below 1/{num_classes} for {num_classes} classes")
-        labels, num_clusters = self._hard_labels(release), len(cluster_offsets) - 1
-        cluster = np.searchsorted(cluster_offsets, release.user, side="right") - 1
-        counts = np.bincount(cluster * num_classes + labels, minlength=num_clusters * num_classes)
-        shares = trimmed_shares(counts.reshape(num_clusters, num_classes), self.trim)[cluster]
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release of hard labels."""
+        release, classes = received.release, received.num_classes
+        if self.trim * classes >= 1:
+            raise InputError(f"learner.trim = {self.trim:g}: must be below 1/{classes} for {classes} classes")
+        labels, num_clusters = self._hard_labels(release), len(received.cluster_offsets) - 1
+        cluster = np.searchsorted(received.cluster_offsets, release.user, side="right") - 1
+        counts = np.bincount(cluster * classes + labels, minlength=num_clusters * classes)
+        shares = trimmed_shares(counts.reshape(num_clusters, classes), self.trim)[cluster]
         row, label = np.nonzero(shares)
-        return self._fit_weighted(features[release.user[row]], label, num_classes, shares[row, label])
+        return self._fit_weighted(received.rows[row], label, classes, shares[row, label])

@@ -102,7 +102,8 @@ class _Cluster:
         self.answers, self.constant = shard.answers[part], shard.constant[part]
         self.member, self.probed = shard.member[part], shard.probed[part]
         self.known = (self.own | self.constant) & self.answers
-        self.hidden = self.answers & ~self.known
+        self.anything = isinstance(self.law, Unknown) and self.law.anything
+        self.hidden = ~self.constant if self.anything else self.answers & ~self.known
         counted = (self.answers, self.known, self.fetched, self.member)
         self.sources, self.revealed, self.submissions, self.members = (int(np.count_nonzero(x)) for x in counted)
         if isinstance(self.law, Table):
@@ -169,7 +170,7 @@ def _unmet(cluster: _Cluster, noise: Message, delta: float) -> tuple[float | Non
 def _model(cluster: _Cluster, noise: Message, members: bool = False) -> Accountant:
     """What protects users whose label others may have passed on; `members`: from the coalition, else the learner."""
     hidden = cluster.hidden & ~(cluster.member & members)
-    if not hidden.any() or not (cluster.fetched.any() or members):
+    if not hidden.any() or not (cluster.fetched.any() or members or cluster.anything):
         return NothingSeen()
     if isinstance(cluster.law, Unknown):
         return NoiseAlone(noise, cluster.law.reason)
@@ -211,7 +212,7 @@ def _users(cluster: _Cluster, noise: Message, delta: float) -> tuple[Floats, Pri
     worst = np.zeros(len(epsilons), dtype=np.bool_)
     worst[np.argmax(np.where(cluster.hidden, epsilons, -1.0))] = True
     bounds = [_epsilon(model, delta, worst)]
-    epsilons = np.where(cluster.answers, epsilons, 0.0)
+    epsilons = np.where(cluster.answers | cluster.anything, epsilons, 0.0)
     epsilons[cluster.own] = noise.local_epsilon
     epsilons[cluster.constant] = 0.0
     if (cluster.own & ~cluster.constant).any():
@@ -225,7 +226,7 @@ def _target_delta(cluster: _Cluster, noise: RandomizedResponse, epsilon: float) 
         return 0.0
     if cluster.own[0]:
         return NoiseAlone(noise, "").delta(epsilon).upper
-    if not cluster.answers[0]:
+    if not (cluster.answers[0] or cluster.anything):
         return 0.0
     if isinstance(cluster.law, Capped) and cluster.fetched.any():  # few distinct cases, at some loss
         caps = cluster.caps[cluster.fetched]

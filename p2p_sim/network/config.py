@@ -1,15 +1,18 @@
 """What the network between the users is like."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from p2p_sim.base.config import Config, differing
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import FAULTS, PlugIns
 from p2p_sim.network.availability import Always, AvailabilityConfig
 from p2p_sim.network.latency import LatencyConfig, Lognormal
 from p2p_sim.network.overlay import CompleteOverlay, GeometricOverlay, OverlayConfig
+from p2p_sim.network.transit import Duplication, Faults, Loss, NetworkFault, Reordering
 
 HARMLESS = frozenset(
     f"network.{key}"
@@ -22,6 +25,16 @@ HARMLESS = frozenset(
 
 Where nothing expires, a message that is late, overtaken or delivered twice leaves the set of submissions as it is.
 Every other key that differs from its default counts as a fault."""
+
+CALIBRATED = frozenset(
+    f"network.{key}"
+    for key in (
+        *("loss", "distance_s", "learner_bandwidth_bps", "request_timeout_s", "on_timeout"),
+        *("deadline_s", "batch_submission"),
+    )
+)
+"""Faults with which noise that is calibrated to a target ε keeps to it, but for users who fall back on their own label:
+submissions fail to arrive, and each that does is still the label of a uniform member of the cluster."""
 
 
 class UniformPeers(Config):
@@ -53,6 +66,10 @@ class GossipView(Config):
 
 
 PeersConfig = Annotated[UniformPeers | RandomWalk | GossipView, Field(discriminator="kind")]
+
+FaultConfig = Annotated[NetworkFault, PlugIns(FAULTS, NetworkFault)]
+"""A fault in the list of a scenario. A kind of the simulator's own takes the place of `NetworkFault`, several of them
+as a union."""
 
 
 class OnTimeout(Config):
@@ -93,6 +110,9 @@ class NetworkConfig(Config):
     copy are independent."""
     reordering: float = Field(default=0.0, ge=0, le=1)
     """Probability that a message is held back by one more travel time, so that later ones overtake it, 0 to 1."""
+    in_transit: tuple[FaultConfig, ...] = ()
+    """Further faults of messages in transit, one after another, of kinds that plug-ins offer; of labels exchanged with
+    any of them, only the noise on a user's own label is accounted for."""
     bandwidth_bps: float | None = Field(default=None, ge=1, le=1e15)
     """Rate of a user's link, bits a second, 1 to 1e15: the time a message takes to be sent; absent: no limit."""
     learner_bandwidth_bps: float | None = Field(default=None, ge=1, le=1e15)
@@ -128,6 +148,30 @@ class NetworkConfig(Config):
         if isinstance(self.peers, GossipView) and not complete:
             raise ValueError("peers.kind = 'gossip' needs overlay.kind = 'complete': the views are the overlay")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_an_empty_list(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Networks without further faults keep the identity that they had before there were any."""
+        tree: dict[str, Any] = handler(self)
+        if not self.in_transit:
+            tree.pop("in_transit", None)
+        return tree
+
+    def transit(self) -> Faults:
+        """All that may happen to messages in transit."""
+        return Faults(self._in_transit())
+
+    def _in_transit(self) -> Iterator[tuple[str, NetworkFault]]:
+        """Each fault, after the prefix of the purposes of its random numbers."""
+        if self.loss:
+            yield "", Loss(share=self.loss)
+        if self.duplication:
+            yield "", Duplication(share=self.duplication)
+        if self.reordering:
+            yield "", Reordering(share=self.reordering)
+        kinds = [fault.kind for fault in self.in_transit]
+        for i, fault in enumerate(self.in_transit):
+            yield f"in-transit-{fault.kind}-{kinds[:i].count(fault.kind)}-", fault
 
     @property
     def hops(self) -> int:

@@ -10,7 +10,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.network.availability import Always, Availability, AvailabilityLaw, OnOff
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.latency import LatencyLaw
-from p2p_sim.network.overlay import Overlay
+from p2p_sim.network.overlay import Overlay, OverlayInput
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
 
@@ -38,7 +38,7 @@ class Network:
             InputError: a file is missing or damaged.
         """
         overlay = config.overlay.build(
-            population.cluster_offsets, population.row, places, streams, population.source_rows
+            OverlayInput(population.cluster_offsets, streams, places, population.row, population.source_rows)
         )
         return Network(config, config.latency.load(places), config.availability.load(places), overlay, streams)
 

@@ -3,7 +3,6 @@
 import math
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -11,9 +10,8 @@ from pydantic import Field, model_validator
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import OVERLAYS, PlugIns
-from p2p_sim.base.streams import Streams
 from p2p_sim.network.overlay_file import FileOverlay
-from p2p_sim.network.overlay_graph import Offsets, Overlay, Pairs, Points, Rows, cluster_of, from_pairs
+from p2p_sim.network.overlay_graph import Overlay, OverlayInput, Pairs, Points, cluster_of, from_pairs
 from p2p_sim.network.trace import WithoutFile
 from p2p_sim.population.shards import Shard, shards
 
@@ -24,6 +22,7 @@ __all__ = [
     "GraphOverlay",
     "Overlay",
     "OverlayConfig",
+    "OverlayInput",
     "RegularOverlay",
     "ScaleFreeOverlay",
     "SmallWorldOverlay",
@@ -39,36 +38,17 @@ class CompleteOverlay(WithoutFile):
 
     kind: Literal["complete"] = "complete"
 
-    def build(
-        self,
-        cluster_offsets: Offsets,
-        row: Rows | None,
-        places: tuple[Path, ...],
-        streams: Streams,
-        source_rows: int | None = None,
-    ) -> None:
+    def build(self, given: OverlayInput) -> None:
         """No overlay: the cluster is all that need be known."""
 
 
 class _Generated(WithoutFile, ABC):
     """A random overlay, drawn cluster by cluster from the stream of the cluster's shard."""
 
-    def build(
-        self,
-        cluster_offsets: Offsets,
-        row: Rows | None,
-        places: tuple[Path, ...],
-        streams: Streams,
-        source_rows: int | None = None,
-    ) -> Overlay:
-        """Draw the overlay of one replicate.
-
-        Args:
-            cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
-            row, places, source_rows: not needed here.
-            streams: the replicate's random streams.
-        """
-        sizes = np.diff(cluster_offsets)
+    def build(self, given: OverlayInput) -> Overlay:
+        """Draw the overlay of one replicate."""
+        offsets, streams = given.cluster_offsets, given.streams
+        sizes = np.diff(offsets)
         expected = sum(int(n) * min(self.expected_degree(int(n)), int(n) - 1.0) for n in sizes)
         if expected > MOST_NEIGHBOURS:
             settings = ", ".join(f"{key} = {value!r}" for key, value in self.model_dump(exclude_none=True).items())
@@ -76,10 +56,10 @@ class _Generated(WithoutFile, ABC):
                 f"network.overlay: {settings} gives {int(sizes.sum())} users about {expected:.1g} neighbours together; "
                 f"at most {MOST_NEIGHBOURS:.0g} are allowed"
             )
-        drawn = [(s.start, *self._draw(s, streams.generator("overlay", s.index))) for s in shards(cluster_offsets)]
+        drawn = [(s.start, *self._draw(s, streams.generator("overlay", s.index))) for s in shards(offsets)]
         pairs = np.concatenate([start + part for start, part, _ in drawn])
         points = [part for *_, part in drawn if part is not None]
-        return from_pairs(int(cluster_offsets[-1]), pairs, np.concatenate(points) if points else None)
+        return from_pairs(int(offsets[-1]), pairs, np.concatenate(points) if points else None)
 
     @abstractmethod
     def expected_degree(self, size: int) -> float:

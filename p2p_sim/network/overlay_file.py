@@ -13,8 +13,7 @@ from pydantic import Field
 
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.network.overlay_graph import Offsets, Overlay, Pairs, Rows, cluster_of, from_pairs
+from p2p_sim.network.overlay_graph import Overlay, OverlayInput, Pairs, cluster_of, from_pairs
 from p2p_sim.population.files import State, find_named, read_bytes, state
 
 _TWO_IDS = re.compile(r"\s*([^\s,]+)(?:\s*,\s*|\s+)([^\s,]+)\s*")
@@ -36,34 +35,21 @@ class FileOverlay(Config):
         """The file."""
         return [find_named(self.path, places, "network.overlay.path")]
 
-    def build(
-        self,
-        cluster_offsets: Offsets,
-        row: Rows | None,
-        places: tuple[Path, ...],
-        streams: Streams,
-        source_rows: int | None = None,
-    ) -> Overlay:
+    def build(self, given: OverlayInput) -> Overlay:
         """Read the overlay of one replicate.
-
-        Args:
-            cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
-            row: (n,) each user's row in the source; absent: user i is row i.
-            places: directories in which the file is looked for.
-            streams: not needed here.
-            source_rows: rows in the source, users or not; absent: n.
 
         Raises:
             InputError: for a missing or malformed file, an unknown user, or when no edge lies within a cluster.
         """
-        num_users = int(cluster_offsets[-1])
-        [path] = self.files(places)
-        edges = read_edges(path, source_rows or num_users)
-        user = np.full(source_rows or num_users, -1, dtype=np.int64)
-        user[np.arange(num_users) if row is None else row] = np.arange(num_users)
+        num_users = int(given.cluster_offsets[-1])
+        source_rows = given.source_rows or num_users
+        [path] = self.files(given.places)
+        edges = read_edges(path, source_rows)
+        user = np.full(source_rows, -1, dtype=np.int64)
+        user[np.arange(num_users) if given.row is None else given.row] = np.arange(num_users)
         pairs = user[edges]
         pairs = pairs[(pairs >= 0).all(axis=1)]
-        cluster = cluster_of(cluster_offsets)[pairs]
+        cluster = cluster_of(given.cluster_offsets)[pairs]
         pairs = pairs[cluster[:, 0] == cluster[:, 1]]
         if len(pairs) == 0:
             raise InputError(

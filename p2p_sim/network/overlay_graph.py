@@ -1,9 +1,12 @@
 """The value that says who may ask whom: neighbours of every user, in arrays."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from p2p_sim.base.streams import Streams
 
 Offsets = NDArray[np.int64]
 """Cluster boundaries (C+1,): cluster c holds users offsets[c]..offsets[c+1]-1."""
@@ -11,6 +14,23 @@ Rows = NDArray[np.int32]
 Pairs = NDArray[np.int64]
 """Edges (m, 2), each once."""
 Points = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class OverlayInput:
+    """What an overlay of one replicate is built from.
+
+    cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
+    streams: the replicate's random streams. places: directories in which files are looked for.
+    row: (n,) each user's row in the population's source; None: user i is row i.
+    source_rows: rows in the source, users or not; None: n.
+    """
+
+    cluster_offsets: Offsets
+    streams: Streams
+    places: tuple[Path, ...] = ()
+    row: Rows | None = None
+    source_rows: int | None = None
 
 
 @dataclass(frozen=True)

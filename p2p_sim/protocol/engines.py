@@ -171,6 +171,7 @@ class Exchange:
                 record,
                 payload_bytes=-(-self.randomizer.payload_bits // 8),
                 probe_every_s=self.adversaries.sybil.probe_every_s or 1.0,
+                num_classes=population.num_classes,
             )
             counts = exchange.run()
             if network.config.learner_bandwidth_bps is None:

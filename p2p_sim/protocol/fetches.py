@@ -10,10 +10,12 @@ import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 
-from p2p_sim.network.config import GossipView
+from p2p_sim.network.config import CALIBRATED, GossipView
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.protocol.journey import NEVER, Bools, Floats, Journey, Users
 
+ACCOUNTED = CALIBRATED | {"network.overlay", "network.peers", "network.availability"}
+"""Faults that the laws below take into account; with any other, nothing is certain but the noise."""
 LARGEST_TABLE = 20_000_000
 """Most entries of a tabulated fetch distribution."""
 
@@ -44,9 +46,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Not worked out, for a reason: only the noise on each label is certain."""
+    """Not worked out, for a reason: only the noise on each label is certain.
+
+    anything: what arrived may depend on labels, too, so that not even an empty set of submissions is taken for silence.
+    """
 
     reason: str
+    anything: bool = False
 
 
 FetchLaw = Uniform | Capped | Table | Unknown
@@ -61,6 +67,9 @@ def fetch_law(journey: Journey, submitted: Bools, late: Bools | None = None) -> 
         late: (m,) whose submission came after the deadline; None: nobody's.
     """
     config = journey.config
+    beyond = [key for key in config.faults if key not in ACCOUNTED]
+    if beyond:
+        return Unknown(f"nobody has said what {beyond[0]} does", anything=True)
     if journey.overlay is None and journey.availability is None:
         return Uniform()
     if config.deadline_s is not None and config.learner_bandwidth_bps is not None:

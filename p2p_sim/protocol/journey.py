@@ -5,7 +5,8 @@ fault elsewhere changes it. The event engine delivers messages by these function
 asks them what would have become of the peers a user did not draw.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from p2p_sim.base.streams import Streams, Uniforms
 from p2p_sim.network.config import GossipView
 from p2p_sim.network.network import Network
+from p2p_sim.network.transit import Ends, InTransit
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.draws import Choices, all_choices
 from p2p_sim.protocol.peers import Peers
@@ -49,6 +51,7 @@ class Journey:
     ) -> None:
         self.config, self.shard, self.roles = network.config, shard, roles
         self._streams, self._law = streams, network.latency
+        self.faults = network.config.transit()
         self.overlay = network.shard_overlay(shard)
         self.availability = network.shard_availability(shard)
         view = self.config.peers if isinstance(self.config.peers, GossipView) else None
@@ -78,12 +81,13 @@ class Journey:
         """Whether every request is answered."""
         c = self.config
         isolated = self.overlay is not None and bool(self.overlay.isolated)
-        return c.loss == 0 and c.request_timeout_s is None and not c.churns and not self._silent and not isolated
+        return not (self.faults["lost"] or c.request_timeout_s or c.churns or self._silent or isolated)
 
     @cached_property
     def matters(self) -> bool:
         """Whether it matters whom a request reaches: she may be silent, offline or far away, or answer twice."""
-        return self._silent or self.availability is not None or self.overlay is not None or self.copies > 1
+        somewhere = self.availability is not None or self.overlay is not None
+        return self._silent or somewhere or self.copies > 1 or self.faults.ask_ends
 
     @cached_property
     def _silent(self) -> bool:
@@ -127,39 +131,49 @@ class Journey:
     @property
     def copies(self) -> int:
         """Copies that a message may have."""
-        return 2 if self.config.duplication else 1
+        return 2 if self.faults["duplicated"] else 1
 
-    def travel(
-        self, leg: str, users: Users, attempt: int, copy: int = 0, hop: int = 0, ends: tuple[Users, Users] | None = None
-    ) -> Floats:
-        """Travel times of a leg's messages, seconds; `ends` are sender and receiver where distance counts."""
-        if attempt == copy == hop == 0 and leg in LEGS:
-            times = self.first_times[leg][users]
+    def message(
+        self,
+        leg: str,
+        users: Users,
+        sent: Floats,
+        attempt: int,
+        copy: int = 0,
+        hop: int = 0,
+        ends: Ends | None = None,
+    ) -> InTransit:
+        """A leg's messages, sent at the given times; `ends` are sender and receiver where it matters who they are."""
+        address = f"{leg}-{copy}-{hop}"
+        return InTransit(leg, attempt, copy, hop, users, sent, ends, self._draw(address, attempt), self._law)
+
+    def travel(self, messages: InTransit) -> Floats:
+        """Travel times, seconds."""
+        m = messages
+        if m.attempt == m.copy == m.hop == 0 and m.leg in LEGS:
+            times = self.first_times[m.leg][m.user]
         else:
-            times = self._law.quantile(self._at(f"latency-{leg}-{copy}-{hop}", attempt, users))
-        if self.config.reordering:
-            held = np.flatnonzero(self._at(f"held-{leg}-{copy}-{hop}", attempt, users) < self.config.reordering)
-            times[held] += self._law.quantile(self._at(f"held-for-{leg}-{copy}-{hop}", attempt, users[held]))
+            times = m.travel_s("latency")
+        self.faults.delay(times, m)
         if self.config.bandwidth_bps:
-            times += 8.0 * self.bytes[leg] / self.config.bandwidth_bps
-        if self.config.distance_s and ends is not None:
+            times += 8.0 * self.bytes[m.leg] / self.config.bandwidth_bps
+        if self.config.distance_s and m.ends is not None:
             assert self.overlay is not None
             assert self.overlay.position is not None
-            gap = self.overlay.position[ends[0]] - self.overlay.position[ends[1]]
+            gap = self.overlay.position[m.ends[0]] - self.overlay.position[m.ends[1]]
             times += self.config.distance_s * np.hypot(gap[:, 0], gap[:, 1])
         return times
 
-    def exists(self, leg: str, users: Users, attempt: int, copy: int, hop: int = 0) -> Bools | None:
+    def exists(self, messages: InTransit) -> Bools | None:
         """Whether there is such a copy of a message; None: always. Odd copies are the network's duplicates."""
-        if copy % 2 == 0 or hop > 0:
+        m = messages
+        if m.copy % 2 == 0 or m.hop > 0:
             return None
-        return np.asarray(self._at(f"duplicate-{leg}-{copy}", attempt, users) < self.config.duplication)
+        return self.faults.duplicated(replace(m, draw=self._draw(f"{m.leg}-{m.copy}", m.attempt)))
 
-    def kept(self, leg: str, users: Users, attempt: int, copy: int = 0, hop: int = 0) -> Bools | None:
+    def kept(self, messages: InTransit) -> Bools | None:
         """Whether a copy of a message is not lost; None: always."""
-        if self.config.loss == 0.0:
-            return None
-        return np.asarray(self._at(f"loss-{leg}-{copy}-{hop}", attempt, users) >= self.config.loss)
+        return ~self.faults.lost(messages) if self.faults["lost"] else None
 
     def answered(self, users: Users, attempt: int, path: list[Users]) -> tuple[Floats, NDArray[np.int8]]:
         """When the first valid reply comes if the request takes this path, and which copy of it; NEVER if none does.
@@ -184,9 +198,7 @@ class Journey:
             ends = None if path is None else (path[-1], users)
             for duplicate in range(self.copies):
                 number = 2 * copy + duplicate
-                back = reached + self.travel("reply", users, attempt, number, ends=ends)
-                _drop(back, self.exists("reply", users, attempt, number))
-                _drop(back, self.kept("reply", users, attempt, number))
+                back = self._arrival(self.message("reply", users, reached, attempt, number, 0, ends))
                 _drop(back, self.online(users, back))
                 back[back > limit] = NEVER
                 yield number, reached, back
@@ -197,9 +209,7 @@ class Journey:
         for hop in range(self.hops):
             node = None if path is None else path[hop]
             ends = None if node is None else (sender, node)
-            times = times + self.travel("request", users, attempt, copy, hop, ends)
-            _drop(times, self.exists("request", users, attempt, copy, hop))
-            _drop(times, self.kept("request", users, attempt, copy, hop))
+            times = self._arrival(self.message("request", users, times, attempt, copy, hop, ends))
             if node is not None:
                 _drop(times, self.online(node, times))
                 _drop(times, self.serves(node))
@@ -222,20 +232,29 @@ class Journey:
             sent = times
         first = np.full(users.size, NEVER)
         for copy in range(self.copies):
-            arrival = sent + self.travel("submission", users, 0, copy)
-            _drop(arrival, self.exists("submission", users, 0, copy))
-            _drop(arrival, self.kept("submission", users, 0, copy))
-            np.minimum(first, arrival, out=first)
+            np.minimum(first, self._arrival(self.message("submission", users, sent, 0, copy)), out=first)
         arrived: Bools = np.isfinite(first)
         if c.deadline_s is not None and not c.batch_submission:
             arrived &= (first <= c.deadline_s) != (False if late is None else late[users])
         return arrived
 
-    def _at(self, purpose: str, attempt: int, users: Users) -> Floats:
-        key = (purpose, attempt)
-        if key not in self._uniforms:
-            self._uniforms[key] = self._streams.uniforms(purpose, self.shard.index, attempt)
-        return self._uniforms[key].at(users)
+    def _arrival(self, messages: InTransit) -> Floats:
+        """When messages arrive; NEVER if there are none, or if they are lost or were never sent."""
+        times = messages.sent_s + self.travel(messages)
+        _drop(times, self.exists(messages))
+        _drop(times, self.kept(messages))
+        return times
+
+    def _draw(self, address: str, attempt: int) -> Callable[[str], Uniforms]:
+        """The random numbers of messages at an address, by purpose."""
+
+        def draw(purpose: str) -> Uniforms:
+            key = (f"{purpose}-{address}", attempt)
+            if key not in self._uniforms:
+                self._uniforms[key] = self._streams.uniforms(key[0], self.shard.index, attempt)
+            return self._uniforms[key]
+
+        return draw
 
 
 def _drop(times: Floats, keep: Bools | None) -> None:

@@ -6,13 +6,16 @@ address of its own (leg, attempt, copy, pair). A model is released once: whoever
 the same one.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Uniforms
 from p2p_sim.network.network import Network
+from p2p_sim.network.transit import InTransit
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.traffic import Ledger, Traffic
 from p2p_sim.protocol.transcript import REPLY, REQUEST, Messages, Transcript
@@ -100,7 +103,8 @@ class _Run:
         self.offline = np.zeros(count, dtype=np.bool_)
         self.arrival = np.full(asker.size, np.inf)
         self.shown = np.zeros(asker.size, dtype=np.bool_)
-        self.copies = 2 if self.config.duplication else 1
+        self.faults = network.config.transit()
+        self.copies = 2 if self.faults["duplicated"] else 1
 
     def ask(self) -> None:
         """All attempts, one after another."""
@@ -142,22 +146,23 @@ class _Run:
 
     def _travels(self, kind: int, pairs: Pairs, times: Floats, attempt: int, copy: int) -> tuple[Pairs, Floats]:
         """Messages sent at the given times: the pairs whose copy was delivered, and when. Odd copies are duplicates."""
-        c, leg = self.config, f"{kind}-{copy}"
+        c, leg = self.config, "request" if kind == REQUEST else "reply"
+        ends = (self.asker, self.owner) if kind == REQUEST else (self.owner, self.asker)
+        place = (ends[0][pairs], ends[1][pairs])
+        draw = self._draw(f"{kind}-{copy}", attempt)
+        messages = InTransit(leg, attempt, copy, 0, self.key[pairs], times, place, draw, self.network.latency)
         if copy % 2:
-            kept = self._at(f"duplicate-{leg}", attempt, pairs) < c.duplication
-            pairs, times = pairs[kept], times[kept]
+            kept = self.faults.duplicated(messages)
+            pairs, messages = pairs[kept], messages.only(kept)
         sizes = c.header_bytes + (self.payload[self.owner[pairs]] if kind == REPLY else np.zeros(pairs.size, np.int64))
         self.ledger.count("messages_duplicated" if copy % 2 else "messages_sent", pairs.size)
         self.ledger.count("bytes_sent", 0 if copy % 2 else int(sizes.sum()))
-        times = times + self.network.latency.quantile(self._at(f"latency-{leg}", attempt, pairs))
-        if c.reordering:
-            held = self._at(f"held-{leg}", attempt, pairs) < c.reordering
-            times = times + held * self.network.latency.quantile(self._at(f"held-for-{leg}", attempt, pairs))
+        times = messages.sent_s + messages.travel_s("latency")
+        self.faults.delay(times, messages)
         if c.bandwidth_bps:
             times = times + 8.0 * sizes / c.bandwidth_bps
         times = times + self._distance(pairs)
-        lost = self._at(f"loss-{leg}", attempt, pairs) < c.loss
-        receiver = (self.owner if kind == REQUEST else self.asker)[pairs]
+        lost, receiver = self.faults.lost(messages), messages.receiver
         online = np.ones(pairs.size, dtype=np.bool_)
         if self.availability is not None:
             online = self.availability.online(receiver, times)
@@ -178,8 +183,8 @@ class _Run:
     def _next_online(self, organisations: Organisations, times: Floats) -> Floats:
         return times if self.availability is None else self.availability.next_online(organisations, times)
 
-    def _at(self, purpose: str, attempt: int, pairs: Pairs) -> Floats:
-        return self.network.streams.uniforms(f"models-{purpose}", 0, attempt).at(self.key[pairs])
+    def _draw(self, address: str, attempt: int) -> Callable[[str], Uniforms]:
+        return lambda purpose: self.network.streams.uniforms(f"models-{purpose}-{address}", 0, attempt)
 
     def _who(self, ends: Organisations, pairs: Pairs) -> NDArray[np.int32]:
         return ends[pairs].astype(np.int32)

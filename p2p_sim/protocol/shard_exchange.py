@@ -19,6 +19,7 @@ from p2p_sim.network.config import OnTimeout
 from p2p_sim.network.engine import Actor, Engine, Times, Users
 from p2p_sim.network.network import Network
 from p2p_sim.population.shards import Shard
+from p2p_sim.protocol.contents import Contents
 from p2p_sim.protocol.journey import NEVER, Journey
 from p2p_sim.protocol.roles import Roles
 from p2p_sim.protocol.traffic import Ledger, Traffic
@@ -45,6 +46,7 @@ class ShardExchange:
         streams: the replicate's random streams.
         roles: who does not follow the protocol; None: everybody does.
         record: keep every delivered message for a transcript.
+        num_classes: K.
     """
 
     def __init__(
@@ -58,10 +60,12 @@ class ShardExchange:
         record: bool = False,
         payload_bytes: int = 1,
         probe_every_s: float = 1.0,
+        num_classes: int = 2,
     ) -> None:
         self._shard, self._payload, self._config = shard, payload, network.config
         self._roles = Roles.honest(shard.size) if roles is None else roles
         self.journey = Journey(shard, network, streams, self._roles, sampling_rate, payload_bytes)
+        self._contents = Contents(payload, self.journey.faults, num_classes)
         self._once = self._config.on_timeout == OnTimeout()
         self.source = self.journey.choices.peer if self._once else self.journey.choices.peer.copy()
         """Whose label a user passes on, (m,), if anything of hers arrives."""
@@ -102,7 +106,7 @@ class ShardExchange:
         In order of user, not of arrival: the learner's figure holds for a learner who sees a set.
         """
         users = np.flatnonzero(self.in_time)
-        return users + self._shard.start, np.take(self._payload, self.source[users], axis=0)
+        return users + self._shard.start, self._contents.submitted(users, self.source)
 
     @property
     def in_time(self) -> NDArray[np.bool_]:
@@ -127,7 +131,7 @@ class ShardExchange:
         elif what == REPLY:
             self._on_reply(users, times, attempt, copy)
         elif what == SUBMISSION:
-            self._on_submission(users, times)
+            self._on_submission(kind, users, times)
         elif what == TIMEOUT:
             self._on_timeout(users, times, attempt)
         else:
@@ -175,15 +179,21 @@ class ShardExchange:
         """A reply arrives: the first valid one counts."""
         j = self.journey
         users, times = self._met(j.online(users, times), users, times)
-        peers = j.path(users, attempt)[-1] if self.ledger.records or not self._once else None
+        named = self.ledger.records or not self._once or self._contents.change
+        peers = j.path(users, attempt)[-1] if named else None
         valid, late = self._valid(users, times, attempt, copy)
-        label = self._payload[peers] if self.ledger.records and peers is not None else None
+        label = None
+        if peers is not None and (self.ledger.records or self._contents.change):
+            label = self._contents.arrived(message_kind(REPLY, attempt, copy), users, peers)
         self.ledger.delivered(REPLY, times, users if peers is None else peers, users, label, late)
         if late is not None:
             self.ledger.count("late_replies", int(np.count_nonzero(late)))
         if valid is not None:
             users, times = users[valid], times[valid]
             peers = None if peers is None else peers[valid]
+            label = None if label is None else label[valid]
+        if label is not None:
+            self._contents.hold(users, label)
         self.ledger.count("answered", users.size)
         self._submit(users, times, peers)
 
@@ -193,7 +203,7 @@ class ShardExchange:
         """Which replies are the first in time, and which come too late; None: all, none."""
         j, limited = self.journey, self._config.request_timeout_s is not None
         late = times > j.sent(users, attempt) + self._config.timeout_s(attempt) if limited else None
-        if not self._config.duplication:
+        if j.copies == 1:
             return (None if late is None else ~late), late
         first, which = j.answered(users, attempt, j.path(users, attempt))
         return (times == first) & (which == copy), late
@@ -209,6 +219,7 @@ class ShardExchange:
         if attempt + 1 < rule.attempts:
             self._send(users, back, attempt + 1)
         elif rule.fallback == "own_label":
+            self._contents.hold(users, self._payload[users])
             self._submit(users, back, users, own=True)
 
     def _submit(self, users: Users, times: Times, source: Users | None, own: bool = False) -> None:
@@ -229,8 +240,11 @@ class ShardExchange:
         for copy in range(j.copies):
             self._post(SUBMISSION, users, times, 0, copy, 0, None, None)
 
-    def _on_submission(self, users: Users, times: Times) -> None:
-        label = self._payload[self.source[users]] if self.ledger.records else None
+    def _on_submission(self, kind: int, users: Users, times: Times) -> None:
+        label = None
+        if self.ledger.records or self._contents.change:
+            label = self._contents.arrived(kind, users, self.source[users])
+            self._contents.take(users, label, times < self.arrival[users])
         self.ledger.delivered(SUBMISSION, times, users, None, label)
         self.arrival[users] = np.minimum(self.arrival[users], times)
 
@@ -265,7 +279,7 @@ class ShardExchange:
             self.ledger.delivered(REQUEST, times, prober, users)
             self._post(CONFESSION, users, times, 0, 0, 0, (users, prober), j.serves(users))
         else:
-            label = self._payload[users] if self.ledger.records else None
+            label = self._contents.arrived(message_kind(what), users, users) if self.ledger.records else None
             self.ledger.delivered(REPLY, times, users, prober, label)
             self.probed[users] = True
 
@@ -281,17 +295,18 @@ class ShardExchange:
         only: NDArray[np.bool_] | None,
     ) -> None:
         """Put messages on their way, but those that are lost; odd copies are the network's duplicates."""
-        j, leg = self.journey, LEG[what]
-        only = _both(only, j.exists(leg, users, attempt, copy, hop))
-        users, times, ends = _take(only, users, times, ends)
-        self.ledger.count("messages_duplicated" if copy % 2 and hop == 0 else "messages_sent", users.size)
-        self.ledger.count("bytes_sent", users.size * j.bytes[leg] if not (copy % 2 and hop == 0) else 0)
-        goes = j.kept(leg, users, attempt, copy, hop)
+        j, leg, kind = self.journey, LEG[what], message_kind(what, attempt, copy, hop)
+        messages = j.message(leg, users, times, attempt, copy, hop, ends).only(only)
+        messages = messages.only(j.exists(messages))
+        count = messages.user.size
+        self.ledger.count("messages_duplicated" if copy % 2 and hop == 0 else "messages_sent", count)
+        self.ledger.count("bytes_sent", count * j.bytes[leg] if not (copy % 2 and hop == 0) else 0)
+        goes = j.kept(messages)
         if goes is not None:
             self.ledger.count("messages_lost", int(np.count_nonzero(~goes)))
-            users, times, ends = _take(goes, users, times, ends)
-        arrival = times + j.travel(leg, users, attempt, copy, hop, ends)
-        self.engine.post(message_kind(what, attempt, copy, hop), users, arrival)
+            messages = messages.only(goes)
+        self._contents.send(kind, messages)
+        self.engine.post(kind, messages.user, messages.sent_s + j.travel(messages))
 
     def _met(self, online: NDArray[np.bool_] | None, *columns: Any) -> tuple[Any, ...]:
         """The rows whose receiver is online."""
@@ -299,17 +314,3 @@ class ShardExchange:
             return columns
         self.ledger.count("messages_undelivered", int(np.count_nonzero(~online)))
         return tuple(column[online] for column in columns)
-
-
-def _both(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
-
-
-def _take(
-    rows: NDArray[np.bool_] | None, users: Users, times: Times, ends: tuple[Users, Users] | None
-) -> tuple[Users, Times, tuple[Users, Users] | None]:
-    if rows is None:
-        return users, times, ends
-    return users[rows], times[rows], None if ends is None else (ends[0][rows], ends[1][rows])

@@ -7,6 +7,7 @@ from threading import Lock
 
 from cachetools import LRUCache, cached
 
+from p2p_sim.learning.learner import Received
 from p2p_sim.learning.metrics import Risk, assess, exchange_floor
 from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.outcome import ModelRelease, Predictor, Release
@@ -43,7 +44,7 @@ def _risk(case: Case, people: Population, release: Release) -> Risk:
     if isinstance(release, ModelRelease):
         private = release.predictor
     else:
-        private = learner.fit_release(people.features, release, people.num_classes, people.cluster_offsets)
+        private = learner.learned(Received(people.features, release, people.num_classes, people.cluster_offsets))
     return assess(people, private, _nonprivate(case, people) if learner.has_reference else None, learner.loss)
 
 

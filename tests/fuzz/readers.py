@@ -18,6 +18,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.network.availability import AvailabilityTrace
 from p2p_sim.network.latency import Trace
 from p2p_sim.network.overlay_file import FileOverlay
+from p2p_sim.network.overlay_graph import OverlayInput
 from p2p_sim.population.datasets import AdultConfig
 from p2p_sim.population.images import CIFAR_RECORD, Cifar10Config, MnistConfig
 from p2p_sim.population.table import TableConfig
@@ -202,7 +203,7 @@ def _read_table(folder: Path, name: str, rng: random.Random) -> None:
 
 
 def _read_overlay(folder: Path, name: str, rng: random.Random) -> None:
-    FileOverlay(path=name).build(np.array([0, 10, USERS]), None, (folder,), STREAMS)
+    FileOverlay(path=name).build(OverlayInput(np.array([0, 10, USERS]), STREAMS, (folder,)))
 
 
 READERS: dict[str, tuple[Callable[[Path, str, random.Random], object], tuple[bytes, ...]]] = {

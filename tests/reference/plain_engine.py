@@ -117,23 +117,27 @@ class PlainEngine:
         copy: int,
         hop: int,
         ends: tuple[int, int] | None,
-        arrive: Callable[[], None],
+        arrive: Callable[[int], None],
+        label: int = -1,
     ) -> None:
-        """Send a message of `user`'s exchange from ends[0] to ends[1] (None: to the learner)."""
+        """Send a message of `user`'s exchange from ends[0] to ends[1] (None: to the learner); it may carry a label."""
         j, counts = self.journey, self.done.counts
-        if not self.true(j.exists(leg, one(user), attempt, copy, hop)):
+        places = None if ends is None else (one(ends[0]), one(ends[1]))
+        message = j.message(leg, one(user), np.array([self.env.now]), attempt, copy, hop, places)
+        if not self.true(j.exists(message)):
             return
         if copy % 2 == 1 and hop == 0:
             counts["messages_duplicated"] += 1
         else:
             counts["messages_sent"] += 1
             counts["bytes_sent"] += j.bytes[leg]
-        if not self.true(j.kept(leg, one(user), attempt, copy, hop)):
+        if not self.true(j.kept(message)):
             counts["messages_lost"] += 1
             return
-        places = None if ends is None else (one(ends[0]), one(ends[1]))
-        travel = float(j.travel(leg, one(user), attempt, copy, hop, places)[0])
-        self.at(self.env.now + travel, lambda: self.meet(None if ends is None else ends[1], arrive))
+        if label >= 0:
+            label = int(j.faults.corrupted(message, np.array([label], dtype=np.uint8), 2)[0])
+        travel = float(j.travel(message)[0])
+        self.at(self.env.now + travel, lambda: self.meet(None if ends is None else ends[1], lambda: arrive(label)))
 
     def meet(self, receiver: int | None, arrive: Callable[[], None]) -> None:
         if receiver is None or self.online(receiver):
@@ -170,7 +174,7 @@ class PlainEngine:
 
     def forward(self, user: int, attempt: int, copy: int, hop: int, path: list[int]) -> None:
         ends = (user if hop == 0 else path[hop - 1], path[hop])
-        self.send("request", user, attempt, copy, hop, ends, lambda: self.on_request(user, attempt, copy, hop, path))
+        self.send("request", user, attempt, copy, hop, ends, lambda _: self.on_request(user, attempt, copy, hop, path))
 
     def on_request(self, user: int, attempt: int, copy: int, hop: int, path: list[int]) -> None:
         node = path[hop]
@@ -182,8 +186,8 @@ class PlainEngine:
             return
         label = int(self.payload[node])
         for number in [2 * copy + duplicate for duplicate in range(self.journey.copies)]:
-            reply = lambda: self.on_reply(user, attempt, node, label)  # noqa: E731
-            self.send("reply", user, attempt, number, 0, (node, user), reply)
+            reply = lambda said: self.on_reply(user, attempt, node, said)  # noqa: E731
+            self.send("reply", user, attempt, number, 0, (node, user), reply, label)
 
     def on_reply(self, user: int, attempt: int, node: int, label: int) -> None:
         late = self.env.now > self.deadline.get((user, attempt), math.inf)
@@ -221,7 +225,7 @@ class PlainEngine:
         if own:
             self.done.fallback.add(user)
         for copy in range(self.journey.copies):
-            self.send("submission", user, 0, copy, 0, None, lambda: self.on_submission(user, source, label))
+            self.send("submission", user, 0, copy, 0, None, lambda said: self.on_submission(user, source, said), label)
 
     def on_submission(self, user: int, source: int, label: int) -> None:
         self.delivered(SUBMISSION, user, None, label)
@@ -230,7 +234,8 @@ class PlainEngine:
         self.done.arrivals.setdefault(user, self.env.now)
         self.done.sources.setdefault(user, source)
         if self.config.batch_submission or self.env.now <= (self.config.deadline_s or math.inf):
-            assert self.done.submitted.setdefault(user, (source, label)) == (source, label)
+            same = self.done.submitted.setdefault(user, (source, label)) == (source, label)
+            assert same or self.journey.faults["corrupted"]
 
     # -- probing -----------------------------------------------------------------------------------------------------
 
@@ -248,16 +253,17 @@ class PlainEngine:
                 waiting = self.env.event()
                 self.at(back, waiting.succeed)
                 yield waiting
-            self.send("probe", user, 0, 0, 0, (prober, user), lambda user=user: self.on_probe(prober, user))
+            self.send("probe", user, 0, 0, 0, (prober, user), lambda _, user=user: self.on_probe(prober, user))
             yield self.env.timeout(self.every)
 
     def on_probe(self, prober: int, user: int) -> None:
         self.delivered(REQUEST, prober, user)
         if not self.journey.roles.silent[user]:
-            self.send("confession", user, 0, 0, 0, (user, prober), lambda: self.on_confession(prober, user))
+            told, label = lambda said: self.on_confession(prober, user, said), int(self.payload[user])
+            self.send("confession", user, 0, 0, 0, (user, prober), told, label)
 
-    def on_confession(self, prober: int, user: int) -> None:
-        self.delivered(REPLY, user, prober, int(self.payload[user]))
+    def on_confession(self, prober: int, user: int, label: int) -> None:
+        self.delivered(REPLY, user, prober, label)
         self.done.probed.add(user)
 
 
