@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from analysis.privacy import LabelExchange
-from analysis.privacy.exchange.one_cluster import _Scan, _views
 from benchmarks.table import FASTER, Row
 from benchmarks.timing import paired_ratio, repeated, seconds, spread_of
+from p2p_sim.analysis.privacy import LabelExchange
+from p2p_sim.analysis.privacy.exchange.one_cluster import _Scan, _views
 
 NAME = "accountant"
 

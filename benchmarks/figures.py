@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, plain_log_ticks, save
 from benchmarks.table import FASTER, PASSES, SHARE, Row
+from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, plain_log_ticks, save
 
 TITLES = {
     FASTER: "The peer's time over ours (1: equal; more is better)",

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from analysis.utility.product_laws import ProductLaw, Sine
 from benchmarks.table import FASTER, Row
 from benchmarks.timing import paired_ratio, repeated
+from p2p_sim.analysis.utility.product_laws import ProductLaw, Sine
 from p2p_sim.histograms.classifiers import PCL, PCL2
 from p2p_sim.histograms.counts import PCL2b
 from p2p_sim.histograms.densities import PCDE

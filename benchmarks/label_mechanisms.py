@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.others.alibi import noise_scale_of
-from analysis.privacy.others.vector import bit_flip_prob_of
-from analysis.privacy.statement.local import local_flip_prob
 from benchmarks.table import PASSES, Row
 from benchmarks.timing import BLOCK, paired_ratio, peak_bytes, repeated
+from p2p_sim.analysis.privacy.others.alibi import noise_scale_of
+from p2p_sim.analysis.privacy.others.vector import bit_flip_prob_of
+from p2p_sim.analysis.privacy.statement.local import local_flip_prob
 from p2p_sim.extend import RandomizedResponse, Randomizer, Streams
 from p2p_sim.mechanisms.alibi import Alibi
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse

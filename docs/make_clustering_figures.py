@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.figures.curves import Curve, Panel, plot_panels
-from analysis.figures.terms import plot_terms
-from analysis.privacy.claims.centralised_utility import precision_times_recall
-from analysis.utility.label_association import (
+from p2p_sim.analysis.figures.curves import Curve, Panel, plot_panels
+from p2p_sim.analysis.figures.terms import plot_terms
+from p2p_sim.analysis.privacy.claims.centralised_utility import precision_times_recall
+from p2p_sim.analysis.utility.label_association import (
     Association,
     ClusterSubsets,
     ExampleSubsets,
@@ -19,7 +19,7 @@ from analysis.utility.label_association import (
     measure,
     printed_product,
 )
-from analysis.utility.theory_terms import Study, all_terms
+from p2p_sim.analysis.utility.theory_terms import Study, all_terms
 
 OUT = Path(__file__).parent / "figures"
 SIZE = 10

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.figures.curves import Curve, Panel, plot_panels
-from analysis.privacy import (
+from p2p_sim.analysis.figures.curves import Curve, Panel, plot_panels
+from p2p_sim.analysis.privacy import (
     Coalition,
     Eavesdropper,
     LabelExchange,
@@ -17,7 +17,7 @@ from analysis.privacy import (
     local_epsilon,
     sufficient_flip_prob,
 )
-from analysis.privacy.exchange.tradeoff import tradeoff_curve
+from p2p_sim.analysis.privacy.exchange.tradeoff import tradeoff_curve
 
 OUT = Path(__file__).parent / "figures"
 DELTA = 1e-6

@@ -9,9 +9,9 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sparse
 
-from analysis.figures.curves import Curve, Panel, plot_panels
-from analysis.privacy import LabelExchange, local_epsilon
-from analysis.privacy.networks.fetch import FetchDistribution
+from p2p_sim.analysis.figures.curves import Curve, Panel, plot_panels
+from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
+from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
 from p2p_sim.outputs.network_record import draw, observe
 from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario, load_scenario

@@ -1,7 +1,7 @@
 """Everything that a plug-in needs to import: base classes, values and helpers."""
 
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.local import local_delta, local_epsilon
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli

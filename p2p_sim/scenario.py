@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from analysis.privacy.statement.domain import Situation
+from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.base.config import Config, explain
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.privacy import calibrate_flip_prob, sufficient_flip_prob
-from analysis.privacy.statement.local import local_flip_prob
+from p2p_sim.analysis.privacy import calibrate_flip_prob, sufficient_flip_prob
+from p2p_sim.analysis.privacy.statement.local import local_flip_prob
 from p2p_sim.base.streams import Streams
 from studies.frame import Frame, command
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.figures.curves import Panel
-from analysis.figures.study import plot_study
+from p2p_sim.analysis.figures.curves import Panel
+from p2p_sim.analysis.figures.study import plot_study
 from studies.frame import Frame, command, curves
 
 NAME = "clustering-synthetic"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.figures.curves import Panel
-from analysis.figures.trust import plot_by_trust
-from analysis.utility.points import points
+from p2p_sim.analysis.figures.curves import Panel
+from p2p_sim.analysis.figures.trust import plot_by_trust
+from p2p_sim.analysis.utility.points import points
 from studies.comparison_models import HISTOGRAM, PLR, STACKING, model_rows
 from studies.frame import Frame, command, curves
 

@@ -13,12 +13,12 @@ import pandas as pd
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from analysis.figures.curves import Panel
-from analysis.figures.study import plot_study
-from analysis.privacy import LabelExchange, calibrate_flip_prob
-from analysis.privacy.statement.worst import epsilons
-from analysis.utility.product_laws import Harmonic, ProductLaw, Sine, box_centres
-from analysis.utility.total_variation import Cauchy, LineLaw, Normal, Spikes, half_l1
+from p2p_sim.analysis.figures.curves import Panel
+from p2p_sim.analysis.figures.study import plot_study
+from p2p_sim.analysis.privacy import LabelExchange, calibrate_flip_prob
+from p2p_sim.analysis.privacy.statement.worst import epsilons
+from p2p_sim.analysis.utility.product_laws import Harmonic, ProductLaw, Sine, box_centres
+from p2p_sim.analysis.utility.total_variation import Cauchy, LineLaw, Normal, Spikes, half_l1
 from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import PCL, HistogramClassifier
 from p2p_sim.histograms.densities import PCDE, HistogramDensity

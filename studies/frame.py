@@ -17,10 +17,10 @@ import joblib
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from analysis.figures.curves import Curve
-from analysis.utility.intervals import mean_interval
-from analysis.utility.points import HIGH, LOW, points
 from p2p_sim import load_results
+from p2p_sim.analysis.figures.curves import Curve
+from p2p_sim.analysis.utility.intervals import mean_interval
+from p2p_sim.analysis.utility.points import HIGH, LOW, points
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.files import write_whole
 from p2p_sim.base.progress import shown

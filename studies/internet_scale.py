@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.utility.arrivals import GridLaw
-from analysis.utility.extrapolation import Prediction, normal_score, predict
-from analysis.utility.intervals import mean_interval
+from p2p_sim.analysis.utility.arrivals import GridLaw
+from p2p_sim.analysis.utility.extrapolation import Prediction, normal_score, predict
+from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse

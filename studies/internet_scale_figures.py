@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.figures.curves import Curve, Panel, plot_panels
-from analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks
+from p2p_sim.analysis.figures.curves import Curve, Panel, plot_panels
+from p2p_sim.analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks
 
 TITLES = {"plain": "all at once, nothing lost", "retries": "1% loss, up to three requests"}
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from analysis.utility.arrivals import GridLaw
+from p2p_sim.analysis.utility.arrivals import GridLaw
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.config import NetworkConfig, OnTimeout

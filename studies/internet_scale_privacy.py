@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
-from analysis.privacy import LabelExchange, Peer, local_epsilon
-from analysis.privacy.exchange.coalition import unasked_epsilon
-from analysis.utility.extrapolation import fewest_of_any, most_of, most_of_any
+from p2p_sim.analysis.privacy import LabelExchange, Peer, local_epsilon
+from p2p_sim.analysis.privacy.exchange.coalition import unasked_epsilon
+from p2p_sim.analysis.utility.extrapolation import fewest_of_any, most_of, most_of_any
 
 USERS, DELTA = 10**9, 1e-12
 CLUSTERS = (100, 300, 1_000, 3_000, 10_000, 100_000, 1_000_000)

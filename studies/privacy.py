@@ -11,7 +11,14 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sparse
 
-from analysis.privacy import ClusterResampling, FetchDistribution, LabelExchange, PrivacyBound, lemma9_epsilon, theorem3
+from p2p_sim.analysis.privacy import (
+    ClusterResampling,
+    FetchDistribution,
+    LabelExchange,
+    PrivacyBound,
+    lemma9_epsilon,
+    theorem3,
+)
 from p2p_sim.attacks.curator import audit_curator
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse
 from studies.frame import Frame, command

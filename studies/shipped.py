@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.utility.points import HIGH, LOW, POINT, by_replicate, points
-from analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
 from p2p_sim import load_scenario
+from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, by_replicate, points
+from p2p_sim.analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
 from p2p_sim.base.streams import Streams
 from p2p_sim.sweeps.plan import Plan
 from p2p_sim.sweeps.point import run_point

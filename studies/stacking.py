@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.figures.curves import Panel
-from analysis.figures.study import plot_study
-from analysis.figures.style import COLOURS, MARKERS, drawing, legend_below
-from analysis.utility.intervals import mean_interval
+from p2p_sim.analysis.figures.curves import Panel
+from p2p_sim.analysis.figures.study import plot_study
+from p2p_sim.analysis.figures.style import COLOURS, MARKERS, drawing, legend_below
+from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from studies.frame import Frame, command, curves, means

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.figures.curves import Curve, Panel
-from analysis.figures.study import plot_study
-from analysis.utility.intervals import mean_interval
-from analysis.utility.points import HIGH, LOW
-from analysis.utility.vector_bound import theorem_2
 from p2p_sim import load_scenario
+from p2p_sim.analysis.figures.curves import Curve, Panel
+from p2p_sim.analysis.figures.study import plot_study
+from p2p_sim.analysis.utility.intervals import mean_interval
+from p2p_sim.analysis.utility.points import HIGH, LOW
+from p2p_sim.analysis.utility.vector_bound import theorem_2
 from p2p_sim.learning.label_vectors import label_vectors
 from p2p_sim.learning.training import CHECKPOINTS
 from p2p_sim.mechanisms.neighbours import NeighbourMeans

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 import p2p_sim
-from analysis.privacy.statement.record import Terms
+from p2p_sim.analysis.privacy.statement.record import Terms
 from p2p_sim.scenario import MODEL_VERSION
 
 Axes = list[dict[str, Any]]

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from analysis.privacy.others.alibi import laplace_delta, laplace_epsilon, log_density, noise_scale_of, soft_labels
-from analysis.privacy.statement.finite_law import law_delta, law_epsilon
 from benchmarks.timing import peak_bytes
+from p2p_sim.analysis.privacy.others.alibi import (
+    laplace_delta,
+    laplace_epsilon,
+    log_density,
+    noise_scale_of,
+    soft_labels,
+)
+from p2p_sim.analysis.privacy.statement.finite_law import law_delta, law_epsilon
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.alibi import Alibi
 from p2p_sim.mechanisms.outcome import Outcome

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from analysis.privacy import LabelExchange, lemma9_epsilon
-from analysis.privacy.attack.power import AuditResult, Plan, plan
-from analysis.privacy.attack.views import CoalitionViews, CountViews, LearnerViews
+from p2p_sim.analysis.privacy import LabelExchange, lemma9_epsilon
+from p2p_sim.analysis.privacy.attack.power import AuditResult, Plan, plan
+from p2p_sim.analysis.privacy.attack.views import CoalitionViews, CountViews, LearnerViews
 from p2p_sim.attacks.exchange import audit, count
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism

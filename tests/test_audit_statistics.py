@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from analysis.privacy.attack.power import clopper_pearson, delta_lower, epsilon_lower, plan
-from analysis.privacy.attack.views import CoalitionViews, CountViews, LearnerViews
-from analysis.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.analysis.privacy.attack.power import clopper_pearson, delta_lower, epsilon_lower, plan
+from p2p_sim.analysis.privacy.attack.views import CoalitionViews, CountViews, LearnerViews
+from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
 
 
 @pytest.mark.parametrize("error", [1e-9, 2.5e-10, 0.05])

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom, laplace
 
-from analysis.privacy.claims.algorithm1 import laplace_nodes, noisy_label_law, released_distribution
-from analysis.privacy.others import resampled_counts
-from analysis.privacy.others.centralised import COUNTED, ClusterResampling, laplace_tail
-from analysis.privacy.others.noisy_share import share_cdf
-from analysis.privacy.others.resampled_counts import (
+from p2p_sim.analysis.privacy.claims.algorithm1 import laplace_nodes, noisy_label_law, released_distribution
+from p2p_sim.analysis.privacy.others import resampled_counts
+from p2p_sim.analysis.privacy.others.centralised import COUNTED, ClusterResampling, laplace_tail
+from p2p_sim.analysis.privacy.others.noisy_share import share_cdf
+from p2p_sim.analysis.privacy.others.resampled_counts import (
     _chord_error,
     _divergences,
     _Weights,
@@ -190,7 +190,7 @@ def test_mass_that_the_noise_hardly_reaches_is_charged(monkeypatch):
     """With a reach of two scales of the noise some mass lies beyond: the bracket widens and still holds."""
     args = (40, 1.0, 1.5, 0.05, 0.5)
     exact, law = counts_delta(*args), draw_law(40, 8, 12, 1.5, 0.05, 64)
-    monkeypatch.setattr("analysis.privacy.others.resampled_counts._REACH", 2.0)
+    monkeypatch.setattr("p2p_sim.analysis.privacy.others.resampled_counts._REACH", 2.0)
     resampled_counts._kept_blocks.cache_clear()
     narrow, short = counts_delta(*args), draw_law(40, 8, 12, 1.5, 0.05, 64)
     resampled_counts._kept_blocks.cache_clear()

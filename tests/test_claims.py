@@ -9,16 +9,16 @@ import sys
 import numpy as np
 import pytest
 
-from analysis.privacy import LabelExchange, lemma9_epsilon, theorem3
-from analysis.privacy.claims import Claim, Verdict, all_claims, exchange, others
-from analysis.privacy.claims import centralised_privacy as privacy
-from analysis.privacy.claims import centralised_utility as utility
-from analysis.privacy.claims import clustering_matrices as matrices
-from analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes
-from analysis.privacy.claims.claim import at_least, at_most
-from analysis.privacy.claims.comparison import bounds_table, gaussian_epsilon, shuffled_epsilon
-from analysis.privacy.others.centralised import laplace_tail
-from analysis.privacy.others.noisy_distribution import released_distribution
+from p2p_sim.analysis.privacy import LabelExchange, lemma9_epsilon, theorem3
+from p2p_sim.analysis.privacy.claims import Claim, Verdict, all_claims, exchange, others
+from p2p_sim.analysis.privacy.claims import centralised_privacy as privacy
+from p2p_sim.analysis.privacy.claims import centralised_utility as utility
+from p2p_sim.analysis.privacy.claims import clustering_matrices as matrices
+from p2p_sim.analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes
+from p2p_sim.analysis.privacy.claims.claim import at_least, at_most
+from p2p_sim.analysis.privacy.claims.comparison import bounds_table, gaussian_epsilon, shuffled_epsilon
+from p2p_sim.analysis.privacy.others.centralised import laplace_tail
+from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
 from tests.conftest import ROOT
 
 FAILING = {"Theorem 1", "Corollary 1 (rate)", "Table 1, last row, by Theorem 3"}
@@ -272,8 +272,8 @@ def test_shuffled_epsilon_is_where_delta_of_all_noisy_labels_crosses(n, alpha, d
 
 
 def test_the_command(monkeypatch, capsys, tmp_path):
-    from analysis.privacy import claims
-    from analysis.privacy.claims import comparison
+    from p2p_sim.analysis.privacy import claims
+    from p2p_sim.analysis.privacy.claims import comparison
     from p2p_sim.cli.main import main
 
     def call(*arguments: str) -> str:

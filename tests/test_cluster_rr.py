@@ -8,11 +8,11 @@ import pytest
 from scipy.stats import beta as beta_law
 
 import p2p_sim
-from analysis.privacy.claims.clustering_matrices import randomisation_matrix
-from analysis.privacy.others.centralised import ClusterResampling
-from analysis.privacy.others.noisy_distribution import released_distribution
-from analysis.utility.rehearsal import best_choice, candidates, corollary2, rehearse, split_budget, uniform
-from analysis.utility.summary import summarise
+from p2p_sim.analysis.privacy.claims.clustering_matrices import randomisation_matrix
+from p2p_sim.analysis.privacy.others.centralised import ClusterResampling
+from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
+from p2p_sim.analysis.utility.rehearsal import best_choice, candidates, corollary2, rehearse, split_budget, uniform
+from p2p_sim.analysis.utility.summary import summarise
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.printing.run import _statement
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR, released_distributions

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import p2p_sim
-from analysis.utility.intervals import mean_interval
+from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.learning.metrics import assess, exchange_floor
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import exchange

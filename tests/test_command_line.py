@@ -11,9 +11,9 @@ import warnings
 import pytest
 import typer
 
-from analysis.privacy import claims
-from analysis.privacy.claims import comparison
-from analysis.privacy.claims.comparison import bounds_table
+from p2p_sim.analysis.privacy import claims
+from p2p_sim.analysis.privacy.claims import comparison
+from p2p_sim.analysis.privacy.claims.comparison import bounds_table
 from p2p_sim.attacks import exchange as audit
 from p2p_sim.cli import questions as statements
 from p2p_sim.cli.main import app, main

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 import p2p_sim
-from analysis.utility.intervals import mean_interval
-from analysis.utility.paired import differences, welch_interval
+from p2p_sim.analysis.utility.intervals import mean_interval
+from p2p_sim.analysis.utility.paired import differences, welch_interval
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
 from p2p_sim.outputs.comparison import compare

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from analysis.privacy import LabelExchange
-from analysis.privacy.exchange.composition import _POINTS, _dominating, compose, convex_majorant
-from analysis.privacy.exchange.direct import likelihoods
+from p2p_sim.analysis.privacy import LabelExchange
+from p2p_sim.analysis.privacy.exchange.composition import _POINTS, _dominating, compose, convex_majorant
+from p2p_sim.analysis.privacy.exchange.direct import likelihoods
 
 
 def product_delta(exchange: LabelExchange, rounds: int, epsilon: float, per_round: bool = False) -> float:

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from analysis.figures.privacy_utility import plot_privacy_utility
-from analysis.figures.report.cards import key_figures
-from analysis.figures.report.points import with_failures
-from analysis.utility.points import points
-from analysis.utility.summary import excess_error, summarise
+from p2p_sim.analysis.figures.privacy_utility import plot_privacy_utility
+from p2p_sim.analysis.figures.report.cards import key_figures
+from p2p_sim.analysis.figures.report.points import with_failures
+from p2p_sim.analysis.utility.points import points
+from p2p_sim.analysis.utility.summary import excess_error, summarise
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning import training

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.privacy.others.centralised import ClusterResampling
+from p2p_sim.analysis.privacy.others.centralised import ClusterResampling
 from p2p_sim.attacks.curator import CuratorAudit, audit_curator, best_cluster_size, plan_event
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main

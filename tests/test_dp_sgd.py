@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import beta, chi2, norm
 
 import p2p_sim
-from analysis.privacy import DpSgd, calibrate_noise
+from p2p_sim.analysis.privacy import DpSgd, calibrate_noise
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig, clipped_gradient_sum, softmax

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from analysis.privacy.others.rr_with_prior import top_k_law
-from analysis.privacy.others.shuffled_messages import ShuffledMessages
-from analysis.privacy.others.vector import bit_flip_prob_of, vector_law
-from analysis.privacy.statement.finite_law import law_delta
-from analysis.utility import summary
+from p2p_sim.analysis.privacy.others.rr_with_prior import top_k_law
+from p2p_sim.analysis.privacy.others.shuffled_messages import ShuffledMessages
+from p2p_sim.analysis.privacy.others.vector import bit_flip_prob_of, vector_law
+from p2p_sim.analysis.privacy.statement.finite_law import law_delta
+from p2p_sim.analysis.utility import summary
 from p2p_sim.attacks.exchange import audit
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams

@@ -4,8 +4,8 @@ import fnmatch
 import re
 import tomllib
 
-import analysis.privacy
 import p2p_sim
+import p2p_sim.analysis.privacy
 import p2p_sim.extend
 from tests.conftest import ROOT
 from tests.plug_ins import EXAMPLE
@@ -28,7 +28,7 @@ def test_the_code_of_the_page_is_the_code_of_the_example():
 
 
 def test_the_stable_names_are_there_and_are_all():
-    for module, listed in zip((p2p_sim, p2p_sim.extend, analysis.privacy), blocks("text"), strict=True):
+    for module, listed in zip((p2p_sim, p2p_sim.extend, p2p_sim.analysis.privacy), blocks("text"), strict=True):
         names = re.split(r",\s+", listed)
         assert sorted(names) == sorted(module.__all__)
         assert all(getattr(module, name) is not None for name in names)

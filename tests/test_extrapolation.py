@@ -8,8 +8,8 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from analysis.utility.arrivals import GridLaw
-from analysis.utility.extrapolation import (
+from p2p_sim.analysis.utility.arrivals import GridLaw
+from p2p_sim.analysis.utility.extrapolation import (
     fewest_of_any,
     most_of,
     most_of_any,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.figures import network as figures
+from p2p_sim.analysis.figures import network as figures
 from p2p_sim.cli.main import main
 from p2p_sim.cli.printing.network import print_network
 from p2p_sim.network.overlay_graph import from_pairs
@@ -256,7 +256,7 @@ def test_every_figure_is_a_png_that_shows_something(call, tmp_path, settings, ov
 
 
 def test_a_blank_sheet_would_be_seen(tmp_path):
-    from analysis.figures.style import new_figure
+    from p2p_sim.analysis.figures.style import new_figure
 
     new_figure().savefig(tmp_path / "blank.png")
     assert contrast(tmp_path / "blank.png") < 0.03

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
-from analysis.privacy.others.histograms import (
+from p2p_sim.analysis.privacy.others.histograms import (
     choice_epsilon,
     counts_delta,
     counts_epsilon,

@@ -11,8 +11,8 @@ from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
-from analysis.utility.product_laws import ProductLaw, Sine, box_centres
-from analysis.utility.total_variation import Normal, half_l1
+from p2p_sim.analysis.utility.product_laws import ProductLaw, Sine, box_centres
+from p2p_sim.analysis.utility.total_variation import Normal, half_l1
 from p2p_sim.base.errors import InputError
 from p2p_sim.histograms.cells import CellTable, _address
 from p2p_sim.histograms.classifiers import PCL, PCL2, HistogramClassifier, LabelPrivateHistogram

@@ -19,14 +19,14 @@ ROOMS = (
     ("p2p_sim.network",),
     ("p2p_sim.population", "p2p_sim.stacking"),
     ("p2p_sim.base",),
-    ("analysis.figures",),
-    ("analysis.utility",),
-    ("analysis.privacy.claims",),
-    ("analysis.privacy.attack",),
-    ("analysis.privacy",),
-    ("analysis.privacy.networks", "analysis.privacy.others"),
-    ("analysis.privacy.exchange",),
-    ("analysis.privacy.statement",),
+    ("p2p_sim.analysis.figures",),
+    ("p2p_sim.analysis.utility",),
+    ("p2p_sim.analysis.privacy.claims",),
+    ("p2p_sim.analysis.privacy.attack",),
+    ("p2p_sim.analysis.privacy",),
+    ("p2p_sim.analysis.privacy.networks", "p2p_sim.analysis.privacy.others"),
+    ("p2p_sim.analysis.privacy.exchange",),
+    ("p2p_sim.analysis.privacy.statement",),
 )
 """From the top down; a room may import from those below it, and modules of one line not from each other."""
 FLOOR = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
@@ -91,7 +91,7 @@ def test_no_import_runs_up_and_none_in_a_circle():
 
 @pytest.mark.parametrize(
     "arrow",
-    [("p2p_sim.network.engine", "p2p_sim.protocol.draws"), ("analysis.privacy.statement.local", "p2p_sim.base.streams"),
+    [("p2p_sim.network.engine", "p2p_sim.protocol.draws"), ("p2p_sim.analysis.privacy.statement.local", "p2p_sim.base.streams"),
      ("p2p_sim.sweeps", "p2p_sim.outputs.export"), ("p2p_sim.outputs.plots", "studies.frame")],
 )  # fmt: skip
 def test_an_arrow_that_runs_up_is_seen(arrow):

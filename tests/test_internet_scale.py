@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.privacy import LabelExchange, local_epsilon
-from analysis.privacy.exchange.coalition import coalition_delta, unasked_epsilon
+from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
+from p2p_sim.analysis.privacy.exchange.coalition import coalition_delta, unasked_epsilon
 from studies import internet_scale, internet_scale_beyond, internet_scale_privacy
 from studies.frame import Frame
 from studies.internet_scale_network import NETWORKS, arrivals, law, run

@@ -5,10 +5,10 @@ import math
 
 import pytest
 
-from analysis.privacy import LabelExchange, local_epsilon
-from analysis.privacy.exchange.blanket import Blanket
-from analysis.privacy.exchange.kary import KaryExchange
-from analysis.privacy.exchange.kary_exact import bracket
+from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
+from p2p_sim.analysis.privacy.exchange.blanket import Blanket
+from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
+from p2p_sim.analysis.privacy.exchange.kary_exact import bracket
 
 
 def exact_delta(n, classes, flip_prob, sampling_rate, epsilon):

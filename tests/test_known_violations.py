@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from pydantic import create_model
 
-from analysis.privacy import LabelExchange, local_epsilon
-from analysis.privacy.exchange.kary import KaryExchange
-from analysis.privacy.exchange.observers import Eavesdropper, Peer
-from analysis.privacy.networks.fetch import FetchDistribution
-from analysis.privacy.others.alibi import laplace_delta, laplace_epsilon, laplace_variation
-from analysis.privacy.others.vector import vector_delta
-from analysis.privacy.statement.conditions import REAL_NOISE
-from analysis.privacy.statement.local import local_delta
 from p2p_sim import Scenario, load_scenario, run
+from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
+from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
+from p2p_sim.analysis.privacy.exchange.observers import Eavesdropper, Peer
+from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
+from p2p_sim.analysis.privacy.others.alibi import laplace_delta, laplace_epsilon, laplace_variation
+from p2p_sim.analysis.privacy.others.vector import vector_delta
+from p2p_sim.analysis.privacy.statement.conditions import REAL_NOISE
+from p2p_sim.analysis.privacy.statement.local import local_delta
 from p2p_sim.cli.main import main
 from p2p_sim.cli.questions import Question, answer, calibrated
 from p2p_sim.network.config import NetworkConfig

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from analysis.privacy.claims.centralised_utility import precision_times_recall, subset_selection
-from analysis.utility.label_association import (
+from p2p_sim.analysis.privacy.claims.centralised_utility import precision_times_recall, subset_selection
+from p2p_sim.analysis.utility.label_association import (
     ClusterSubsets,
     ExampleSubsets,
     NoisyHistogram,

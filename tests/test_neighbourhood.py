@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sparse
 
-import analysis.privacy.networks.neighbourhood as room
-from analysis.privacy import FetchDistribution, local_epsilon
-from analysis.privacy.networks.losses import LossLaw, Pair, amplified_delta, product
-from analysis.privacy.networks.neighbourhood import Neighbourhood
+import p2p_sim.analysis.privacy.networks.neighbourhood as room
+from p2p_sim.analysis.privacy import FetchDistribution, local_epsilon
+from p2p_sim.analysis.privacy.networks.losses import LossLaw, Pair, amplified_delta, product
+from p2p_sim.analysis.privacy.networks.neighbourhood import Neighbourhood
 from tests.reference import fetch as reference
 
 EPSILONS = (0.0, 0.2, 0.5, 1.0, 1.6)

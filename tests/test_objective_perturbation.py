@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.stats import kstest
 
-from analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
+from p2p_sim.analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.stacking.perturbed import PerturbedObjective, draw_noise
 
 ATTAINED = 0.9

@@ -5,12 +5,12 @@ import math
 
 import pytest
 
-from analysis.privacy import LabelExchange, local_epsilon
-from analysis.privacy.attack.split import split_cells
-from analysis.privacy.attack.views import CoalitionViews, LearnerViews
-from analysis.privacy.exchange.coalition import known_law
-from analysis.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
-from analysis.privacy.statement.local import local_delta
+from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
+from p2p_sim.analysis.privacy.attack.split import split_cells
+from p2p_sim.analysis.privacy.attack.views import CoalitionViews, LearnerViews
+from p2p_sim.analysis.privacy.exchange.coalition import known_law
+from p2p_sim.analysis.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
+from p2p_sim.analysis.privacy.statement.local import local_delta
 from tests.reference import coalition as reference
 
 
@@ -36,7 +36,7 @@ def test_large_coalitions_are_bracketed_around_the_enumerated_figure(monkeypatch
     for members in (1, 3):
         observer = Coalition(LabelExchange(40, 0.1, 0.5), members)
         exact = observer.delta(0.8)
-        monkeypatch.setattr("analysis.privacy.exchange.coalition.ENUMERATED", 0)
+        monkeypatch.setattr("p2p_sim.analysis.privacy.exchange.coalition.ENUMERATED", 0)
         rough = observer.delta(0.8)
         monkeypatch.undo()
         assert rough.lower <= exact.lower <= exact.upper <= rough.upper <= 1.5 * exact.upper

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from analysis.privacy.statement.domain import Situation
-from analysis.privacy.statement.ledger import ReleaseLedger
+from p2p_sim.analysis.privacy.statement.domain import Situation
+from p2p_sim.analysis.privacy.statement.ledger import ReleaseLedger
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.metrics import assess

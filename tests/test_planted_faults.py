@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.privacy.attack.fault_laws import FAULTS
+from p2p_sim.analysis.privacy.attack.fault_laws import FAULTS
 from p2p_sim.cli.printing.audit import failure
 from tests.planted_faults import KINDS, PLANTED, Planted
 

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from analysis.figures.labels import long, short
-from analysis.utility.intervals import mean_interval
-from analysis.utility.points import by_replicate, points
-from analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
+from p2p_sim.analysis.figures.labels import long, short
+from p2p_sim.analysis.utility.intervals import mean_interval
+from p2p_sim.analysis.utility.points import by_replicate, points
+from p2p_sim.analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
 from p2p_sim.outputs.plots import Request, draw_plots, plot

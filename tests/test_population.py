@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from analysis.utility.heterogeneity import heterogeneity
+from p2p_sim.analysis.utility.heterogeneity import heterogeneity
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.metrics import population_heterogeneity
@@ -109,7 +109,7 @@ def test_given_clusters_below_the_minimum_are_an_error():
 
 def test_estimate_of_heterogeneity_lies_above_the_truth_and_is_unbiased():
     """The estimate's expectation is E 2(1 - p(Y|c)); 30 replicates, 6.5 standard errors."""
-    from analysis.utility.heterogeneity import heterogeneity_upper_estimate
+    from p2p_sim.analysis.utility.heterogeneity import heterogeneity_upper_estimate
 
     config = SyntheticConfig(users=2000, heterogeneity=0.2)
     law = config.law(Streams(1, 0))

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from analysis.privacy import LabelExchange, calibrate_flip_prob, lemma9_epsilon, local_epsilon, theorem3
-from analysis.privacy.exchange.calibration import best_sampling_rate, calibrate_each
-from analysis.privacy.exchange.direct import likelihoods
-from analysis.privacy.exchange.kary import KaryExchange
-from analysis.privacy.exchange.submissions import Submissions
-from analysis.privacy.exchange.unknown_bits import World
+from p2p_sim.analysis.privacy import LabelExchange, calibrate_flip_prob, lemma9_epsilon, local_epsilon, theorem3
+from p2p_sim.analysis.privacy.exchange.calibration import best_sampling_rate, calibrate_each
+from p2p_sim.analysis.privacy.exchange.direct import likelihoods
+from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
+from p2p_sim.analysis.privacy.exchange.submissions import Submissions
+from p2p_sim.analysis.privacy.exchange.unknown_bits import World
 from tests.reference import direct_sum, enumeration, high_precision
 
 
@@ -262,7 +262,7 @@ def test_covering_bound_lies_above_every_data_set_and_close(n, alpha, theta, mon
     exact = setting.epsilon(1e-6)
     epsilon = 0.9 * exact.upper
     whole = setting.delta(epsilon)
-    monkeypatch.setattr("analysis.privacy.exchange.one_cluster.EXHAUSTIVE", 100)
+    monkeypatch.setattr("p2p_sim.analysis.privacy.exchange.one_cluster.EXHAUSTIVE", 100)
     covered = LabelExchange(n, alpha, theta).setting.epsilon(1e-6)
     assert exact.upper <= covered.upper <= 1.01 * exact.upper
     assert covered.lower <= exact.upper

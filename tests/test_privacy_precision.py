@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from analysis.privacy import LabelExchange, local_epsilon
-from analysis.privacy.exchange.cutoff import CutOffViews
-from analysis.privacy.exchange.direct import DirectViews
-from analysis.privacy.exchange.one_cluster import _Scan
-from analysis.privacy.exchange.submissions import Submissions
-from analysis.privacy.exchange.unknown_bits import World
+from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
+from p2p_sim.analysis.privacy.exchange.cutoff import CutOffViews
+from p2p_sim.analysis.privacy.exchange.direct import DirectViews
+from p2p_sim.analysis.privacy.exchange.one_cluster import _Scan
+from p2p_sim.analysis.privacy.exchange.submissions import Submissions
+from p2p_sim.analysis.privacy.exchange.unknown_bits import World
 
 
 @functools.lru_cache
@@ -60,7 +60,7 @@ def exact_delta(n: int, alpha: float, ones: int, epsilon: float) -> mp.mpf:
 def test_relative_error_against_forty_digits(n, alpha, ones, method, monkeypatch):
     """Both ways of summing, wherever δ > 1e-40; a figure with t ~ Bin(n, θ) is an average of such."""
     if method == "cut-off":
-        monkeypatch.setattr("analysis.privacy.exchange.one_cluster.EXHAUSTIVE", 1)
+        monkeypatch.setattr("p2p_sim.analysis.privacy.exchange.one_cluster.EXHAUSTIVE", 1)
     setting = LabelExchange(n, alpha, 1.0).setting
     checked = 0
     for share in np.linspace(0.02, 0.98, 13):

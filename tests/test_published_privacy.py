@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.privacy import LabelExchange, local_epsilon
+from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
 from studies import closed_form, privacy
 from tests.conftest import ROOT
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from analysis.privacy import CappedFetch, Coalition, LabelExchange, UniformSources, local_epsilon
-from analysis.privacy.statement.local import local_delta
+from p2p_sim.analysis.privacy import CappedFetch, Coalition, LabelExchange, UniformSources, local_epsilon
+from p2p_sim.analysis.privacy.statement.local import local_delta
 from tests.reference import direct_sum
 from tests.reference import fetch as reference
 
@@ -121,7 +121,7 @@ def test_capped_fetches_lie_above_enumeration(known, alpha):
 
 def test_who_strays_is_charged_for_rows_of_equal_entries(monkeypatch):
     """Of 30 equal entries one is the target's; a stray one has few ones among the other 29, or few zeros."""
-    monkeypatch.setattr("analysis.privacy.networks.realised_network.SHARES", (0.3,))
+    monkeypatch.setattr("p2p_sim.analysis.privacy.networks.realised_network.SHARES", (0.3,))
     alpha, cap = 0.4, 1.0 / 30.0
     [stray] = CappedFetch(np.full(7, cap), alpha)._levels.strays
     ones = np.arange(30)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.privacy import LabelExchange
+from p2p_sim.analysis.privacy import LabelExchange
 from p2p_sim.attacks import faulty_network as realised_audit
 from p2p_sim.attacks.exchange import audit
 from p2p_sim.attacks.faulty_network import RealisedAudit, audit_realised

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sparse
 
-from analysis.privacy.exchange.kary import KaryExchange
+from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
 from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, target_deltas
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import OnOff

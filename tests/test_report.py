@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from analysis.figures.report.listing import scenario_in_order, sweep_file, toml
-from analysis.figures.report.page import report_page
-from analysis.figures.report.statement import rounded_up
-from analysis.privacy.statement.conditions import CAPPED_FETCHES, REALISED_CONDITIONS, SAME_SOURCES
-from analysis.utility.intervals import mean_interval
+from p2p_sim.analysis.figures.report.listing import scenario_in_order, sweep_file, toml
+from p2p_sim.analysis.figures.report.page import report_page
+from p2p_sim.analysis.figures.report.statement import rounded_up
+from p2p_sim.analysis.privacy.statement.conditions import CAPPED_FETCHES, REALISED_CONDITIONS, SAME_SOURCES
+from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.base.errors import InputError
 from p2p_sim.outputs.report import write_report
 from p2p_sim.sweeps.file import SweepFile

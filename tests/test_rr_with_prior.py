@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import chi2
 
-from analysis.privacy.others.rr_with_prior import best_candidates, top_k_epsilon, top_k_law
-from analysis.privacy.statement.finite_law import law_delta, law_epsilon
+from p2p_sim.analysis.privacy.others.rr_with_prior import best_candidates, top_k_epsilon, top_k_law
+from p2p_sim.analysis.privacy.statement.finite_law import law_delta, law_epsilon
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.rr_with_prior import LocalRRWithPrior, RRWithPrior

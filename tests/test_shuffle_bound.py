@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from analysis.privacy import LabelExchange
-from analysis.privacy.exchange.blanket import Blanket
-from analysis.privacy.others.rr_with_prior import top_k_law
-from analysis.privacy.others.shuffled_messages import ShuffledMessages, shuffled_epsilon
-from analysis.privacy.others.vector import bit_flip_prob_of, vector_law
-from analysis.privacy.statement.finite_law import law_epsilon
+from p2p_sim.analysis.privacy import LabelExchange
+from p2p_sim.analysis.privacy.exchange.blanket import Blanket
+from p2p_sim.analysis.privacy.others.rr_with_prior import top_k_law
+from p2p_sim.analysis.privacy.others.shuffled_messages import ShuffledMessages, shuffled_epsilon
+from p2p_sim.analysis.privacy.others.vector import bit_flip_prob_of, vector_law
+from p2p_sim.analysis.privacy.statement.finite_law import law_epsilon
 
 
 def multiset_law(channel: np.ndarray, labels: tuple[int, ...]) -> np.ndarray:

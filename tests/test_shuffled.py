@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from analysis.privacy import LabelExchange, local_epsilon
-from analysis.privacy.exchange.kary import ShuffledLabels
-from analysis.privacy.others.shuffled import ShuffledResponse
+from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
+from p2p_sim.analysis.privacy.exchange.kary import ShuffledLabels
+from p2p_sim.analysis.privacy.others.shuffled import ShuffledResponse
 
 
 def enumerated(n: int, alpha: float, epsilon: float) -> float:

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from analysis.privacy.attack.power import clopper_pearson, epsilon_lower
-from analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
+from p2p_sim.analysis.privacy.attack.power import clopper_pearson, epsilon_lower
+from p2p_sim.analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.stacking.perturbed import PerturbedObjective, draw_noise
 from p2p_sim.stacking.pst import train_groups
 from p2p_sim.stacking.rows import FeatureGroups, clip_rows

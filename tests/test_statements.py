@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import p2p_sim
-from analysis.privacy import (
+from p2p_sim.analysis.privacy import (
     Accountant,
     Coalition,
     Eavesdropper,
@@ -18,12 +18,12 @@ from analysis.privacy import (
     Peer,
     TimedLearner,
 )
-from analysis.privacy.exchange.paper import Lemma9, theorem3_stated
-from analysis.privacy.statement import conditions as catalogue
-from analysis.privacy.statement.bound import OBSERVERS, PrivacyBound, together
-from analysis.privacy.statement.conditions import CLAIMED, Condition, identifier_of
-from analysis.privacy.statement.domain import Situation
-from analysis.privacy.statement.record import identifier, merged, statement_of, terms, whole
+from p2p_sim.analysis.privacy.exchange.paper import Lemma9, theorem3_stated
+from p2p_sim.analysis.privacy.statement import conditions as catalogue
+from p2p_sim.analysis.privacy.statement.bound import OBSERVERS, PrivacyBound, together
+from p2p_sim.analysis.privacy.statement.conditions import CLAIMED, Condition, identifier_of
+from p2p_sim.analysis.privacy.statement.domain import Situation
+from p2p_sim.analysis.privacy.statement.record import identifier, merged, statement_of, terms, whole
 from p2p_sim.base.errors import InputError
 from p2p_sim.outputs.report import write_report
 from p2p_sim.storage.rows import load_results

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from analysis.privacy.attack import conformity
-from analysis.privacy.attack.conformity import Stage, Tally, worst_deviation
-from analysis.privacy.attack.fault_laws import FAULTS, Seen, seen_of
-from analysis.privacy.attack.split import split_cells, split_name
-from analysis.privacy.attack.submission_law import Cluster, submission_law
-from analysis.privacy.attack.views import LearnerViews
-from analysis.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.analysis.privacy.attack import conformity
+from p2p_sim.analysis.privacy.attack.conformity import Stage, Tally, worst_deviation
+from p2p_sim.analysis.privacy.attack.fault_laws import FAULTS, Seen, seen_of
+from p2p_sim.analysis.privacy.attack.split import split_cells, split_name
+from p2p_sim.analysis.privacy.attack.submission_law import Cluster, submission_law
+from p2p_sim.analysis.privacy.attack.views import LearnerViews
+from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
 
 ALPHA, THETA, P = 0.2, 0.6, 0.3
 USERS = range(3)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from analysis.privacy import LabelExchange, local_epsilon, sufficient_flip_prob
+from p2p_sim.analysis.privacy import LabelExchange, local_epsilon, sufficient_flip_prob
 
 SIZES, RATES, EPSILONS = (10, 30, 100, 1_000, 10_000, 100_000), (0.01, 0.1, 1.0), (0.01, 0.1, 0.3, 1.0, 3.0)
 DELTAS = (0.1, 1e-3, 1e-6, 1e-9, 1e-12)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from analysis.utility.points import derived
+from p2p_sim.analysis.utility.points import derived
 from p2p_sim.base.errors import InputError
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import FAILURES, ROWS, TABLE, open_store

@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from analysis.privacy.others.noisy_distribution import released_distribution
-from analysis.utility.bounds import Algorithm1, fit_constant, limiting_excess, theorem2, theorem4
-from analysis.utility.table_study import (
+from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
+from p2p_sim.analysis.utility.bounds import Algorithm1, fit_constant, limiting_excess, theorem2, theorem4
+from p2p_sim.analysis.utility.table_study import (
     Law,
     centralised,
     cost_excess,
@@ -17,7 +17,7 @@ from analysis.utility.table_study import (
     squared_excess,
     subset_excess,
 )
-from analysis.utility.theory_terms import LARGE, Series, Study, all_terms, bias, classes_count
+from p2p_sim.analysis.utility.theory_terms import LARGE, Series, Study, all_terms, bias, classes_count
 
 FALSE_ALARM = 1e-9
 TINY = Law(np.array([[[0.7, 0.3], [0.2, 0.8]]]))

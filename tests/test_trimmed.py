@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import hypergeom
 
-from analysis.utility.risk import best_logistic_risk, log_risk
+from p2p_sim.analysis.utility.risk import best_logistic_risk, log_risk
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig

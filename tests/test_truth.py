@@ -2,8 +2,8 @@
 
 import pytest
 
-from analysis.privacy.exchange import direct
-from analysis.privacy.statement import windows
+from p2p_sim.analysis.privacy.exchange import direct
+from p2p_sim.analysis.privacy.statement import windows
 from tests.validation import truth
 
 KINDS = [name for name in truth.KINDS if name not in ("learner_huge", "learner_half")]

@@ -7,9 +7,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import p2p_sim
-from analysis.utility.heterogeneity import heterogeneity
-from analysis.utility.intervals import mean_interval
-from analysis.utility.risk import bayes_error_rate, best_logistic_risk, error_rate, log_risk
+from p2p_sim.analysis.utility.heterogeneity import heterogeneity
+from p2p_sim.analysis.utility.intervals import mean_interval
+from p2p_sim.analysis.utility.risk import bayes_error_rate, best_logistic_risk, error_rate, log_risk
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.mechanisms.outcome import LabelRelease

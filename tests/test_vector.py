@@ -10,9 +10,15 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest, chi2
 
-from analysis.privacy.others.vector import bit_flip_prob_of, expected_bits, vector_delta, vector_epsilon, vector_law
-from analysis.privacy.statement.finite_law import law_delta, law_epsilon
 from benchmarks.timing import peak_bytes
+from p2p_sim.analysis.privacy.others.vector import (
+    bit_flip_prob_of,
+    expected_bits,
+    vector_delta,
+    vector_epsilon,
+    vector_law,
+)
+from p2p_sim.analysis.privacy.statement.finite_law import law_delta, law_epsilon
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.learning.knn import KnnConfig

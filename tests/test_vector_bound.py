@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from analysis.privacy.others.vector import bit_flip_prob_of, vector_law
-from analysis.utility import vector_bound
-from analysis.utility.vector_bound import theorem_2
+from p2p_sim.analysis.privacy.others.vector import bit_flip_prob_of, vector_law
+from p2p_sim.analysis.utility import vector_bound
+from p2p_sim.analysis.utility.vector_bound import theorem_2
 
 
 def cases(classes: int, count: int = 4_000) -> tuple[np.ndarray, np.ndarray, float]:

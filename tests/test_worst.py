@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from analysis.privacy.others.centralised import ClusterResampling
-from analysis.privacy.statement import worst
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.worst import EVERY, epsilons
+from p2p_sim.analysis.privacy.others.centralised import ClusterResampling
+from p2p_sim.analysis.privacy.statement import worst
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.worst import EVERY, epsilons
 
 
 @dataclass(frozen=True)

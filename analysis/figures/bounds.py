@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.figures.curves import Curve, Panel, plot_panels
-from analysis.privacy.claims.comparison import BoundsRow
+from p2p_sim.analysis.figures.curves import Curve, Panel, plot_panels
+from p2p_sim.analysis.privacy.claims.comparison import BoundsRow
 
 DRAWN = (
     ("epsilon_upper", "exact (certified from above)", False),

@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks
-from analysis.utility.intervals import Mean
-from analysis.utility.points import HIGH, LOW
+from p2p_sim.analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks
+from p2p_sim.analysis.utility.intervals import Mean
+from p2p_sim.analysis.utility.points import HIGH, LOW
 
 
 @dataclass(frozen=True)

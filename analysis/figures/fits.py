@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.figures.labels import long
-from analysis.figures.style import COLOURS, drawing
-from analysis.figures.sweeps import (
+from p2p_sim.analysis.figures.labels import long
+from p2p_sim.analysis.figures.style import COLOURS, drawing
+from p2p_sim.analysis.figures.sweeps import (
     Series,
     View,
     caption,
@@ -23,7 +23,7 @@ from analysis.figures.sweeps import (
     wants_log,
     wrapped,
 )
-from analysis.utility.scaling import Estimate, Fit, constants_text
+from p2p_sim.analysis.utility.scaling import Estimate, Fit, constants_text
 
 FLOOR = "excess_risk_floor"
 LINES = ((0, (4, 2)), (0, (1, 1.5)))

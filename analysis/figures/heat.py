@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from numpy.typing import NDArray
 
-from analysis.figures.labels import long, value
-from analysis.figures.style import drawing
-from analysis.figures.sweeps import replicates_text, wants_log, wrapped
-from analysis.utility.points import HIGH, LOW, is_privacy
+from p2p_sim.analysis.figures.labels import long, value
+from p2p_sim.analysis.figures.style import drawing
+from p2p_sim.analysis.figures.sweeps import replicates_text, wants_log, wrapped
+from p2p_sim.analysis.utility.points import HIGH, LOW, is_privacy
 
 MOST_PRINTED = 60
 """Cells whose values are written into them."""

@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from analysis.figures.style import COLOURS, GREY, MARKERS, drawing
-from analysis.privacy.attack.power import clopper_pearson
+from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing
+from p2p_sim.analysis.privacy.attack.power import clopper_pearson
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

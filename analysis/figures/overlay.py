@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from analysis.figures.style import COLOURS, GREY, MARKERS, drawing
+from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

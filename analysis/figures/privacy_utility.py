@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.figures.labels import loss_text
-from analysis.figures.style import COLOURS, GREY, MARKERS, drawing
-from analysis.utility.intervals import Mean, mean_interval
+from p2p_sim.analysis.figures.labels import loss_text
+from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing
+from p2p_sim.analysis.utility.intervals import Mean, mean_interval
 
 STATEMENTS = (
     ("epsilon_upper", "{name}, worst cluster ({basis})"),

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.figures.curves import Panel, draw_line, set_scales
-from analysis.figures.style import COLOURS, MARKERS, drawing, legend_below
+from p2p_sim.analysis.figures.curves import Panel, draw_line, set_scales
+from p2p_sim.analysis.figures.style import COLOURS, MARKERS, drawing, legend_below
 
 
 def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, columns: int = 3) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.figures.labels import long, pairs, short, value
-from analysis.figures.style import COLOURS, GREY, MARKERS, drawing, legend_below, plain_log_ticks
-from analysis.utility.points import HIGH, LOW, is_privacy
+from p2p_sim.analysis.figures.labels import long, pairs, short, value
+from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing, legend_below, plain_log_ticks
+from p2p_sim.analysis.utility.points import HIGH, LOW, is_privacy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,7 +92,7 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
     an excess risk, the same learner without privacy is drawn in grey.
 
     Args:
-        table: one line a point, as `analysis.utility.points.points` gives it.
+        table: one line a point, as `p2p_sim.analysis.utility.points.points` gives it.
         view: what to show.
         note: what is held fixed, for the caption.
     """

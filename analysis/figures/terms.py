@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks
-from analysis.utility.bounds import ShapeFit
-from analysis.utility.theory_terms import Series, Term
+from p2p_sim.analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks
+from p2p_sim.analysis.utility.bounds import ShapeFit
+from p2p_sim.analysis.utility.theory_terms import Series, Term
 
 COLUMNS = 3
 

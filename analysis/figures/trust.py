@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.lines import Line2D
 
-from analysis.figures.curves import Panel, draw_line, set_scales
-from analysis.figures.style import COLOURS, MARKERS, drawing
+from p2p_sim.analysis.figures.curves import Panel, draw_line, set_scales
+from p2p_sim.analysis.figures.style import COLOURS, MARKERS, drawing
 
 WIDTH, HEIGHT = 4.3, 3.6
 """Of a panel, in inches."""

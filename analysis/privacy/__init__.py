@@ -1,22 +1,22 @@
 """Privacy of the label exchange: exact values, certified bounds and the papers' claims. No simulator needed."""
 
-from analysis.privacy.exchange.calibration import best_sampling_rate, calibrate_each, calibrate_flip_prob
-from analysis.privacy.exchange.composition import compose
-from analysis.privacy.exchange.kary import KaryExchange
-from analysis.privacy.exchange.label_exchange import LabelExchange
-from analysis.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
-from analysis.privacy.exchange.paper import lemma9_epsilon, theorem3
-from analysis.privacy.exchange.sufficient import sufficient_flip_prob
-from analysis.privacy.networks.fetch import FetchDistribution
-from analysis.privacy.networks.realised_network import CappedFetch, UniformSources
-from analysis.privacy.others.centralised import ClusterResampling
-from analysis.privacy.others.dp_sgd import DpSgd, calibrate_noise
-from analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
-from analysis.privacy.others.shuffled import ShuffledResponse
-from analysis.privacy.others.shuffled_messages import ShuffledMessages
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.local import local_epsilon
+from p2p_sim.analysis.privacy.exchange.calibration import best_sampling_rate, calibrate_each, calibrate_flip_prob
+from p2p_sim.analysis.privacy.exchange.composition import compose
+from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
+from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.analysis.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
+from p2p_sim.analysis.privacy.exchange.paper import lemma9_epsilon, theorem3
+from p2p_sim.analysis.privacy.exchange.sufficient import sufficient_flip_prob
+from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
+from p2p_sim.analysis.privacy.networks.realised_network import CappedFetch, UniformSources
+from p2p_sim.analysis.privacy.others.centralised import ClusterResampling
+from p2p_sim.analysis.privacy.others.dp_sgd import DpSgd, calibrate_noise
+from p2p_sim.analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
+from p2p_sim.analysis.privacy.others.shuffled import ShuffledResponse
+from p2p_sim.analysis.privacy.others.shuffled_messages import ShuffledMessages
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.local import local_epsilon
 
 __all__ = [
     "Accountant",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.utility.extrapolation import tail_of_largest
+from p2p_sim.analysis.utility.extrapolation import tail_of_largest
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.utility.scaling import RESAMPLES, Estimate
+from p2p_sim.analysis.utility.scaling import RESAMPLES, Estimate
 
 Floats = NDArray[np.float64]
 

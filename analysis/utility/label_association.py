@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.utility.scaling import Estimate
+from p2p_sim.analysis.utility.scaling import Estimate
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from analysis.utility.intervals import Mean, mean_interval
-from analysis.utility.points import REPLICATE, is_privacy
+from p2p_sim.analysis.utility.intervals import Mean, mean_interval
+from p2p_sim.analysis.utility.points import REPLICATE, is_privacy
 
 
 @dataclass(frozen=True)

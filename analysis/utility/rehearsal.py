@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.others.noisy_distribution import released_distribution
+from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
 
 Floats = NDArray[np.float64]
 REHEARSED = 8_000

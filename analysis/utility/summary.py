@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.utility.intervals import Mean, mean_interval
+from p2p_sim.analysis.utility.intervals import Mean, mean_interval
 
 MEANS = (
     "error_rate",

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.others.noisy_distribution import released_distribution
-from analysis.utility.bounds import Algorithm1
-from analysis.utility.heterogeneity import heterogeneity
+from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
+from p2p_sim.analysis.utility.bounds import Algorithm1
+from p2p_sim.analysis.utility.heterogeneity import heterogeneity
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.utility.bounds import Algorithm1, ShapeFit, fit_constant, theorem2, theorem4
-from analysis.utility.intervals import Mean, mean_interval
-from analysis.utility.scaling import Estimate, log_log_slope
-from analysis.utility.table_study import Law, centralised, cost_excess, exchanged, squared_excess, subset_excess
+from p2p_sim.analysis.utility.bounds import Algorithm1, ShapeFit, fit_constant, theorem2, theorem4
+from p2p_sim.analysis.utility.intervals import Mean, mean_interval
+from p2p_sim.analysis.utility.scaling import Estimate, log_log_slope
+from p2p_sim.analysis.utility.table_study import Law, centralised, cost_excess, exchanged, squared_excess, subset_excess
 
 Floats = NDArray[np.float64]
 LARGE = 10**9

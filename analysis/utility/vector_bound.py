@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.others.vector import bit_flip_prob_of
+from p2p_sim.analysis.privacy.others.vector import bit_flip_prob_of
 
 Floats = NDArray[np.float64]
 

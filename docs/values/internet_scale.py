@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from analysis.privacy.exchange.one_cluster import EXHAUSTIVE
 from docs.values.forms import published
+from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE
 from studies import internet_scale, internet_scale_privacy
 from studies.internet_scale_beyond import USERS as ONCE
 from studies.internet_scale_network import LATENCY, NETWORKS, REQUEST

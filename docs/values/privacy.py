@@ -1,9 +1,9 @@
 """What bounds come to."""
 
-from analysis.privacy import local_epsilon
-from analysis.privacy.exchange.one_cluster import EXHAUSTIVE, SUMMED_IN_FULL, Setting
-from analysis.privacy.others.resampled_counts import LARGEST_CLUSTER
 from docs.values.forms import published, short
+from p2p_sim.analysis.privacy import local_epsilon
+from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE, SUMMED_IN_FULL, Setting
+from p2p_sim.analysis.privacy.others.resampled_counts import LARGEST_CLUSTER
 
 SOURCE = ("python -m studies.privacy", "test_published_privacy.py::test_the_privacy_study")
 

@@ -4,9 +4,9 @@ import dask
 import distributed  # noqa: F401  # brings its settings along
 from sklearn.datasets import load_breast_cancer
 
-from analysis.privacy import local_epsilon
-from analysis.privacy.networks.fetch import NEAR
 from docs.values.forms import ROOT
+from p2p_sim.analysis.privacy import local_epsilon
+from p2p_sim.analysis.privacy.networks.fetch import NEAR
 from p2p_sim.attacks.exchange import LARGEST_CLUSTER
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.table import TableConfig

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from analysis.privacy.attack.conformity import (
+from p2p_sim.analysis.privacy.attack.conformity import (
     Detection,
     Deviation,
     Stage,
@@ -23,16 +23,16 @@ from analysis.privacy.attack.conformity import (
     events_counted,
     worst_deviation,
 )
-from analysis.privacy.attack.power import AuditResult, Plan, plan
-from analysis.privacy.attack.split import split_name
-from analysis.privacy.attack.submission_law import Cluster
-from analysis.privacy.attack.views import LARGEST_COALITION, CoalitionViews, CountViews, LearnerViews, Views
-from analysis.privacy.exchange.label_exchange import LabelExchange
-from analysis.privacy.exchange.observers import Coalition
-from analysis.privacy.exchange.paper import Lemma9
-from analysis.privacy.statement.checks import LARGEST_EPSILON
-from analysis.privacy.statement.domain import Situation, Stated
-from analysis.privacy.statement.local import local_epsilon
+from p2p_sim.analysis.privacy.attack.power import AuditResult, Plan, plan
+from p2p_sim.analysis.privacy.attack.split import split_name
+from p2p_sim.analysis.privacy.attack.submission_law import Cluster
+from p2p_sim.analysis.privacy.attack.views import LARGEST_COALITION, CoalitionViews, CountViews, LearnerViews, Views
+from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.analysis.privacy.exchange.observers import Coalition
+from p2p_sim.analysis.privacy.exchange.paper import Lemma9
+from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON
+from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
+from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from p2p_sim.attacks import tallies
 from p2p_sim.attacks.curator import CuratorAudit, audit_scenario
 from p2p_sim.attacks.faulty_network import PILOT, PILOT_SEED, RealisedAudit, audit_realised

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from analysis.privacy.attack.power import ERROR, delta_lower, evidence, plan
-from analysis.privacy.attack.split import split_cells
-from analysis.privacy.attack.views import LearnerViews
-from analysis.privacy.exchange.label_exchange import LabelExchange
-from analysis.privacy.statement.local import local_delta, local_epsilon
+from p2p_sim.analysis.privacy.attack.power import ERROR, delta_lower, evidence, plan
+from p2p_sim.analysis.privacy.attack.split import split_cells
+from p2p_sim.analysis.privacy.attack.views import LearnerViews
+from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon
 from p2p_sim.attacks.tallies import copies, learner_cells
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.exchange_privacy import target_deltas

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.attack.fault_laws import Seen
-from analysis.privacy.attack.split import split_cells, split_name
-from analysis.privacy.attack.submission_law import Cluster
-from analysis.privacy.attack.views import CoalitionViews, CountViews
+from p2p_sim.analysis.privacy.attack.fault_laws import Seen
+from p2p_sim.analysis.privacy.attack.split import split_cells, split_name
+from p2p_sim.analysis.privacy.attack.submission_law import Cluster
+from p2p_sim.analysis.privacy.attack.views import CoalitionViews, CountViews
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.population.population import Population

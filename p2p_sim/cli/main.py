@@ -270,15 +270,15 @@ def check_bounds(
 
     Example: p2p-sim check-bounds --figure bounds.png
     """
-    from analysis.privacy.claims import all_claims
+    from p2p_sim.analysis.privacy.claims import all_claims
     from p2p_sim.cli.printing.claims import print_verdicts, print_verdicts_json
 
     if figure is not None:
         _check_figure(figure)
     verdicts = [claim.check() for claim in all_claims()]
     if figure is not None:
-        from analysis.figures.bounds import plot_bounds
-        from analysis.privacy.claims.comparison import bounds_table
+        from p2p_sim.analysis.figures.bounds import plot_bounds
+        from p2p_sim.analysis.privacy.claims.comparison import bounds_table
 
         plot_bounds(bounds_table(), figure)
     if json_:

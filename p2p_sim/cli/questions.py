@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from threadpoolctl import threadpool_limits
 
-from analysis.privacy import (
+from p2p_sim.analysis.privacy import (
     Coalition,
     Eavesdropper,
     KaryExchange,
@@ -17,9 +17,9 @@ from analysis.privacy import (
     compose,
     local_epsilon,
 )
-from analysis.privacy.exchange.observers import Observer
-from analysis.privacy.exchange.paper import Lemma9
-from analysis.privacy.statement.domain import Situation, Stated
+from p2p_sim.analysis.privacy.exchange.observers import Observer
+from p2p_sim.analysis.privacy.exchange.paper import Lemma9
+from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
 from p2p_sim.base.config import nearest
 from p2p_sim.base.errors import InputError
 

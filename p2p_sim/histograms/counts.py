@@ -6,8 +6,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.privacy.others.histograms import counts_epsilon, stability_threshold
-from analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.others.histograms import counts_epsilon, stability_threshold
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.histograms.cells import CellNoise, CellTable
 from p2p_sim.histograms.classifiers import packing_cells
 from p2p_sim.histograms.estimator import CellClassifier, check_parameters, default_delta

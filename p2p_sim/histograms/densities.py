@@ -6,8 +6,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.privacy.others.histograms import counts_epsilon
-from analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.others.histograms import counts_epsilon
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.base.errors import InputError
 from p2p_sim.histograms.cells import CellTable
 from p2p_sim.histograms.counts import StabilityHistogram

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import HistogramClassifier

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from analysis.privacy.others.histograms import choice_epsilon, disjoint
-from analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.others.histograms import choice_epsilon, disjoint
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.concepts import Concepts, HalfSpaces

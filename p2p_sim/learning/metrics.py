@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.utility.heterogeneity import heterogeneity, heterogeneity_upper_estimate
-from analysis.utility.risk import (
+from p2p_sim.analysis.utility.heterogeneity import heterogeneity, heterogeneity_upper_estimate
+from p2p_sim.analysis.utility.risk import (
     bayes_error_rate,
     best_logistic_risk,
     error_rate,

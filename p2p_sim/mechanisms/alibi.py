@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from analysis.privacy.others.alibi import laplace_epsilon, laplace_variation, noise_scale_of, soft_labels
-from analysis.privacy.statement.conditions import REAL_NOISE, Condition
+from p2p_sim.analysis.privacy.others.alibi import laplace_epsilon, laplace_variation, noise_scale_of, soft_labels
+from p2p_sim.analysis.privacy.statement.conditions import REAL_NOISE, Condition
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
 from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.others.centralised import ClusterResampling
-from analysis.privacy.others.noisy_distribution import released_distribution
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.worst import epsilons
+from p2p_sim.analysis.privacy.others.centralised import ClusterResampling
+from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.worst import epsilons
 from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.without_messages import WithoutMessages

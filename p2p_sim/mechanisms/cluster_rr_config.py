@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from analysis.privacy.others.centralised import CURATOR_CONDITIONS, ClusterResampling
-from analysis.utility.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
+from p2p_sim.analysis.privacy.others.centralised import CURATOR_CONDITIONS, ClusterResampling
+from p2p_sim.analysis.utility.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup

@@ -11,8 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from analysis.privacy.others.dp_sgd import DP_SGD_CONDITIONS, LARGEST_NOISE, SMALLEST_NOISE, DpSgd, calibrate_noise
-from analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.others.dp_sgd import (
+    DP_SGD_CONDITIONS,
+    LARGEST_NOISE,
+    SMALLEST_NOISE,
+    DpSgd,
+    calibrate_noise,
+)
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import bernoulli
 from p2p_sim.mechanisms.interface import Mechanism, OwnMechanism, Setup

@@ -9,11 +9,11 @@ import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 
-from analysis.privacy.networks.fetch import FetchDistribution
-from analysis.privacy.networks.realised_network import CappedFetch, UniformSources
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import REALISED, PrivacyBound, together
-from analysis.privacy.statement.conditions import (
+from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
+from p2p_sim.analysis.privacy.networks.realised_network import CappedFetch, UniformSources
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import REALISED, PrivacyBound, together
+from p2p_sim.analysis.privacy.statement.conditions import (
     KNOWN_FETCHES,
     KNOWN_LAW,
     PASSIVE,

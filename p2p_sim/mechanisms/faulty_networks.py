@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import REALISED, Bracket, PrivacyBound
-from analysis.privacy.statement.conditions import LOCAL_CONDITIONS, REALISED_CONDITIONS
-from analysis.privacy.statement.domain import ANYWHERE
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import REALISED, Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS, REALISED_CONDITIONS
+from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
 from p2p_sim.protocol.randomizer import Message
 
 Floats = NDArray[np.float64]

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.statement.bound import PrivacyBound, together
-from analysis.privacy.statement.conditions import LOCAL_CONDITIONS, Condition
-from analysis.privacy.statement.domain import Situation, Stated
-from analysis.utility import summary
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
+from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS, Condition
+from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
+from p2p_sim.analysis.utility import summary
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams

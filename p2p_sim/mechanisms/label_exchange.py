@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from analysis.privacy.exchange.calibration import calibrate_flip_prob
-from analysis.privacy.exchange.paper import Lemma9, theorem3_stated, worst_stated
-from analysis.privacy.statement.bound import PrivacyBound, together
-from analysis.privacy.statement.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
-from analysis.privacy.statement.domain import Situation, Stated
-from analysis.privacy.statement.worst import epsilons
+from p2p_sim.analysis.privacy.exchange.calibration import calibrate_flip_prob
+from p2p_sim.analysis.privacy.exchange.paper import Lemma9, theorem3_stated, worst_stated
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
+from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
+from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
+from p2p_sim.analysis.privacy.statement.worst import epsilons
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, facts_of, observed
 from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from analysis.privacy.exchange.calibration import largest_local_epsilon
-from analysis.privacy.others.alibi import noise_scale_of
-from analysis.privacy.others.vector import bit_flip_prob_of
+from p2p_sim.analysis.privacy.exchange.calibration import largest_local_epsilon
+from p2p_sim.analysis.privacy.others.alibi import noise_scale_of
+from p2p_sim.analysis.privacy.others.vector import bit_flip_prob_of
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.alibi import Alibi

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITIONS, Condition
-from analysis.privacy.statement.domain import MODELS, Situation, first_failure
-from analysis.privacy.statement.ledger import WHOLE, ReleaseLedger
+from p2p_sim.analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITIONS, Condition
+from p2p_sim.analysis.privacy.statement.domain import MODELS, Situation, first_failure
+from p2p_sim.analysis.privacy.statement.ledger import WHOLE, ReleaseLedger
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import Mechanism

@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from analysis.privacy.others.objective_perturbation import OBJECTIVE_PERTURBATION_CONDITIONS
-from analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITIONS
+from p2p_sim.analysis.privacy.others.objective_perturbation import OBJECTIVE_PERTURBATION_CONDITIONS
+from p2p_sim.analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITIONS
 from p2p_sim.base.config import differing
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from analysis.privacy.exchange.kary import KaryExchange, ShuffledLabels
-from analysis.privacy.exchange.label_exchange import LabelExchange
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
-from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
-from analysis.privacy.statement.windows import LEAST
+from p2p_sim.analysis.privacy.exchange.kary import KaryExchange, ShuffledLabels
+from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS
+from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
+from p2p_sim.analysis.privacy.statement.windows import LEAST
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from analysis.privacy.others.rr_with_prior import best_candidates, by_prior
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.conditions import ONE_LABEL, PUBLIC_PRIOR, Condition
-from analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
+from p2p_sim.analysis.privacy.others.rr_with_prior import best_candidates, by_prior
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.conditions import ONE_LABEL, PUBLIC_PRIOR, Condition
+from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, bernoulli
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup

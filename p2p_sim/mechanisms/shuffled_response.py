@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.exchange.calibration import smallest_flip_prob
-from analysis.privacy.others.shuffled import SHUFFLER_CONDITIONS, ShuffledResponse
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.worst import epsilons
+from p2p_sim.analysis.privacy.exchange.calibration import smallest_flip_prob
+from p2p_sim.analysis.privacy.others.shuffled import SHUFFLER_CONDITIONS, ShuffledResponse
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.worst import epsilons
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import Setup
 from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from analysis.privacy.others.vector import bit_flip_prob_of, vector_delta, vector_epsilon
-from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
+from p2p_sim.analysis.privacy.others.vector import bit_flip_prob_of, vector_delta, vector_epsilon
+from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from p2p_sim.base.streams import BLOCK, bernoulli
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
 from p2p_sim.mechanisms.outcome import ReleaseKind

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.conditions import LOCAL_CONDITIONS
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import Mechanism, Trust
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind

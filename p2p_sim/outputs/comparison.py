@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.utility.paired import Difference, differences
-from analysis.utility.points import POINT, REPLICATE, tidy
+from p2p_sim.analysis.utility.paired import Difference, differences
+from p2p_sim.analysis.utility.points import POINT, REPLICATE, tidy
 from p2p_sim.base.errors import InputError
 from p2p_sim.storage.results import Results, check_column, read_results
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.record import whole
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import in_place_of, writing
 from p2p_sim.mechanisms.exchange_privacy import user_epsilons
@@ -257,8 +257,8 @@ def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
 
 def draw(found: ObservedNetwork, directory: Path) -> list[Path]:
     """Draw the figures into a directory, each whole or not at all, over those of an earlier run; returns the files."""
-    from analysis.figures import network as figures
-    from analysis.figures.overlay import plot_epsilon, plot_overlay
+    from p2p_sim.analysis.figures import network as figures
+    from p2p_sim.analysis.figures.overlay import plot_epsilon, plot_overlay
 
     m, caption = found.messages, f"{found.name}, replicate {found.replicate}"
     times = {name: m.time_s[m.kind == kind] for kind, name in KIND_NAMES.items()}

@@ -1,4 +1,4 @@
-"""Figures of a results directory: which columns to show, checked, then handed to `analysis.figures`."""
+"""Figures of a results directory: which columns to show, checked, then handed to `p2p_sim.analysis.figures`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.figures.labels import SAME, pairs, short
-from analysis.figures.sweeps import MOST_FACETS, MOST_SERIES, View, is_number, plot_lines, series
-from analysis.utility.points import HIGH, LOW, POINT, by_replicate, is_privacy, points
+from p2p_sim.analysis.figures.labels import SAME, pairs, short
+from p2p_sim.analysis.figures.sweeps import MOST_FACETS, MOST_SERIES, View, is_number, plot_lines, series
+from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, by_replicate, is_privacy, points
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import in_place_of
 from p2p_sim.storage.results import Results, check_column, read_results
@@ -234,7 +234,7 @@ def _lines(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -
 
 
 def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    from analysis.figures.heat import plot_heat
+    from p2p_sim.analysis.figures.heat import plot_heat
 
     heat = str(request.heat)
     if request.x == request.y:
@@ -250,8 +250,8 @@ def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) ->
 
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    from analysis.figures.fits import plot_fit
-    from analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
+    from p2p_sim.analysis.figures.fits import plot_fit
+    from p2p_sim.analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
     from p2p_sim.base.streams import Streams
 
     if request.y != "excess_risk" or request.x.rsplit(".", 1)[-1] not in FIT_X or not is_number(table[request.x]):
@@ -283,8 +283,8 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
 
 def _towards_floor(table: pd.DataFrame, x: str, risk: NDArray[np.float64]) -> str:
     """How the distance of the excess risk from its exact floor falls with n, beside what Theorem 4 says."""
-    from analysis.figures.fits import FLOOR
-    from analysis.utility.scaling import log_log_slope
+    from p2p_sim.analysis.figures.fits import FLOOR
+    from p2p_sim.analysis.utility.scaling import log_log_slope
 
     theory = "Theorem 4's bound falls with slope -1/2 towards its floor"
     if FLOOR not in table or table[FLOOR].isna().any() or table[x].nunique() < 3:

@@ -19,7 +19,7 @@ from p2p_sim.storage.rows import FAILURES, ROWS, read_manifest
 from p2p_sim.storage.statements import read_lines, read_terms
 
 if TYPE_CHECKING:
-    from analysis.figures.report.page import Picture
+    from p2p_sim.analysis.figures.report.page import Picture
 
 REPORT = "report.html"
 MOST_FIGURES, MOST_LINES, MOST_PANELS = 8, 7, 9
@@ -36,7 +36,7 @@ def write_report(directory: Path, out: Path | None = None) -> Path:
     Raises:
         InputError: there are no results, they cannot be read, or the file cannot be written. Nothing is changed then.
     """
-    from analysis.figures.report.page import report_page
+    from p2p_sim.analysis.figures.report.page import report_page
 
     path = directory / REPORT if out is None else out
     _check_destination(path)
@@ -71,7 +71,7 @@ def _mechanisms(rows: pd.DataFrame) -> dict[str, str]:
 
 def _pictures(results: Results) -> "list[Picture]":
     """The figure of a run; those that a sweep's author asked for, or what is learned and ε along the first axis."""
-    from analysis.figures.privacy_utility import plot_privacy_utility
+    from p2p_sim.analysis.figures.privacy_utility import plot_privacy_utility
 
     quality = "excess_risk" if results.rows["excess_risk"].notna().all() else "accuracy"
     if not results.axes:
@@ -108,8 +108,8 @@ def _of_sweep(results: Results, request: Request) -> "Picture":
 
 def _picture(draw: Any, caption: str) -> "Picture":
     """A figure, or why there is none: what a sweep asks for need not fit its rows, and a label may hold anything."""
-    from analysis.figures.report.page import Picture
-    from analysis.figures.report.svg import drawn, embedded
+    from p2p_sim.analysis.figures.report.page import Picture
+    from p2p_sim.analysis.figures.report.svg import drawn, embedded
 
     caption = caption if caption.startswith("ε") else caption[0].upper() + caption[1:]
     try:
@@ -121,7 +121,7 @@ def _picture(draw: Any, caption: str) -> "Picture":
 
 
 def _named(column: str | None) -> str:
-    from analysis.figures.labels import short
+    from p2p_sim.analysis.figures.labels import short
 
     return "a chosen column" if column is None else short(column)
 
@@ -145,7 +145,7 @@ def _check_destination(path: Path) -> None:
 
 def _checked(directory: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """The rows, if they have what a report needs, with numbers as numbers."""
-    from analysis.figures.report.points import NEEDED, NUMBERS
+    from p2p_sim.analysis.figures.report.points import NEEDED, NUMBERS
 
     missing = [name for name in NEEDED if name not in rows]
     if missing:

@@ -6,9 +6,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.others.shuffled_messages import ShuffledMessages
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.others.shuffled_messages import ShuffledMessages
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import Bracket
 
 
 class Randomizer(Protocol):

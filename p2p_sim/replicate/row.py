@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.domain import Stated
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.domain import Stated
 from p2p_sim.base.errors import InputError
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
 from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Accounted, Mechanism

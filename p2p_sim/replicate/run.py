@@ -5,9 +5,9 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from analysis.privacy.statement import record
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.record import Terms
+from p2p_sim.analysis.privacy.statement import record
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.record import Terms
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.mechanisms.interface import Accounted, Mechanism, Setup
 from p2p_sim.mechanisms.outcome import Outcome, Release

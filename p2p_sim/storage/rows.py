@@ -12,8 +12,8 @@ from typing import IO, Any
 
 import pandas as pd
 
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.record import Terms, identifier, statement_of
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.record import Terms, identifier, statement_of
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import append_jsonl, in_place_of, partial_of, repair_jsonl, write_whole, writing
 from p2p_sim.scenario import MODEL_VERSION, Scenario

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.privacy.statement.record import Terms, identifier
+from p2p_sim.analysis.privacy.statement.record import Terms, identifier
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.files import write_whole
 

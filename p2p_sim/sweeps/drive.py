@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.utility.intervals import mean_interval
+from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.base.config import nearest
 from p2p_sim.base.errors import InputError
 from p2p_sim.scenario import Scenario

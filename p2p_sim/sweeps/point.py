@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.privacy.statement.record import Terms, merged
+from p2p_sim.analysis.privacy.statement.record import Terms, merged
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import in_place_of, writing
 from p2p_sim.replicate.case import identity
@@ -47,7 +47,7 @@ def run_point(
     progress: Progress | None = None,
 ) -> Finished:
     """Run every replicate that is not on disk yet and draw the figure."""
-    from analysis.figures.privacy_utility import plot_privacy_utility
+    from p2p_sim.analysis.figures.privacy_utility import plot_privacy_utility
 
     hash_ = identity(scenario, data_dir)
     directory = out or default_directory(scenario.name, hash_)

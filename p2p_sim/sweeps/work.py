@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from analysis.privacy.statement.record import Terms
+from p2p_sim.analysis.privacy.statement.record import Terms
 
 if TYPE_CHECKING:
     from p2p_sim.replicate.case import Case

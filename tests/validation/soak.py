@@ -122,7 +122,7 @@ def soak(
 
 def draw(table: pd.DataFrame, path: Path) -> None:
     """Memory against events."""
-    from analysis.figures.style import COLOURS, GREY, new_figure, save
+    from p2p_sim.analysis.figures.style import COLOURS, GREY, new_figure, save
 
     figure = new_figure(6.4, 3.2)
     axes = figure.subplots()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from analysis.privacy import DpSgd
+from p2p_sim.analysis.privacy import DpSgd
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig, clipped_gradient_sum
 from p2p_sim.population.population import Population

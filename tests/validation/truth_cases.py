@@ -8,16 +8,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from analysis.privacy.exchange.kary import KaryExchange
-from analysis.privacy.exchange.label_exchange import LabelExchange
-from analysis.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
-from analysis.privacy.exchange.one_cluster import Setting, _Scan
-from analysis.privacy.networks.fetch import FetchDistribution
-from analysis.privacy.networks.realised_network import CappedFetch, UniformSources
-from analysis.privacy.others.shuffled import ShuffledResponse
-from analysis.privacy.others.shuffled_messages import ShuffledMessages
-from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.local import local_epsilon
+from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
+from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.analysis.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
+from p2p_sim.analysis.privacy.exchange.one_cluster import Setting, _Scan
+from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
+from p2p_sim.analysis.privacy.networks.realised_network import CappedFetch, UniformSources
+from p2p_sim.analysis.privacy.others.shuffled import ShuffledResponse
+from p2p_sim.analysis.privacy.others.shuffled_messages import ShuffledMessages
+from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from tests.validation import arb_truths as exact
 from tests.validation.arb_truths import Curve, arb, ball
 

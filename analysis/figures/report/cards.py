@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from analysis.figures.labels import loss_text
-from analysis.figures.report.statement import rounded_up
-from analysis.figures.report.text import number, with_interval
-from analysis.utility.points import HIGH, LOW
+from p2p_sim.analysis.figures.labels import loss_text
+from p2p_sim.analysis.figures.report.statement import rounded_up
+from p2p_sim.analysis.figures.report.text import number, with_interval
+from p2p_sim.analysis.utility.points import HIGH, LOW
 
 
 class Card(NamedTuple):

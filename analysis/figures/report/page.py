@@ -13,15 +13,15 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from analysis.figures.report.cards import key_figures
-from analysis.figures.report.listing import blocks, scenario_in_order, sweep_file
-from analysis.figures.report.points import Failure, standing, with_failures
-from analysis.figures.report.statement import Mechanisms, statement
-from analysis.figures.report.svg import embedded
-from analysis.figures.report.table import points_table, ranges
-from analysis.figures.report.text import count, plain
-from analysis.figures.report.words import subtitle, unfinished, what_was_run
-from analysis.privacy.statement.record import Terms
+from p2p_sim.analysis.figures.report.cards import key_figures
+from p2p_sim.analysis.figures.report.listing import blocks, scenario_in_order, sweep_file
+from p2p_sim.analysis.figures.report.points import Failure, standing, with_failures
+from p2p_sim.analysis.figures.report.statement import Mechanisms, statement
+from p2p_sim.analysis.figures.report.svg import embedded
+from p2p_sim.analysis.figures.report.table import points_table, ranges
+from p2p_sim.analysis.figures.report.text import count, plain
+from p2p_sim.analysis.figures.report.words import subtitle, unfinished, what_was_run
+from p2p_sim.analysis.privacy.statement.record import Terms
 
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000

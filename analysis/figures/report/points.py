@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.utility.points import POINT, REPLICATE, points
+from p2p_sim.analysis.utility.points import POINT, REPLICATE, points
 
 WORST = (
     *("epsilon_lower", "epsilon_upper", "epsilon_local", "epsilon_others_upper", "epsilon_times_upper"),
@@ -30,7 +30,7 @@ def standing(failures: Iterable[Failure], rows: pd.DataFrame) -> list[Failure]:
 
 
 def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Failure] = ()) -> pd.DataFrame:
-    """One line a point, as `analysis.utility.points.points` has it, with the number of failed replicates.
+    """One line a point, as `p2p_sim.analysis.utility.points.points` has it, with the number of failed replicates.
 
     Points of which nothing succeeded come last, with 0 replicates and gaps.
 

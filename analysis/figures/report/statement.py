@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis.figures.labels import four_digits
-from analysis.figures.report.points import worst_bases
-from analysis.figures.report.text import count, number, plain, span
-from analysis.privacy.statement.record import Terms
-from analysis.utility.points import POINT
+from p2p_sim.analysis.figures.labels import four_digits
+from p2p_sim.analysis.figures.report.points import worst_bases
+from p2p_sim.analysis.figures.report.text import count, number, plain, span
+from p2p_sim.analysis.privacy.statement.record import Terms
+from p2p_sim.analysis.utility.points import POINT
 
 OBSERVERS = (
     ("epsilon_upper", "the learner, who sees the set of submissions, or what else is released"),

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis.figures.report.statement import rounded_up
-from analysis.figures.report.text import decimals, number, plain, with_interval
-from analysis.utility.points import HIGH, LOW
+from p2p_sim.analysis.figures.report.statement import rounded_up
+from p2p_sim.analysis.figures.report.text import decimals, number, plain, with_interval
+from p2p_sim.analysis.utility.points import HIGH, LOW
 
 MOST_COLUMNS, MOST_LINES, MOST_AXES = 12, 400, 5
 FIGURES = (

@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.figures.labels import loss_text
-from analysis.figures.report.statement import Mechanisms
-from analysis.figures.report.text import count, number, plain, span
+from p2p_sim.analysis.figures.labels import loss_text
+from p2p_sim.analysis.figures.report.statement import Mechanisms
+from p2p_sim.analysis.figures.report.text import count, number, plain, span
 
 ENGINES = {
     "events": "sent as messages over a simulated network",

@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.attack.fault_laws import FAULTS, Fault, Seen, seen_of
-from analysis.privacy.attack.submission_law import Cluster, submission_law
-from analysis.privacy.statement.windows import Floats
+from p2p_sim.analysis.privacy.attack.fault_laws import FAULTS, Fault, Seen, seen_of
+from p2p_sim.analysis.privacy.attack.submission_law import Cluster, submission_law
+from p2p_sim.analysis.privacy.statement.windows import Floats
 
 FEWEST_EXPECTED = 20.0
 """Cells that are expected less often are taken together."""

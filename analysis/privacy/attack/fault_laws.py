@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.attack.submission_law import Cluster, protocol, submission_law
-from analysis.privacy.statement.windows import Floats
+from p2p_sim.analysis.privacy.attack.submission_law import Cluster, protocol, submission_law
+from p2p_sim.analysis.privacy.statement.windows import Floats
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.attack.views import ViewLaw, Views
-from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.local import local_epsilon
+from p2p_sim.analysis.privacy.attack.views import ViewLaw, Views
+from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.local import local_epsilon
 
 ERROR = 1e-9
 """Probability that a test fails a mechanism that keeps its bound."""

@@ -6,7 +6,7 @@ Given how many users submitted and how many of the labels were ones, who submitt
 
 import numpy as np
 
-from analysis.privacy.statement.windows import Floats, binomial_pmf
+from p2p_sim.analysis.privacy.statement.windows import Floats, binomial_pmf
 
 NONE, ZERO, ONE = 0, 1, 2
 """What the target submitted."""

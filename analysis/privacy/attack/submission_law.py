@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.statement.windows import Floats, binomial_pmf
+from p2p_sim.analysis.privacy.statement.windows import Floats, binomial_pmf
 
 Rule = Callable[["Cluster", int, int, Floats, Floats], tuple[Floats, Floats]]
 """From the cluster, a user's label, her noisy bit, the noisy ones among holders of 1 and of 0: a zero's and a one's

@@ -12,15 +12,15 @@ from typing import Protocol
 
 import numpy as np
 
-from analysis.privacy.attack.split import split, split_cells, split_weights
-from analysis.privacy.exchange.direct import likelihoods
-from analysis.privacy.exchange.label_exchange import LabelExchange
-from analysis.privacy.exchange.unknown_bits import World
-from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.checks import LARGEST_EPSILON
-from analysis.privacy.statement.inversion import bisect
-from analysis.privacy.statement.local import local_epsilon, outward, worth
-from analysis.privacy.statement.windows import SUBNORMAL, Floats, binomial_pmf
+from p2p_sim.analysis.privacy.attack.split import split, split_cells, split_weights
+from p2p_sim.analysis.privacy.exchange.direct import likelihoods
+from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.analysis.privacy.exchange.unknown_bits import World
+from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON
+from p2p_sim.analysis.privacy.statement.inversion import bisect
+from p2p_sim.analysis.privacy.statement.local import local_epsilon, outward, worth
+from p2p_sim.analysis.privacy.statement.windows import SUBNORMAL, Floats, binomial_pmf
 
 SLACK = 1e-11
 """Charged for the relative rounding error of a tabulated probability.

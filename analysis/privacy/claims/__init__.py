@@ -1,7 +1,13 @@
 """The papers' numbered claims, each evaluated over a grid and judged: it holds, or here is a counter-example."""
 
-from analysis.privacy.claims import centralised_privacy, centralised_utility, clustering_matrices, exchange, others
-from analysis.privacy.claims.claim import Case, Claim, Verdict
+from p2p_sim.analysis.privacy.claims import (
+    centralised_privacy,
+    centralised_utility,
+    clustering_matrices,
+    exchange,
+    others,
+)
+from p2p_sim.analysis.privacy.claims.claim import Case, Claim, Verdict
 
 __all__ = ["Case", "Claim", "Verdict", "all_claims"]
 

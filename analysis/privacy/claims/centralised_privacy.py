@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes, shares
-from analysis.privacy.claims.claim import Case, at_least, at_most, clustering
-from analysis.privacy.claims.clustering_matrices import distributions, randomisation_matrix
-from analysis.privacy.others.centralised import laplace_tail
-from analysis.privacy.others.noisy_distribution import released_distribution
+from p2p_sim.analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes, shares
+from p2p_sim.analysis.privacy.claims.claim import Case, at_least, at_most, clustering
+from p2p_sim.analysis.privacy.claims.clustering_matrices import distributions, randomisation_matrix
+from p2p_sim.analysis.privacy.others.centralised import laplace_tail
+from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
 
 SCALES = (0.5, 1.0, 2.0)
 RESAMPLING = (0.5, 0.9, 0.99)

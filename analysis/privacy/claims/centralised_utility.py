@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from analysis.privacy.claims.algorithm1 import laplace_nodes
-from analysis.privacy.claims.claim import Case, at_most, clustering
-from analysis.privacy.others.noisy_distribution import released_distribution
+from p2p_sim.analysis.privacy.claims.algorithm1 import laplace_nodes
+from p2p_sim.analysis.privacy.claims.claim import Case, at_most, clustering
+from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
 
 Floats = NDArray[np.float64]
 

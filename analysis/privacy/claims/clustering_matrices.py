@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.claims.claim import Case, at_least, at_most, clustering
+from p2p_sim.analysis.privacy.claims.claim import Case, at_least, at_most, clustering
 
 Floats = NDArray[np.float64]
 CLASSES = (2, 3, 5, 10, 20, 50)

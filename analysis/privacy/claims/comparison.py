@@ -9,9 +9,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from analysis.privacy import LabelExchange, lemma9_epsilon, local_epsilon, sufficient_flip_prob
-from analysis.privacy.exchange.unknown_bits import World
-from analysis.privacy.statement.inversion import bisect
+from p2p_sim.analysis.privacy import LabelExchange, lemma9_epsilon, local_epsilon, sufficient_flip_prob
+from p2p_sim.analysis.privacy.exchange.unknown_bits import World
+from p2p_sim.analysis.privacy.statement.inversion import bisect
 
 SIZES = (30, 100, 300, 1000, 2000, 10_000, 100_000, 1_000_000)
 RATES = (1.0, 0.1)

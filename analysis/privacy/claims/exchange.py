@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from analysis.privacy import LabelExchange, lemma9_epsilon, local_epsilon, theorem3
-from analysis.privacy.claims.claim import Case, at_most, clustering
+from p2p_sim.analysis.privacy import LabelExchange, lemma9_epsilon, local_epsilon, theorem3
+from p2p_sim.analysis.privacy.claims.claim import Case, at_most, clustering
 
 Law = dict[tuple[int, int], float]
 SMALL = tuple(itertools.product((5, 10, 20, 50, 100), (0.05, 0.2, 0.4, 0.45), (0.1, 0.5, 1.0), (0.5, 0.1, 0.01)))

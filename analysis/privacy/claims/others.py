@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from analysis.privacy.claims.claim import CONSISTENCY, STACKING, VECTOR, Case, Claim, at_most
-from analysis.privacy.others.centralised import laplace_tail
+from p2p_sim.analysis.privacy.claims.claim import CONSISTENCY, STACKING, VECTOR, Case, Claim, at_most
+from p2p_sim.analysis.privacy.others.centralised import laplace_tail
 
 Floats = NDArray[np.float64]
 

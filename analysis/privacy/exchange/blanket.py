@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betainc
 
-from analysis.privacy.statement.windows import Floats, bernstein_window, binomial_pmf, rounding
+from p2p_sim.analysis.privacy.statement.windows import Floats, bernstein_window, binomial_pmf, rounding
 
 BLOCKS = 48
 """Most numbers of messages that are told apart."""

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from analysis.privacy.exchange.kary import KaryExchange
-from analysis.privacy.exchange.label_exchange import LabelExchange
-from analysis.privacy.statement.checks import check_delta, check_positive_epsilon
-from analysis.privacy.statement.local import local_flip_prob
+from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
+from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.analysis.privacy.statement.checks import check_delta, check_positive_epsilon
+from p2p_sim.analysis.privacy.statement.local import local_flip_prob
 
 
 def calibrate_flip_prob(

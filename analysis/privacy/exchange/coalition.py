@@ -9,13 +9,13 @@ import math
 
 import numpy as np
 
-from analysis.privacy.exchange.direct import DirectViews
-from analysis.privacy.exchange.one_cluster import Setting
-from analysis.privacy.exchange.submissions import Submissions
-from analysis.privacy.exchange.unknown_bits import World
-from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.local import local_epsilon, outward, worth
-from analysis.privacy.statement.windows import SUBNORMAL, Floats, binomial_pmf, share_of
+from p2p_sim.analysis.privacy.exchange.direct import DirectViews
+from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
+from p2p_sim.analysis.privacy.exchange.submissions import Submissions
+from p2p_sim.analysis.privacy.exchange.unknown_bits import World
+from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.local import local_epsilon, outward, worth
+from p2p_sim.analysis.privacy.statement.windows import SUBNORMAL, Floats, binomial_pmf, share_of
 
 ENUMERATED = 40
 """Most sources for which all data sets and all that members can know are enumerated, for up to 4 members."""

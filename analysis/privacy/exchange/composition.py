@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.privacy.exchange.label_exchange import LabelExchange
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.checks import check_delta
-from analysis.privacy.statement.conditions import FRESH, LEARNER_CONDITIONS
-from analysis.privacy.statement.windows import Floats
+from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import check_delta
+from p2p_sim.analysis.privacy.statement.conditions import FRESH, LEARNER_CONDITIONS
+from p2p_sim.analysis.privacy.statement.windows import Floats
 
 FLOOR = 1e-14
 """Below this, more for many exchanges, the convolutions' rounding is not small beside δ, and no figure is given."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betainc
 
-from analysis.privacy.exchange.submissions import Submissions
-from analysis.privacy.exchange.unknown_bits import World
-from analysis.privacy.statement.windows import SUBNORMAL, UNIT, Floats, tail_mass
+from p2p_sim.analysis.privacy.exchange.submissions import Submissions
+from p2p_sim.analysis.privacy.exchange.unknown_bits import World
+from p2p_sim.analysis.privacy.statement.windows import SUBNORMAL, UNIT, Floats, tail_mass
 
 NODES = 6
 """Nodes of the quadrature for each standard deviation of X given the view; its error is far below rounding."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.privacy.exchange.submissions import Submissions
-from analysis.privacy.exchange.unknown_bits import World
-from analysis.privacy.statement.windows import (
+from p2p_sim.analysis.privacy.exchange.submissions import Submissions
+from p2p_sim.analysis.privacy.exchange.unknown_bits import World
+from p2p_sim.analysis.privacy.statement.windows import (
     SUBNORMAL,
     UNIT,
     Floats,

@@ -16,11 +16,11 @@ Balle et al. (2019).
 import math
 from dataclasses import dataclass
 
-from analysis.privacy.exchange.blanket import Blanket
-from analysis.privacy.exchange.kary_exact import bracket
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.checks import (
+from p2p_sim.analysis.privacy.exchange.blanket import Blanket
+from p2p_sim.analysis.privacy.exchange.kary_exact import bracket
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import (
     LARGEST_EPSILON,
     check_cluster_size,
     check_delta,
@@ -28,11 +28,11 @@ from analysis.privacy.statement.checks import (
     check_flip_prob,
     check_sampling_rate,
 )
-from analysis.privacy.statement.conditions import LEARNER_CONDITIONS
-from analysis.privacy.statement.domain import ANY_CLASSES
-from analysis.privacy.statement.inversion import bisect
-from analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
-from analysis.privacy.statement.windows import LEAST, share_of, some
+from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS
+from p2p_sim.analysis.privacy.statement.domain import ANY_CLASSES
+from p2p_sim.analysis.privacy.statement.inversion import bisect
+from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
+from p2p_sim.analysis.privacy.statement.windows import LEAST, share_of, some
 
 ENUMERATED = 2_000_000
 """Largest table of (noisy counts × released counts) that is enumerated."""

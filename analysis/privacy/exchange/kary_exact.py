@@ -5,8 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.windows import SUBNORMAL, UNIT, Floats
+from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.windows import SUBNORMAL, UNIT, Floats
 
 Counts = tuple[int, ...]
 

@@ -1,6 +1,6 @@
 """The exact accountant of the label exchange for the learner (binary labels, label adjacency).
 
->>> from analysis.privacy import LabelExchange
+>>> from p2p_sim.analysis.privacy import LabelExchange
 >>> bound = LabelExchange(cluster_size=40, flip_prob=0.1, sampling_rate=0.5).epsilon(delta=1e-5)
 >>> bound.epsilon_lower <= bound.epsilon_upper < 2.2
 True
@@ -13,22 +13,22 @@ from functools import lru_cache
 
 import numpy as np
 
-from analysis.privacy.exchange.direct import likelihoods
-from analysis.privacy.exchange.one_cluster import Setting
-from analysis.privacy.exchange.tradeoff import tradeoff_curve
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.checks import (
+from p2p_sim.analysis.privacy.exchange.direct import likelihoods
+from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
+from p2p_sim.analysis.privacy.exchange.tradeoff import tradeoff_curve
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import (
     check_cluster_size,
     check_delta,
     check_epsilon,
     check_flip_prob,
     check_sampling_rate,
 )
-from analysis.privacy.statement.conditions import LEARNER_CONDITIONS
-from analysis.privacy.statement.domain import LEARNER
-from analysis.privacy.statement.local import worth
-from analysis.privacy.statement.windows import LEAST, Floats, binomial_pmf
+from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS
+from p2p_sim.analysis.privacy.statement.domain import LEARNER
+from p2p_sim.analysis.privacy.statement.local import worth
+from p2p_sim.analysis.privacy.statement.windows import LEAST, Floats, binomial_pmf
 
 LARGEST_ROUNDS = 1000
 LARGEST_TABLE = 512
@@ -129,8 +129,8 @@ class LabelExchange(Accountant):
         Its probability under label 0 minus e^ε times that under label 1 is δ(ε) given `kept`, for the data set in which
         `ones` of the others hold label 1. -1 if no event is.
         """
-        from analysis.privacy.exchange.cutoff import CutOffViews
-        from analysis.privacy.exchange.submissions import Submissions
+        from p2p_sim.analysis.privacy.exchange.cutoff import CutOffViews
+        from p2p_sim.analysis.privacy.exchange.submissions import Submissions
 
         check_epsilon(epsilon)
         if kept < 0:

@@ -5,12 +5,12 @@ Every observer has `delta(epsilon)`, a bracket, and `epsilon(delta)`, a PrivacyB
 
 from dataclasses import dataclass, replace
 
-from analysis.privacy.exchange.coalition import coalition_delta
-from analysis.privacy.exchange.label_exchange import LabelExchange
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.checks import check_cluster_size, check_epsilon, check_flip_prob
-from analysis.privacy.statement.conditions import (
+from p2p_sim.analysis.privacy.exchange.coalition import coalition_delta
+from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import check_cluster_size, check_epsilon, check_flip_prob
+from p2p_sim.analysis.privacy.statement.conditions import (
     ASKED_BY_DRAW,
     LEARNER_CONDITIONS,
     LOCAL_CONDITIONS,
@@ -18,10 +18,10 @@ from analysis.privacy.statement.conditions import (
     PASSIVE,
     TIMES_FREE,
 )
-from analysis.privacy.statement.domain import INSIDERS, REALISED
-from analysis.privacy.statement.inversion import invert
-from analysis.privacy.statement.local import local_delta, outward
-from analysis.privacy.statement.windows import some
+from p2p_sim.analysis.privacy.statement.domain import INSIDERS, REALISED
+from p2p_sim.analysis.privacy.statement.inversion import invert
+from p2p_sim.analysis.privacy.statement.local import local_delta, outward
+from p2p_sim.analysis.privacy.statement.windows import some
 
 
 @dataclass(frozen=True)

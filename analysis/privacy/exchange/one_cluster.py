@@ -13,15 +13,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from analysis.privacy.exchange.cutoff import CutOffViews
-from analysis.privacy.exchange.direct import DirectViews
-from analysis.privacy.exchange.submissions import Submissions
-from analysis.privacy.exchange.unknown_bits import World
-from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.checks import LARGEST_EPSILON
-from analysis.privacy.statement.inversion import bisect
-from analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
-from analysis.privacy.statement.windows import SUBNORMAL, Floats, share_of, some
+from p2p_sim.analysis.privacy.exchange.cutoff import CutOffViews
+from p2p_sim.analysis.privacy.exchange.direct import DirectViews
+from p2p_sim.analysis.privacy.exchange.submissions import Submissions
+from p2p_sim.analysis.privacy.exchange.unknown_bits import World
+from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON
+from p2p_sim.analysis.privacy.statement.inversion import bisect
+from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
+from p2p_sim.analysis.privacy.statement.windows import SUBNORMAL, Floats, share_of, some
 
 EXHAUSTIVE = 2048
 """Most sources for which every data set is evaluated."""

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from analysis.privacy.statement.conditions import Condition
-from analysis.privacy.statement.domain import PAPER, Situation, Stated, first_failure
+from p2p_sim.analysis.privacy.statement.conditions import Condition
+from p2p_sim.analysis.privacy.statement.domain import PAPER, Situation, Stated, first_failure
 
 IDEAL = Situation()
 """The paper's own exchange: two classes, complete clusters, no fault, nobody who looks on."""

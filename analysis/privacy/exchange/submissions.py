@@ -5,7 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.privacy.statement.windows import SUBNORMAL, Floats, bernstein_window, binomial_pmf, rounding, tail_mass
+from p2p_sim.analysis.privacy.statement.windows import (
+    SUBNORMAL,
+    Floats,
+    bernstein_window,
+    binomial_pmf,
+    rounding,
+    tail_mass,
+)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.windows import Floats
+from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.windows import Floats
 
 
 def tradeoff_curve(

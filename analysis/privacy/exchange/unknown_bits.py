@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.privacy.statement.windows import UNIT, Floats, bernstein_window, binomial_pmf, centred_rounding
+from p2p_sim.analysis.privacy.statement.windows import UNIT, Floats, bernstein_window, binomial_pmf, centred_rounding
 
 
 @dataclass(frozen=True)

@@ -24,17 +24,17 @@ import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 
-from analysis.privacy.networks.losses import LEAST_FLIP, Levels, LossLaw, amplified_delta
-from analysis.privacy.networks.neighbourhood import Neighbourhood
-from analysis.privacy.networks.three_point import fetch_levels, tail_bounds
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.checks import check_delta, check_epsilon, check_flip_prob
-from analysis.privacy.statement.conditions import FETCH_CONDITIONS, PASSIVE
-from analysis.privacy.statement.domain import REALISED
-from analysis.privacy.statement.inversion import cross
-from analysis.privacy.statement.local import local_delta, local_epsilon, outward
-from analysis.privacy.statement.windows import Floats
+from p2p_sim.analysis.privacy.networks.losses import LEAST_FLIP, Levels, LossLaw, amplified_delta
+from p2p_sim.analysis.privacy.networks.neighbourhood import Neighbourhood
+from p2p_sim.analysis.privacy.networks.three_point import fetch_levels, tail_bounds
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon, check_flip_prob
+from p2p_sim.analysis.privacy.statement.conditions import FETCH_CONDITIONS, PASSIVE
+from p2p_sim.analysis.privacy.statement.domain import REALISED
+from p2p_sim.analysis.privacy.statement.inversion import cross
+from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, outward
+from p2p_sim.analysis.privacy.statement.windows import Floats
 
 _NEARLY = 0.99
 NEAR = 128

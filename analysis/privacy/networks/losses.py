@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.privacy.statement.local import outward, worth
-from analysis.privacy.statement.windows import UNIT, Floats
+from p2p_sim.analysis.privacy.statement.local import outward, worth
+from p2p_sim.analysis.privacy.statement.windows import UNIT, Floats
 
 SHARES = tuple(float(share) for share in np.arange(0.05, 0.975, 0.025))
 """Levels τ that are tried, as shares of α."""

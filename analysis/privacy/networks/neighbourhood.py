@@ -33,8 +33,8 @@ import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 
-from analysis.privacy.networks.losses import LossLaw, Pair, product
-from analysis.privacy.statement.windows import UNIT, Floats
+from p2p_sim.analysis.privacy.networks.losses import LossLaw, Pair, product
+from p2p_sim.analysis.privacy.statement.windows import UNIT, Floats
 
 _UNITS = 32
 """Steps into which the mean weight of a row's cells is cut if they are not equal."""

@@ -10,16 +10,16 @@ from functools import cached_property
 
 import numpy as np
 
-from analysis.privacy.exchange.one_cluster import Setting
-from analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Levels, Pair, amplified_delta, product
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import REALISED, Bracket, PrivacyBound
-from analysis.privacy.statement.checks import LARGEST_CLUSTER, check_delta, check_epsilon, check_flip_prob
-from analysis.privacy.statement.conditions import CAPPED_FETCHES, PASSIVE, REALISED_CONDITIONS, SAME_SOURCES
-from analysis.privacy.statement.domain import REALISED as REALISED_REQUIRED
-from analysis.privacy.statement.inversion import cross, invert
-from analysis.privacy.statement.local import local_delta, outward
-from analysis.privacy.statement.windows import LEAST, SUBNORMAL, Floats, share_of, some
+from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
+from p2p_sim.analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Levels, Pair, amplified_delta, product
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import REALISED, Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import LARGEST_CLUSTER, check_delta, check_epsilon, check_flip_prob
+from p2p_sim.analysis.privacy.statement.conditions import CAPPED_FETCHES, PASSIVE, REALISED_CONDITIONS, SAME_SOURCES
+from p2p_sim.analysis.privacy.statement.domain import REALISED as REALISED_REQUIRED
+from p2p_sim.analysis.privacy.statement.inversion import cross, invert
+from p2p_sim.analysis.privacy.statement.local import local_delta, outward
+from p2p_sim.analysis.privacy.statement.windows import LEAST, SUBNORMAL, Floats, share_of, some
 
 _CAPS = 32
 """Distinct caps that are kept apart; others are rounded up."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.special import betainc
 
-from analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Levels, Pair, product
-from analysis.privacy.statement.windows import SUBNORMAL, Floats
+from p2p_sim.analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Levels, Pair, product
+from p2p_sim.analysis.privacy.statement.windows import SUBNORMAL, Floats
 
 Fetchers = tuple[Floats, float, float, int]
 """Users with one and the same row: weights of the others who hide, sorted; w; rate; how many users."""

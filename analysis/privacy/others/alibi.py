@@ -11,9 +11,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.checks import check_positive_epsilon
-from analysis.privacy.statement.local import outward
+from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.checks import check_positive_epsilon
+from p2p_sim.analysis.privacy.statement.local import outward
 
 Floats = NDArray[np.floating]
 

@@ -25,13 +25,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from analysis.privacy.others.resampled_counts import affordable, counts_delta
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.checks import LARGEST_EPSILON, check_cluster_size, check_delta, check_epsilon
-from analysis.privacy.statement.conditions import LABEL_FREE_CLUSTERS, Condition
-from analysis.privacy.statement.domain import ANYWHERE
-from analysis.privacy.statement.inversion import bisect
+from p2p_sim.analysis.privacy.others.resampled_counts import affordable, counts_delta
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON, check_cluster_size, check_delta, check_epsilon
+from p2p_sim.analysis.privacy.statement.conditions import LABEL_FREE_CLUSTERS, Condition
+from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
+from p2p_sim.analysis.privacy.statement.inversion import bisect
 
 CURATOR_CONDITIONS = (
     Condition("trusted-curator", "a trusted curator holds all labels"),

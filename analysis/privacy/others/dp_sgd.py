@@ -26,12 +26,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from analysis.privacy.exchange.calibration import smallest_of_three_digits
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.checks import check_delta, check_epsilon, check_positive_epsilon
-from analysis.privacy.statement.conditions import Condition
-from analysis.privacy.statement.domain import ANYWHERE
+from p2p_sim.analysis.privacy.exchange.calibration import smallest_of_three_digits
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon, check_positive_epsilon
+from p2p_sim.analysis.privacy.statement.conditions import Condition
+from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
 
 DP_SGD_CONDITIONS = (
     Condition("trusted-curator-noise", "a trusted curator holds the labels and adds the noise"),

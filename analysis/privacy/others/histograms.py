@@ -19,9 +19,9 @@ seen at its larger value or more and one at its smaller or less, have probabilit
 import math
 from collections.abc import Sequence
 
-from analysis.privacy.statement.bound import Adjacency, PrivacyBound
-from analysis.privacy.statement.checks import check_delta, check_positive_epsilon
-from analysis.privacy.statement.conditions import Condition
+from p2p_sim.analysis.privacy.statement.bound import Adjacency, PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import check_delta, check_positive_epsilon
+from p2p_sim.analysis.privacy.statement.conditions import Condition
 
 PUBLIC_CELLS = Condition("public-cells", "the cells depend on n and on public data alone")
 ONE_DRAW = Condition(

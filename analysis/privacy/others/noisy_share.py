@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.privacy.statement.windows import Floats
+from p2p_sim.analysis.privacy.statement.windows import Floats
 
 _STEEP = 1e300
 _TABLE = 2**14

@@ -29,8 +29,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.conditions import Condition
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.conditions import Condition
 
 OBJECTIVE_PERTURBATION_CONDITIONS = (
     Condition(

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
-from analysis.privacy.others.noisy_share import share_cdf
-from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.windows import Floats, bernstein_window
+from p2p_sim.analysis.privacy.others.noisy_share import share_cdf
+from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.windows import Floats, bernstein_window
 
 LARGEST_CLUSTER = 2048
 LARGEST_WORK = 600_000

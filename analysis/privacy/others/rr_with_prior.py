@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.statement.finite_law import Floats
+from p2p_sim.analysis.privacy.statement.finite_law import Floats
 
 
 def keep_probability(epsilon: float, candidates: NDArray[np.integer] | int) -> Floats:

@@ -18,17 +18,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from analysis.privacy.exchange.kary import ShuffledLabels
-from analysis.privacy.exchange.one_cluster import EXHAUSTIVE, SUMMED_IN_FULL
-from analysis.privacy.exchange.unknown_bits import World
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.checks import check_delta, check_epsilon
-from analysis.privacy.statement.conditions import LABEL_FREE_CLUSTERS, Condition
-from analysis.privacy.statement.domain import ANYWHERE
-from analysis.privacy.statement.inversion import invert
-from analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
-from analysis.privacy.statement.windows import SUBNORMAL, UNIT, Floats, rounding, tail_mass
+from p2p_sim.analysis.privacy.exchange.kary import ShuffledLabels
+from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE, SUMMED_IN_FULL
+from p2p_sim.analysis.privacy.exchange.unknown_bits import World
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon
+from p2p_sim.analysis.privacy.statement.conditions import LABEL_FREE_CLUSTERS, Condition
+from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
+from p2p_sim.analysis.privacy.statement.inversion import invert
+from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
+from p2p_sim.analysis.privacy.statement.windows import SUBNORMAL, UNIT, Floats, rounding, tail_mass
 
 SHUFFLER_CONDITIONS = (
     Condition(

@@ -24,14 +24,14 @@ where few outputs point either way, as among the bits of vector approximation, �
 import math
 from dataclasses import dataclass
 
-from analysis.privacy.exchange.blanket import Blanket
-from analysis.privacy.exchange.kary import LARGEST_CLUSTER
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.checks import check_delta, check_epsilon
-from analysis.privacy.statement.conditions import LEARNER_CONDITIONS
-from analysis.privacy.statement.domain import ANY_MESSAGE
-from analysis.privacy.statement.inversion import bisect
+from p2p_sim.analysis.privacy.exchange.blanket import Blanket
+from p2p_sim.analysis.privacy.exchange.kary import LARGEST_CLUSTER
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon
+from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS
+from p2p_sim.analysis.privacy.statement.domain import ANY_MESSAGE
+from p2p_sim.analysis.privacy.statement.inversion import bisect
 
 WEAKEST = 100.0
 """ε₀ from which on no number of users amplifies anything worth computing."""

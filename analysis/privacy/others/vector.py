@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.finite_law import Floats
-from analysis.privacy.statement.local import OVERFLOW, local_epsilon, local_flip_prob, outward
+from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.finite_law import Floats
+from p2p_sim.analysis.privacy.statement.local import OVERFLOW, local_epsilon, local_flip_prob, outward
 
 
 def vector_epsilon(bit_flip_prob: float) -> float:

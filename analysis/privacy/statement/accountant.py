@@ -6,10 +6,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.checks import check_delta
-from analysis.privacy.statement.conditions import Condition
-from analysis.privacy.statement.domain import UNLISTED, Requirement, Situation, first_failure
+from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import check_delta
+from p2p_sim.analysis.privacy.statement.conditions import Condition
+from p2p_sim.analysis.privacy.statement.domain import UNLISTED, Requirement, Situation, first_failure
 
 
 class Accountant(ABC):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from analysis.privacy.statement.conditions import identifier_of
+from p2p_sim.analysis.privacy.statement.conditions import identifier_of
 
 Adjacency = Literal["label", "example"]
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")

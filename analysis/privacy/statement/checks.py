@@ -2,7 +2,7 @@
 
 import math
 
-from analysis.privacy.statement.windows import LEAST
+from p2p_sim.analysis.privacy.statement.windows import LEAST
 
 LARGEST_CLUSTER = 10_000_000
 LARGEST_EPSILON = 700.0

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 
-from analysis.privacy.statement.conditions import Condition
+from p2p_sim.analysis.privacy.statement.conditions import Condition
 
 
 @dataclass(frozen=True)

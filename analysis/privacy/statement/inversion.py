@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from analysis.privacy.statement.bound import Bracket, PrivacyBound
-from analysis.privacy.statement.checks import LARGEST_EPSILON, check_delta
-from analysis.privacy.statement.local import local_epsilon
+from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON, check_delta
+from p2p_sim.analysis.privacy.statement.local import local_epsilon
 
 Curve = Callable[[float], Bracket]
 

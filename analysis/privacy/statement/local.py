@@ -7,9 +7,9 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from analysis.privacy.statement.bound import Bracket
-from analysis.privacy.statement.checks import check_flip_prob
-from analysis.privacy.statement.windows import LEAST, SUBNORMAL
+from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.checks import check_flip_prob
+from p2p_sim.analysis.privacy.statement.windows import LEAST, SUBNORMAL
 
 OVERFLOW = 700.0
 """ε from which on e^ε is not formed."""

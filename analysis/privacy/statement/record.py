@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analysis.privacy.statement.bound import PrivacyBound
-from analysis.privacy.statement.conditions import CLAIMED, Condition, identifier_of
-from analysis.privacy.statement.domain import Stated
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.conditions import CLAIMED, Condition, identifier_of
+from p2p_sim.analysis.privacy.statement.domain import Stated
 
 Terms = dict[str, dict[str, Any]]
 """What is said of each column of a row that holds an ε, besides the number."""

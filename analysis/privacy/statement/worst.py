@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from analysis.privacy.statement.accountant import Accountant
-from analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 
 EVERY = 16
 """Most models for each of which ε is found."""

@@ -4,12 +4,12 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from analysis.privacy.attack.conformity import Detection, Deviation
-from analysis.privacy.others.centralised import CURATOR_CONDITIONS, PURE
-from analysis.privacy.statement.bound import REALISED, PrivacyBound
-from analysis.privacy.statement.conditions import INDEPENDENT_FETCHES, REALISED_CONDITIONS
-from analysis.privacy.statement.local import local_epsilon
-from analysis.privacy.statement.record import whole
+from p2p_sim.analysis.privacy.attack.conformity import Detection, Deviation
+from p2p_sim.analysis.privacy.others.centralised import CURATOR_CONDITIONS, PURE
+from p2p_sim.analysis.privacy.statement.bound import REALISED, PrivacyBound
+from p2p_sim.analysis.privacy.statement.conditions import INDEPENDENT_FETCHES, REALISED_CONDITIONS
+from p2p_sim.analysis.privacy.statement.local import local_epsilon
+from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.attacks.curator import CuratorAudit
 from p2p_sim.attacks.exchange import MOST_TRIALS, Audit
 from p2p_sim.attacks.faulty_network import RealisedAudit

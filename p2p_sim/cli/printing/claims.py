@@ -6,7 +6,7 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
-from analysis.privacy.claims import Verdict
+from p2p_sim.analysis.privacy.claims import Verdict
 from p2p_sim.cli.printing.values import print_object
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from analysis.figures.labels import pairs
-from analysis.utility.intervals import Mean
-from analysis.utility.paired import Difference
+from p2p_sim.analysis.figures.labels import pairs
+from p2p_sim.analysis.utility.intervals import Mean
+from p2p_sim.analysis.utility.paired import Difference
 from p2p_sim.cli.printing.values import at_least, at_most, number, print_object
 from p2p_sim.outputs.comparison import Comparison
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.cli.printing.values import (
     ODDITIES,
     Line,

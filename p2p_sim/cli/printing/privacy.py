@@ -1,6 +1,6 @@
 """What `privacy` and `calibrate` show."""
 
-from analysis.privacy.statement.record import whole
+from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.cli.printing.values import at_least, at_most, number, print_conditions, print_object, print_table
 from p2p_sim.cli.questions import Answer, Calibration, Question
 

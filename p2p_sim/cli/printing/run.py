@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from analysis.privacy.statement.record import Terms, statement_of
-from analysis.utility.summary import excess_error, means, summarise, worst_epsilons
 from p2p_sim import Scenario
+from p2p_sim.analysis.privacy.statement.record import Terms, statement_of
+from p2p_sim.analysis.utility.summary import excess_error, means, summarise, worst_epsilons
 from p2p_sim.base.plugins import MECHANISMS, offer_of
 from p2p_sim.cli.printing.values import (
     ODDITIES,
@@ -187,7 +187,7 @@ def _utility(rows: Any) -> list[Line]:
 
 
 def _accuracy(errors: Any) -> str:
-    from analysis.utility.intervals import mean_interval
+    from p2p_sim.analysis.utility.intervals import mean_interval
 
     return str(mean_interval(1.0 - errors.astype(float)))
 

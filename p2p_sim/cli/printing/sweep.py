@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from analysis.privacy.statement.record import statement_of, whole
+from p2p_sim.analysis.privacy.statement.record import statement_of, whole
 from p2p_sim.base.progress import shown
 from p2p_sim.cli.printing.values import print_object, print_table, worst_row
 from p2p_sim.storage.rows import FAILURES, MANIFEST, ROWS, TABLE
