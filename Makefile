@@ -10,7 +10,7 @@ run: .venv/.run  ## run the quickstart scenario
 	$(BIN)/p2p-sim run scenarios/quickstart.toml
 
 test: .venv/.dev  ## run all tests; set P2P_SIM_DATA to include the data sets
-	$(BIN)/pytest -n auto --dist loadfile tests --doctest-modules p2p_sim analysis --doctest-glob='*.md' docs
+	$(BIN)/pytest -n auto --dist loadfile tests --doctest-modules p2p_sim --doctest-glob='*.md' docs
 
 check: .venv/.dev  ## formatting, lint, types, tests
 	$(BIN)/ruff format --check .

@@ -32,7 +32,7 @@ add_module_names = False
 python_use_unqualified_type_names = True
 napoleon_numpy_docstring = False
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!(p2p_sim|analysis)\b).*")]  # names of other projects lead nowhere
+nitpick_ignore_regex = [("py:.*", r"(?!p2p_sim\b).*")]  # names of other projects lead nowhere
 
 html_theme = "furo"
 html_title = f"p2p-sim {release}"

@@ -56,10 +56,11 @@ def test_the_citation_agrees_with_the_project():
 
 def test_every_file_that_is_no_module_is_packaged():
     for package, patterns in PROJECT["tool"]["setuptools"]["package-data"].items():
-        assert (ROOT / package / "py.typed").is_file()
+        folder = (ROOT / package.replace(".", "/")).resolve()
+        assert (folder / "py.typed").is_file()
         others = [
-            path.relative_to(ROOT / package).as_posix()
-            for path in (ROOT / package).rglob("*")
+            path.relative_to(folder).as_posix()
+            for path in folder.rglob("*")
             if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts
         ]
         assert "py.typed" in others

@@ -62,7 +62,10 @@ def test_killed_late_and_survived():
     assert run(names, limits, MODULE, wrong).result == "failed"
     own = "analysis/privacy/others/alibi.py"  # a doctest of the module that is changed
     noise = (ROOT / own).read_text(encoding="utf-8").replace("-math.expm1(-inverse)", "math.expm1(-inverse)")
-    assert run([f"{own}::p2p_sim.analysis.privacy.others.alibi.laplace_variation"], {}, own, noise).result == "failed"
+    assert (
+        run([f"p2p_sim/{own}::p2p_sim.analysis.privacy.others.alibi.laplace_variation"], {}, own, noise).result
+        == "failed"
+    )
     endless = code.replace("weights = np.exp(exponent)", "while True: pass")
     assert run(names, dict.fromkeys(names, 1.0), MODULE, endless).result == "late"
 

@@ -9,3 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("analysis/privacy", "p2p_sim/protocol")
 """What is mutated, below `ROOT`."""
+
+
+def imported(module: str) -> str:
+    """The file as Python imports it: `p2p_sim/analysis` is a link to `analysis`."""
+    return f"p2p_sim/{module}" if module.startswith("analysis/") else module
