@@ -4,6 +4,9 @@ import os
 import sys
 from pathlib import Path
 
+for library in ("OPENBLAS", "OMP"):  # before NumPy is imported: threads of several workers wait for each other
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
 import pytest
 
 from studies.frame import Frame
