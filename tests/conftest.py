@@ -4,8 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-for library in ("OPENBLAS", "OMP"):  # before NumPy is imported: threads of several workers wait for each other
-    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: several workers' threads wait for
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # each other
 
 import pytest
 
