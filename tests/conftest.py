@@ -4,6 +4,9 @@ import os
 import sys
 from pathlib import Path
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: several workers' threads wait for
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # each other
+
 import pytest
 
 from studies.frame import Frame

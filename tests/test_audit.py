@@ -172,6 +172,7 @@ def composed(n: int, alpha: float, epsilon: float) -> float:
     return worst
 
 
+@pytest.mark.slow
 def test_composition_of_memoised_rounds_is_refuted():
     """Detects that two memoised rounds are not two independent ones: claimed δ 0.0247, truth 0.0365 at ε = 1.2."""
     claim = composed(20, 0.1, 1.2)

@@ -44,6 +44,7 @@ def test_one_benchmark_again_keeps_the_others(out):
     assert [row for row in after if row.benchmark != "accountant"] == [r for r in before if r.benchmark != "accountant"]
 
 
+@pytest.mark.slow
 def test_sweeps_are_shared_out():
     rows = list(bench.sweeps.rows(small=True))
     assert [row.name for row in rows][:2] == ["two bare processes", "two local processes"]

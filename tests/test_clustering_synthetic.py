@@ -33,12 +33,14 @@ def excess(phi, **mechanism):
     return np.array([row["excess_risk"] for row in rows])
 
 
+@pytest.mark.slow
 def test_pure_clusters_beat_uniform_randomised_response():
     gain = excess(0.0, kind="randomized_response", target_epsilon=0.5)
     gain -= excess(0.0, **CLUSTER, split="half", target_epsilon=0.5)  # λ = 1, σ = 2/ε
     assert gain.mean() >= 0.012
 
 
+@pytest.mark.slow
 def test_uniform_randomised_response_beats_mixed_clusters_but_not_the_optimised_split():
     uniform = excess(0.4, kind="randomized_response", target_epsilon=2.0)
     loss = excess(0.4, **CLUSTER, split="half", target_epsilon=2.0) - uniform

@@ -81,6 +81,7 @@ def test_whoever_no_colluder_asked():
         assert coalition_delta(12, 0.1, 1.0, members, 0.5 * epsilon).lower > 1e-3
 
 
+@pytest.mark.slow
 def test_the_study(frame, monkeypatch):
     for name, value in {
         "CLUSTERS": (60, 200),

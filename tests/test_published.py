@@ -15,6 +15,7 @@ from studies import (
 )
 
 
+@pytest.mark.slow
 def test_the_comparison_of_all_mechanisms(tmp_path, frame):
     figure, table = comparison.main(frame)
     assert figure.stat().st_size > 20_000
@@ -27,6 +28,7 @@ def test_the_comparison_of_all_mechanisms(tmp_path, frame):
     assert (frame.out / "synthetic" / "models.parquet").is_file()
 
 
+@pytest.mark.slow
 def test_figure_1_of_the_clustering_paper_on_digits(tmp_path, frame, monkeypatch):
     monkeypatch.setattr(clustering_figure1, "PANELS", {"mnist": "digits, ten classes", "even-odd": "even against odd"})
     figure, table = clustering_figure1.main(frame)
@@ -71,6 +73,7 @@ def test_the_tables_of_the_guide_to_label_mechanisms(tmp_path, frame, monkeypatc
     assert all((frame.out / panel / "rows.parquet").is_file() for panel in points["panel"].unique())
 
 
+@pytest.mark.slow
 def test_the_synthetic_study_of_the_vector_approximation_paper(tmp_path, frame, monkeypatch):
     monkeypatch.setattr(vector, "SPREADS", {"scaled": "σ = 2/K"})
     written = vector.main(frame)

@@ -105,6 +105,7 @@ def test_the_policy_lets_the_pages_own_script_run_and_no_other(report, tmp_path)
     assert '<th scope="col" class="number"><button type="button">' in dom
 
 
+@pytest.mark.slow
 def test_a_large_report_opens_soon(tmp_path):
     flips = [[float(f"{x:.4g}")] for x in np.linspace(0.01, 0.4, 500)]
     write_sweep(tmp_path / "s", [{"keys": ["mechanism.flip_prob"], "values": flips}], 20)

@@ -18,6 +18,7 @@ def follow(page: str, folder: Path) -> list[str]:
     return missing
 
 
+@pytest.mark.slow
 def test_every_command_runs_and_prints_what_the_page_shows(tmp_path):
     page = PAGE.read_text(encoding="utf-8")
     assert sum(len(shown) for _, shown in steps(page)) >= 12
