@@ -216,7 +216,10 @@ def test_tables_in_three_formats(tmp_path, suffix):
         ({"label": "healthy"}, r"population.label = 'healthy': .* has 'a', 'b', 'sick', 'ward'"),
         ({"label": "a"}, "50 distinct values|2 to 256"),
         ({"cluster": "room"}, "population.cluster = 'room'"),
-        ({"features": ("ward",)}, "'ward' .* is not numeric"),
+        (
+            {"features": ("ward",)},
+            r"column 'ward', line 2: 'x' is no number \(50 such cells\); population.one_hot = \[\"ward\"\] makes",
+        ),
         ({"path": "none.csv"}, "population.path = 'none.csv': no such file"),
         ({"test_fraction": 0.999}, "population.test_fraction = 0.999"),
     ],
@@ -228,11 +231,11 @@ def test_table_faults_are_named(tmp_path, change, message):
         TableConfig(**settings).sample((tmp_path,), STREAMS)
 
 
-def test_table_with_holes_names_column_and_row(tmp_path):
+def test_table_with_holes_names_column_and_line(tmp_path):
     frame = table()
     frame.loc[7, "a"] = np.nan
     frame.to_csv(tmp_path / "own.csv", index=False)
-    with pytest.raises(InputError, match=r"column 'a' .* not finite in row 7"):
+    with pytest.raises(InputError, match=r"column 'a', line 9: has no value; .*impute = \[\"a\"\].*, drop = true"):
         TableConfig(path="own.csv", label="sick", cluster="ward").sample((tmp_path,), STREAMS)
     (tmp_path / "own.parquet").write_bytes(b"PAR1 cut")
     with pytest.raises(InputError, match="cannot be read"):
@@ -254,7 +257,7 @@ def test_the_label_cannot_be_a_feature_or_the_cluster(change):
         ({"y": np.arange(4) % 2, "x": np.zeros(4) * 1j}, "column 'x' .* is not numeric"),
         ({"y": np.arange(4) % 2, "x": np.zeros(5)}, "same number of rows"),
         ({"y": np.arange(4) % 2, "x": np.zeros(4), "c": np.zeros(3)}, "population.cluster = 'c': 3 rows for 4 labels"),
-        ({"y": np.arange(4) % 2, "x": np.zeros(4), "c": [0, 1, np.nan, 1]}, "has rows without a value"),
+        ({"y": np.arange(4) % 2, "x": np.zeros(4), "c": [0, 1, np.nan, 1]}, "column 'c', row 2: has no value; population.drop = true"),
     ],
 )
 def test_odd_arrays_are_named(tmp_path, arrays, message):

@@ -84,15 +84,21 @@ def digit_labels(digits: NDArray[np.integer], task: DigitTask, one: int = 0) -> 
 
 def split(rows: Examples, num_classes: int, test_fraction: float, streams: Streams) -> Sample:
     """Hold out a random share of the rows."""
-    order = streams.generator("population").permutation(len(rows.labels))
-    held = round(test_fraction * len(order))
-    if held < 1 or held > len(order) - 2:
+    learned, held = held_out(len(rows.labels), test_fraction, streams)
+    users, holdout = rows.take(learned), rows.take(held)
+    return Sample(users, num_classes, Examples(holdout.features, holdout.labels, holdout.cluster))
+
+
+def held_out(count: int, test_fraction: float, streams: Streams) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Indices of the rows of users and of those held out, drawn at random from `count` rows."""
+    order = streams.generator("population").permutation(count)
+    held = round(test_fraction * count)
+    if held < 1 or held > count - 2:
         raise InputError(
-            f"population.test_fraction = {test_fraction:g}: leaves {held} of {len(order)} rows to test on; "
+            f"population.test_fraction = {test_fraction:g}: leaves {held} of {count} rows to test on; "
             "at least 1 and all but 2 are allowed"
         )
-    users, holdout = rows.take(order[held:]), rows.take(order[:held])
-    return Sample(users, num_classes, Examples(holdout.features, holdout.labels, holdout.cluster))
+    return order[held:], order[:held]
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from pathlib import Path
+from typing import ClassVar
 
 from p2p_sim.base.config import Config
 from p2p_sim.base.streams import Streams
@@ -12,6 +13,8 @@ class Source(Config):
     """The base of all configurations of a population."""
 
     kind: str
+    own: ClassVar[bool] = False
+    """Whether its files are the user's own, which no scenario can do without."""
 
     @property
     def known_classes(self) -> int | None:
@@ -33,6 +36,22 @@ class Source(Config):
             InputError: one is missing.
         """
         return []
+
+    def remarks(self, places: tuple[Path, ...]) -> list[str]:
+        """What `p2p-sim validate` says about the data, a line each; by default nothing.
+
+        Raises:
+            InputError: as `sample`.
+        """
+        return []
+
+    def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
+        """Standard deviation of each feature by its name, where these may differ in scale; by default none.
+
+        Raises:
+            InputError: as `sample`.
+        """
+        return {}
 
     @abstractmethod
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:

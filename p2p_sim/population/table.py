@@ -1,35 +1,84 @@
 """One's own data: a CSV, Parquet or NPZ file."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.datasets import split
+from p2p_sim.population.datasets import held_out
+from p2p_sim.population.features import (
+    Column,
+    Rows,
+    Treatment,
+    column_of,
+    is_missing,
+    is_text,
+    quoted,
+    spreads,
+    transformed,
+)
 from p2p_sim.population.files import find_named
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.source import Source
+from p2p_sim.population.table_file import Layout, Table, Values, read_table
+
+Names = bool | tuple[str, ...]
+NEW_KEYS = ("classes", "header", "separator", "missing", "drop", "impute", "one_hot", "standardise")
+"""Keys that a scenario's identity leaves out where they have their default."""
+MOST_SHOWN = 10
+"""Classes that are listed, at most."""
 
 
 class TableConfig(Source):
-    """A file with one row a user; every replicate draws a fresh holdout."""
+    """A file with one row a user; every replicate draws a fresh holdout.
+
+    Rows with missing values are dropped before anything else; then features are imputed, one-hot or standardised by
+    scikit-learn's transformers. These are fitted on public features alone, so that ε does not depend on them. The
+    condition: all features are public, and so is whose label is known.
+    """
 
     kind: Literal["table"] = "table"
+    own: ClassVar[bool] = True
     path: str = Field(min_length=1)
-    """A .csv, .parquet or .npz file; looked for beside the scenario file, in the data directory, then here."""
+    """A .csv, .csv.gz, .parquet or .npz file; looked for beside the scenario file, in the data directory, then here."""
     label: str = Field(min_length=1)
-    """Column (or NPZ array) of the labels: 2 to 256 distinct values, numbered in their sorted order."""
+    """Column (or NPZ array) of the labels: 2 to 256 distinct values, numbers or texts."""
+    classes: tuple[str | int | float, ...] | None = Field(default=None, min_length=2, max_length=256)
+    """All values of the label in the order in which they are numbered from 0; absent: those that occur, sorted."""
     cluster: str | None = None
     """Column (or NPZ array) that names each user's cluster, for clusters.kind = "given"."""
     features: tuple[str, ...] | None = Field(default=None, min_length=1)
-    """Numeric columns (or NPZ arrays) to learn from, at least one, the label not among them; absent: all others."""
+    """Columns (or NPZ arrays) to learn from, at least one, the label not among them; absent: all others."""
+    header: bool | None = None
+    """Whether the first line of a CSV file names the columns. If not, they are called "1", "2" and so on. Absent: it
+    does, and a first line of numbers alone is refused."""
+    separator: str = Field(default=",", min_length=1, max_length=1)
+    """The character between two cells of a CSV file; blanks after it are left out."""
+    missing: tuple[str, ...] = ()
+    """Texts that stand for a missing value, such as "?", besides an empty cell, NA, NaN, null and None."""
+    drop: Names = False
+    """true: users with a missing value in any used column are left out; a list: in these columns."""
+    impute: Names = False
+    """true: missing values of all features are filled in; a list: of these. Numbers get the median, one-hot columns
+    the most frequent value."""
+    one_hot: Names = False
+    """true: every column of text becomes a feature of 0 and 1 for each of its values; a list: these columns."""
+    standardise: Names = False
+    """true: every column of numbers gets mean 0 and standard deviation 1 among the users; a list: these columns."""
     test_fraction: float = Field(default=0.2, gt=0, lt=1)
     """Share of the rows held out to measure error, between 0 and 1."""
+
+    @field_validator("separator")
+    @classmethod
+    def _separates(cls, character: str) -> str:
+        if character in '"\r\n' or character.isalnum() or not character.isascii():
+            raise ValueError("must separate cells, such as ',', ';', '|' or '\\t'")
+        return character
 
     @model_validator(mode="after")
     def _label_is_private(self) -> "TableConfig":
@@ -37,11 +86,37 @@ class TableConfig(Source):
             raise ValueError(
                 f"label = {self.label!r} is what is to be protected: it cannot be a feature or the cluster"
             )
+        for key in ("impute", "one_hot", "standardise"):
+            if self.label in _listed(getattr(self, key)):
+                raise ValueError(f"{key}: {self.label!r} is the label, which is no feature")
+        both = [name for name in _listed(self.one_hot) if name in _listed(self.standardise)]
+        if both:
+            raise ValueError(f"standardise: {both[0]!r} is in one_hot too; a column is one of both")
+        if self.drop is True and self.impute is not False:
+            raise ValueError("impute: drop = true leaves no missing value; list the columns of drop")
+        if self.classes is not None and len(set(self.classes)) < len(self.classes):
+            raise ValueError("classes: a value is there twice")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Tables that are taken as they are keep the identity that they had before there were these keys."""
+        tree: dict[str, Any] = handler(self)
+        usual = type(self).model_fields
+        return {key: v for key, v in tree.items() if key not in NEW_KEYS or getattr(self, key) != usual[key].default}
 
     @property
     def clustered(self) -> bool:
         return self.cluster is not None
+
+    @property
+    def known_classes(self) -> int | None:
+        return None if self.classes is None else len(self.classes)
+
+    @property
+    def layout(self) -> Layout:
+        """How the file is to be read."""
+        return Layout(self.header, self.separator, self.missing)
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The file."""
@@ -49,72 +124,174 @@ class TableConfig(Source):
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Split the file's rows into users and holdout."""
+        found = self._read(places)
+        learned, held = held_out(len(found.labels), self.test_fraction, streams)
+        some = len(found.kept) < found.table.rows
+        row, source_rows = (found.kept.astype(np.int32), found.table.rows) if some else (None, None)
+        rows = Examples(transformed(found.columns, learned), found.labels, found.cluster, row, source_rows)
+        holdout = rows.take(held)
+        return Sample(
+            rows.take(learned), len(found.classes), Examples(holdout.features, holdout.labels, holdout.cluster)
+        )
+
+    def remarks(self, places: tuple[Path, ...]) -> list[str]:
+        """What was found in the file: rows, features, and how the classes are numbered."""
+        found = self._read(places)
+        rows, kept = found.table.rows, len(found.kept)
+        size = transformed(found.columns, np.arange(kept)).shape[1]
+        dropped = f" ({rows - kept:,} of {rows:,} dropped)" if kept < rows else ""
+        shares = np.bincount(found.labels, minlength=len(found.classes)) / kept
+        shown = [
+            f"{k} = {name} ({share:.1%})" for k, (name, share) in enumerate(zip(found.classes, shares, strict=True))
+        ]
+        more = f" and {len(shown) - MOST_SHOWN} more" if len(shown) > MOST_SHOWN else ""
+        order = "as stated" if self.classes else "sorted; population.classes states another order"
+        return [
+            f"{found.table.path}: {kept:,} rows{dropped}; {len(found.columns):,} columns make {size:,} features",
+            f"classes of {self.label!r} ({order}): {', '.join(shown[:MOST_SHOWN])}{more}",
+        ]
+
+    def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
+        """The scale of each feature."""
+        found = self._read(places)
+        return spreads(found.columns, np.arange(len(found.kept)))
+
+    def _read(self, places: tuple[Path, ...]) -> "_Found":
+        """The file, as far as it is used."""
         [path] = self.files(places)
-        columns = _read_columns(path)
-        labels, num_classes = self._labels(columns, path)
-        cluster = None
-        if self.cluster is not None:
-            named = self._vector(columns, self.cluster, "cluster", path)
-            if len(named) != len(labels):
-                raise InputError(f"population.cluster = {self.cluster!r}: {len(named)} rows for {len(labels)} labels")
-            cluster = np.unique(named.astype(str), return_inverse=True)[1].astype(np.int64)
-        rows = Examples(self._features(columns, path), labels, cluster)
-        return split(rows, num_classes, self.test_fraction, streams)
-
-    def _labels(self, columns: "Columns", path: Path) -> tuple[NDArray[np.uint8], int]:
-        values = self._vector(columns, self.label, "label", path)
-        classes, labels = np.unique(values, return_inverse=True)
-        if not 2 <= len(classes) <= 256:
-            raise InputError(
-                f"population.label = {self.label!r}: {len(classes)} distinct values in {path}; 2 to 256 are allowed"
-            )
-        return labels.astype(np.uint8), len(classes)
-
-    def _features(self, columns: "Columns", path: Path) -> NDArray[np.float64]:
-        names = self.features or [name for name in columns if name not in (self.label, self.cluster)]
-        parts = []
-        for name in names:
-            values = self._column(columns, name, "features", path)
-            if values.dtype.kind not in "biuf" or values.ndim == 0 or values.size == 0:
-                raise InputError(f"population.features: column {name!r} of {path} is not numeric; list those that are")
-            part = values.astype(np.float64).reshape(len(values), -1)
-            bad = np.flatnonzero(~np.isfinite(part).all(axis=1))
-            if bad.size:
-                raise InputError(f"population.features: column {name!r} of {path} is not finite in row {bad[0]}")
-            parts.append(part)
-        if not parts or len({len(part) for part in parts}) > 1 or len(parts[0]) != len(columns[self.label]):
+        table = read_table(path, self.layout)
+        labels = self._vector(table, self.label, "label")
+        grouped = None if self.cluster is None else self._vector(table, self.cluster, "cluster")
+        if grouped is not None and len(grouped) != len(labels):
+            raise InputError(f"population.cluster = {self.cluster!r}: {len(grouped)} rows for {len(labels)} labels")
+        named = self.features or [name for name in table.columns if name not in (self.label, self.cluster)]
+        parts = {name: self._column(table, name, "features") for name in named}
+        if not parts or any(part.ndim > 0 and len(part) != len(labels) for part in parts.values()):
             raise InputError(f"population.path = {str(path)!r}: features and labels must have the same number of rows")
-        return np.hstack(parts)
+        kept = self._kept(table, [self.label, *([self.cluster] if self.cluster is not None else ()), *parts])
+        numbered, classes = self._classes(table, kept)
+        return _Found(table, kept, numbered, classes, self._cluster(table, kept), self._columns(table, kept, parts))
 
-    def _vector(self, columns: "Columns", name: str, key: str, path: Path) -> NDArray[np.generic]:
-        values = self._column(columns, name, key, path)
+    def _kept(self, table: Table, used: list[str]) -> Rows:
+        """Indices of the rows that are not dropped."""
+        gap = np.zeros(table.rows, dtype=np.bool_)
+        for name in used if self.drop is True else _listed(self.drop):
+            values = self._column(table, name, "drop")
+            if values.ndim and len(values) == len(gap):
+                gap |= is_missing(values)
+        if gap.all():
+            raise InputError(
+                f"population.drop: every row of {table.path} has a missing value; list the columns that must be there"
+            )
+        return np.flatnonzero(~gap)
+
+    def _classes(self, table: Table, kept: Rows) -> tuple[NDArray[np.uint8], list[str]]:
+        """Number of each kept row's class, and the classes' names."""
+        values = self._plain(table, self.label, "label", kept)
+        found, labels = np.unique(values, return_inverse=True)
+        if self.classes is not None:
+            return self._stated(table, kept, values), [_name(value) for value in self.classes]
+        if not 2 <= len(found) <= 256:
+            kind = "; a label is a class, so divide its numbers into a few ranges first" if len(found) > 256 else ""
+            raise InputError(
+                f"population.label = {self.label!r}: {len(found)} distinct values in {table.path}; 2 to 256 are "
+                f"allowed{kind}"
+            )
+        return labels.astype(np.uint8), [_name(value) for value in found.tolist()]
+
+    def _stated(self, table: Table, kept: Rows, values: Values) -> NDArray[np.uint8]:
+        """Number of each kept row's class in the stated order."""
+        assert self.classes is not None
+        words = values.dtype.kind in "US"
+        for stated in self.classes:
+            if isinstance(stated, str) != words:
+                kind, example = ("text", quoted(str(stated))) if words else ("numbers", "[0, 1]")
+                raise InputError(
+                    f"population.classes: {stated!r}: column {self.label!r} of {table.path} holds {kind}; write it as "
+                    f"in {example}"
+                )
+        place = {stated if words else float(stated): k for k, stated in enumerate(self.classes)}
+        numbers = [place.get(str(value) if words else float(value), -1) for value in values.tolist()]
+        unknown = np.flatnonzero(np.array(numbers) < 0)
+        if unknown.size:
+            where, text = table.cell(self.label, int(kept[unknown[0]]))
+            shown = shortened(", ".join(map(_name, self.classes)))
+            raise InputError(
+                f"{table.path}: {where}: {shortened(text.strip())!r} is not among population.classes ({shown}); add it "
+                "there, or to population.missing with drop = true"
+            )
+        return np.array(numbers, dtype=np.uint8)
+
+    def _cluster(self, table: Table, kept: Rows) -> NDArray[np.int64] | None:
+        if self.cluster is None:
+            return None
+        named = self._plain(table, self.cluster, "cluster", kept)
+        return np.unique(named.astype(str), return_inverse=True)[1].astype(np.int64)
+
+    def _columns(self, table: Table, kept: Rows, parts: dict[str, Values]) -> list[Column]:
+        for key in ("impute", "one_hot", "standardise"):
+            wrong = [name for name in _listed(getattr(self, key)) if name not in parts]
+            if wrong:
+                raise InputError(
+                    f"population.{key}: {wrong[0]!r} is not among the features {', '.join(map(repr, parts))}"
+                )
+        return [column_of(table, name, self._treatment(name, values), kept) for name, values in parts.items()]
+
+    def _treatment(self, name: str, values: Values) -> Treatment:
+        one_hot = name in _listed(self.one_hot) or (
+            self.one_hot is True and is_text(values) and name not in _listed(self.standardise)
+        )
+        standardise = not one_hot and (self.standardise is True or name in _listed(self.standardise))
+        return Treatment(self.impute is True or name in _listed(self.impute), standardise, one_hot)
+
+    def _vector(self, table: Table, name: str, key: str) -> Values:
+        values = self._column(table, name, key)
         if values.ndim != 1 or values.dtype.kind not in "biufUSOMT":
-            raise InputError(f"population.{key} = {name!r}: must be one plain value a row in {path}")
-        if pd.isna(values).any():
-            raise InputError(f"population.{key} = {name!r}: {path} has rows without a value")
+            raise InputError(f"population.{key} = {name!r}: must be one plain value a row in {table.path}")
+        return values
+
+    def _plain(self, table: Table, name: str, key: str, kept: Rows) -> Values:
+        """A column's kept values, numbers or texts; none is missing."""
+        values = table.columns[name][kept]
+        gaps = np.flatnonzero(is_missing(values))
+        if gaps.size:
+            where, _ = table.cell(name, int(kept[gaps[0]]))
+            more = f" ({len(gaps):,} rows without a value)" if len(gaps) > 1 else ""
+            raise InputError(
+                f"population.{key} = {name!r}: {table.path}: {where}: has no value{more}; population.drop = true "
+                "leaves such users out"
+            )
         if values.dtype.kind == "O" and not all(isinstance(value, str | int | float) for value in values):
-            raise InputError(f"population.{key} = {name!r}: must be one plain value a row in {path}")
+            raise InputError(f"population.{key} = {name!r}: must be one plain value a row in {table.path}")
         return values.astype(str) if values.dtype.kind == "O" else values
 
     @staticmethod
-    def _column(columns: "Columns", name: str, key: str, path: Path) -> NDArray[np.generic]:
-        if name not in columns:
-            raise InputError(f"population.{key} = {name!r}: {path} has {', '.join(map(repr, columns))}")
-        return columns[name]
+    def _column(table: Table, name: str, key: str) -> Values:
+        if name not in table.columns:
+            raise InputError(
+                f"population.{key} = {name!r}: {table.path} has {shortened(', '.join(map(repr, table.columns)))}"
+                f"{table.otherwise_read()}"
+            )
+        return table.columns[name]
 
 
-Columns = dict[str, NDArray[np.generic]]
+@dataclass(frozen=True)
+class _Found:
+    """What is used of a file; kept: (m,) indices of its rows; labels, cluster: (m,); classes: their names in order."""
+
+    table: Table
+    kept: Rows
+    labels: NDArray[np.uint8]
+    classes: list[str]
+    cluster: NDArray[np.int64] | None
+    columns: list[Column]
 
 
-def _read_columns(path: Path) -> Columns:
-    if path.suffix not in (".npz", ".csv", ".gz", ".parquet"):
-        raise InputError(f"population.path = {str(path)!r}: must end in .csv, .csv.gz, .parquet or .npz")
-    try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                return {name: np.asarray(file[name]) for name in file.files}
-        frame = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
-        return {str(name): frame[name].to_numpy() for name in frame.columns}
-    except Exception as error:  # the readers of a damaged file raise whatever they meet first
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"population.path = {str(path)!r}: cannot be read ({first})") from None
+def _listed(names: Names) -> tuple[str, ...]:
+    """The columns that a key lists."""
+    return names if isinstance(names, tuple) else ()
+
+
+def _name(value: object) -> str:
+    """A class as messages show it."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

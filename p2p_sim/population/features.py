@@ -1,0 +1,177 @@
+"""Features of a table: numbers as they are or standardised, categories one-hot, missing values filled in.
+
+The transformers are scikit-learn's own. They are fitted on public features alone, never on labels.
+"""
+
+import json
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.population.table_file import Table, Values, is_number
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+MOST_VALUES = 1000
+"""Different values of a column that becomes one-hot, at most."""
+
+
+class Treatment(NamedTuple):
+    """What is done with a column, in this order: missing values are filled in, then it is standardised or one-hot."""
+
+    impute: bool = False
+    standardise: bool = False
+    one_hot: bool = False
+
+
+class Column(NamedTuple):
+    """A feature of the kept rows: (m, k) numbers, or (m, 1) texts with NaN for a missing one where it is one-hot."""
+
+    name: str
+    treatment: Treatment
+    values: Values
+
+
+def is_text(values: Values) -> bool:
+    """Whether a column holds texts, or a mixture."""
+    return values.ndim == 1 and values.dtype.kind in "OUST"
+
+
+def is_missing(values: Values) -> NDArray[np.bool_]:
+    """Rows (n,) in which a column has no value."""
+    found = np.asarray(pd.isna(values), dtype=np.bool_)
+    return found if found.ndim == 1 else np.asarray(found.reshape(len(found), -1).any(axis=1))
+
+
+def column_of(table: Table, name: str, treatment: Treatment, kept: Rows) -> Column:
+    """A column that can be learned from.
+
+    Args:
+        table: where it is. treatment: what is done with it. kept: indices of the rows that are used, (m,).
+
+    Raises:
+        InputError: a cell does not fit; one line names the column, the line, the value and ways out.
+    """
+    values = table.columns[name]
+    if values.ndim == 0 or values.size == 0 or (values.dtype.kind not in "biuf" and not is_text(values)):
+        raise InputError(f"population.features: column {name!r} of {table.path} is not numeric; list those that are")
+    values = values[kept]
+    gaps = np.flatnonzero(is_missing(values))
+    if gaps.size and not treatment.impute:
+        where, _, more = _first(table, name, kept, gaps)
+        filled = "its most frequent value" if treatment.one_hot else "its median"
+        raise InputError(
+            f"{where}: has no value{more}; population.impute = [{quoted(name)}] fills in {filled}, drop = true leaves "
+            "such users out"
+        )
+    if treatment.one_hot:
+        return Column(name, treatment, _texts(table, name, values, gaps))
+    numbers = _numbers(table, name, values, kept).reshape(len(values), -1)
+    infinite = np.flatnonzero(np.isinf(numbers).any(axis=1))
+    if infinite.size:
+        where, text, more = _first(table, name, kept, infinite)
+        raise InputError(
+            f"{where}: {text!r} is not finite{more}; population.missing = [{quoted(text)}] would read it as missing"
+        )
+    return Column(name, treatment, numbers)
+
+
+def _numbers(table: Table, name: str, values: Values, kept: Rows) -> Floats:
+    if not is_text(values):
+        return values.astype(np.float64)
+    texts = [None if gap else str(value) for value, gap in zip(values, is_missing(values), strict=True)]
+    bad = np.array([i for i, text in enumerate(texts) if text is not None and not is_number(text)], dtype=np.intp)
+    if not bad.size:
+        return np.array([np.nan if text is None else float(text) for text in texts])
+    where, text, more = _first(table, name, kept, bad)
+    raise InputError(f"{where}: {text!r} is no number{more}; {_way_out(name, texts, {str(texts[i]) for i in bad})}")
+
+
+def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
+    """What to do with a column that holds some words."""
+    different, wordy = len(set(texts)), sum(text in words for text in texts)
+    if 2 * wordy <= len(texts) and len(words) <= 3:
+        said = ", ".join(quoted(word) for word in sorted(words))
+        return f"population.missing = [{said}] would read such cells as missing"
+    if different > MOST_VALUES:
+        return "leave the column out of population.features"
+    return (
+        f"population.one_hot = [{quoted(name)}] makes a feature of each of its {different:,} values; or leave the "
+        "column out of population.features"
+    )
+
+
+def _texts(table: Table, name: str, values: Values, gaps: Rows) -> Values:
+    if values.ndim != 1:
+        raise InputError(f"population.one_hot: {name!r} of {table.path} has several values a row")
+    texts = np.array([str(value) for value in values], dtype=object)
+    texts[gaps] = np.nan
+    different = len(set(texts[~is_missing(texts)]))
+    if different > MOST_VALUES:
+        raise InputError(
+            f"population.one_hot: column {name!r} of {table.path} has {different:,} different values, at most "
+            f"{MOST_VALUES:,} are allowed; leave it out of population.features"
+        )
+    return texts[:, None]
+
+
+def _first(table: Table, name: str, kept: Rows, rows: Rows) -> tuple[str, str, str]:
+    """Where the first of some faulty cells is, its text, and how many there are."""
+    place, text = table.cell(name, int(kept[rows[0]]))
+    more = f" ({len(rows):,} such cells)" if len(rows) > 1 else ""
+    return f"{table.path}: {place}", shortened(text.strip()), more
+
+
+def quoted(text: str) -> str:
+    """A text as TOML writes it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def transformed(columns: Sequence[Column], fitted_on: Rows) -> Floats:
+    """Features (m, d) of all kept rows, in the order of the columns.
+
+    Means, spreads and values to fill in are those of the rows `fitted_on`; a one-hot column has a feature for each
+    value of the whole table.
+    """
+    parts = []
+    for treatment, group in groupby(columns, key=lambda column: column.treatment):
+        values = np.hstack([column.values for column in group])
+        pipeline = _pipeline(treatment, values)
+        parts.append(values if pipeline is None else pipeline.fit(values[fitted_on]).transform(values))
+    return np.hstack(parts).astype(np.float64, copy=False)
+
+
+def _pipeline(treatment: Treatment, values: Values) -> Any:
+    """scikit-learn's transformers for columns with the same treatment; None where they stay as they are."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    steps: list[Any] = []
+    if treatment.impute:
+        strategy = "most_frequent" if treatment.one_hot else "median"
+        steps.append(SimpleImputer(strategy=strategy, keep_empty_features=True))
+    if treatment.standardise:
+        steps.append(StandardScaler())
+    if treatment.one_hot:
+        known = [np.array(sorted({v for v in column if isinstance(v, str)}), dtype=object) for column in values.T]
+        steps.append(OneHotEncoder(categories=known, sparse_output=False, handle_unknown="ignore"))
+    return make_pipeline(*steps) if steps else None
+
+
+def spreads(columns: Sequence[Column], rows: Rows) -> dict[str, float]:
+    """The scale of each feature as it is learned from: its standard deviation, 1/2 for one-hot ones; no constants."""
+    found: dict[str, float] = {}
+    for column in columns:
+        if column.treatment.one_hot:
+            found[column.name] = 0.5
+            continue
+        spread = transformed([column], rows).std(axis=0)
+        for index, value in enumerate(spread[spread > 0]):
+            found[column.name if len(spread) == 1 else f"{column.name}[{index}]"] = float(value)
+    return found
