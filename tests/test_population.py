@@ -257,7 +257,10 @@ def test_the_label_cannot_be_a_feature_or_the_cluster(change):
         ({"y": np.arange(4) % 2, "x": np.zeros(4) * 1j}, "column 'x' .* is not numeric"),
         ({"y": np.arange(4) % 2, "x": np.zeros(5)}, "same number of rows"),
         ({"y": np.arange(4) % 2, "x": np.zeros(4), "c": np.zeros(3)}, "population.cluster = 'c': 3 rows for 4 labels"),
-        ({"y": np.arange(4) % 2, "x": np.zeros(4), "c": [0, 1, np.nan, 1]}, "column 'c', row 2: has no value; population.drop = true"),
+        (
+            {"y": np.arange(4) % 2, "x": np.zeros(4), "c": [0, 1, np.nan, 1]},
+            "column 'c', row 2: has no value; population.drop = true",
+        ),
     ],
 )
 def test_odd_arrays_are_named(tmp_path, arrays, message):

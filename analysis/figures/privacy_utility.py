@@ -24,7 +24,8 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
     Args:
         rows: one line a replicate of a single point, as `load_results` gives them.
     """
-    if rows["excess_risk"].notna().all():
+    excess = bool(rows["excess_risk"].notna().all())
+    if excess:
         values, references = rows["excess_risk"], rows["nonprivate_excess_risk"]
         label = f"excess risk ({loss_text(rows)})"
     else:
@@ -36,6 +37,7 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
             reference = mean_interval(references)
             axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
             axes.axhline(reference.value, color=GREY, linestyle="--", label=f"without privacy: {reference.value:.3f}")
+        _draw_baseline(axes, rows, excess)
         shown = _statements(rows)
         low, high = _ends(value)
         error = [[value.value - low], [high - value.value]]
@@ -59,6 +61,16 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
         )  # fmt: skip
         axes.margins(y=0.25)
         figure.legend(loc="outside lower left", fontsize=9)
+
+
+def _draw_baseline(axes: Axes, rows: pd.DataFrame, excess: bool) -> None:
+    """A thin line at what takes no features to reach; rows of earlier versions do not have it."""
+    column = "constant_excess_risk" if excess else "majority_error_rate"
+    if column not in rows or rows[column].isna().any():
+        return
+    mean = float(rows[column].astype(float).mean())
+    level, text = (mean, "best constant") if excess else (1.0 - mean, "always saying the majority class")
+    axes.axhline(level, color=GREY, linestyle=":", linewidth=1.0, label=f"{text}: {level:.3f}")
 
 
 def _statements(rows: pd.DataFrame) -> list[tuple[float, str]]:

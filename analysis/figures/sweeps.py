@@ -29,6 +29,12 @@ REFERENCES = {
     "excess_risk": "nonprivate_excess_risk",
 }
 """What the same learner reaches without privacy."""
+BASELINES = {
+    "error_rate": "majority_error_rate",
+    "accuracy": "majority_accuracy",
+    "excess_risk": "constant_excess_risk",
+}
+"""What is reached without features: by always saying the majority class, or the best constant probabilities."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,7 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
     with drawing(path, width, height, len(panels), columns, title, shared=True) as (figure, grid):
         for axes, (name, part) in zip(grid, panels, strict=True):
             draw_reference(axes, part, view)
+            draw_baseline(axes, part, view)
             for line in _apart(series(part, view.group, shown), places):
                 draw_series(axes, line, view, places)
             if view.facet:
@@ -193,6 +200,19 @@ def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
             points["at"], points[column], color=GREY, linestyle="--", linewidth=1.2, marker=marker,
             markerfacecolor="white", markersize=4, label=None if line is not lines[0] else text,
         )  # fmt: skip
+
+
+def draw_baseline(axes: Axes, part: pd.DataFrame, view: View) -> None:
+    """A thin line at what is reached without features, the mean of the points at each place."""
+    column = BASELINES.get(view.y)
+    if column is None or column not in part or not len(part) or not np.isfinite(part[column].astype(float)).all():
+        return
+    text = "the best constant" if view.y == "excess_risk" else "always saying the majority class"
+    if np.ptp(part[column]) <= 0.02 * abs(part[column]).max():
+        axes.axhline(part[column].mean(), color=GREY, linestyle=":", linewidth=1.0, label=text)
+        return
+    level = part.groupby("at")[column].mean()
+    axes.plot(level.index, level.to_numpy(), color=GREY, linestyle=":", linewidth=1.0, label=text)
 
 
 def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | None) -> None:

@@ -26,6 +26,8 @@ def derived(rows: pd.DataFrame) -> pd.DataFrame:
         table["accuracy"] = 1.0 - table["error_rate"]
     if "nonprivate_error_rate" in table:
         table["nonprivate_accuracy"] = 1.0 - table["nonprivate_error_rate"]
+    if "majority_error_rate" in table:  # gaps in rows of earlier versions
+        table["majority_accuracy"] = 1.0 - table["majority_error_rate"].astype(float)
     if {"error_rate", "nonprivate_error_rate"} <= set(table):
         table["excess_error_rate"] = table["error_rate"] - table["nonprivate_error_rate"]
         table["relative_accuracy"] = table["accuracy"] / table["nonprivate_accuracy"]

@@ -32,6 +32,26 @@ def holdout_error_rate(labels: NDArray[np.integer], predicted: Floats) -> float:
     return float(np.mean(predicted.argmax(axis=1) != labels))
 
 
+def holdout_majority_error_rate(seen: NDArray[np.integer], held_out: NDArray[np.integer]) -> float:
+    """Share of holdout rows whose label is not the most frequent one among the labels `seen`, of ties the smallest.
+
+    >>> holdout_majority_error_rate(np.array([2, 0, 2]), np.array([2, 0, 1, 2]))
+    0.5
+    """
+    return float(np.mean(held_out != np.bincount(seen).argmax()))
+
+
+def constant_risks(mass: Floats, label_distribution: Floats) -> tuple[float, float]:
+    """Smallest expected 0-1 loss, and smallest expected log loss in nats, of predictors that take no features.
+
+    >>> constant_risks(np.array([0.5, 0.5]), np.array([[1.0, 0.0], [0.0, 1.0]]))
+    (0.5, 0.6931471805599453)
+    """
+    share = mass @ label_distribution
+    positive = share[share > 0]
+    return 1.0 - float(share.max()), -float(positive @ np.log(positive))
+
+
 def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
     """Smallest expected log loss of any affine logistic model p(1|x) = 1/(1 + exp(-w·x - b)), nats.
 

@@ -9,9 +9,11 @@ from p2p_sim.analysis.utility.intervals import Mean, mean_interval
 MEANS = (
     "error_rate",
     "nonprivate_error_rate",
+    "majority_error_rate",
     "bayes_error_rate",
     "excess_risk",
     "nonprivate_excess_risk",
+    "constant_excess_risk",
     "heterogeneity",
     "effective_sampling_rate",
     "completion_time_s",
@@ -49,7 +51,9 @@ WORST = (
 
 def means(rows: pd.DataFrame) -> dict[str, Mean]:
     """Mean and 95% interval of every measured column that applies."""
-    return {name: mean_interval(rows[name].astype(float)) for name in MEANS if rows[name].notna().all()}
+    return {
+        name: mean_interval(rows[name].astype(float)) for name in MEANS if name in rows and rows[name].notna().all()
+    }
 
 
 def excess_error(rows: pd.DataFrame) -> Mean | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.cli.new import new
 from p2p_sim.cli.options import DataDir, Overrides, check_data_dir, interrupted, one_of
 from p2p_sim.cli.results import compare, plot, report
 from p2p_sim.cli.sweep import sweep
@@ -91,7 +92,7 @@ def run(
         print_summary(chosen, finished, written)
 
 
-for command in (sweep, plot, compare, report):
+for command in (new, sweep, plot, compare, report):
     app.command()(command)
 
 
@@ -101,15 +102,18 @@ def validate(
         list[Path], typer.Argument(metavar="FILE...", help="Scenario or sweep files.", show_default=False)
     ],
     overrides: Overrides = None,
+    data_dir: DataDir = None,
 ) -> None:
-    """Check scenario and sweep files without running them.
+    """Check scenario and sweep files, and the tables that they name, without running them.
 
     Example: p2p-sim validate scenarios/*.toml
     """
+    check_data_dir(data_dir)
     failed = False
     for file in files:
         try:
-            print(f"{file}: ok, {_checked(file, overrides)}")
+            first, *more = _checked(file, overrides, data_dir)
+            print("\n  ".join([f"{file}: ok, {first}", *more]))
         except InputError as error:
             failed = True
             print(error, file=sys.stderr)
@@ -303,14 +307,23 @@ def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scena
     return load_scenario(path, chosen)
 
 
-def _checked(file: Path, overrides: list[str] | None) -> str:
-    """What a valid scenario or sweep file is."""
+def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> list[str]:
+    """What a valid scenario or sweep file is, and what its own data hold; warnings go to standard error."""
     from p2p_sim.base.toml import read_toml
+    from p2p_sim.replicate.advice import advice, examined
+    from p2p_sim.replicate.case import Case
     from p2p_sim.sweeps.plan import load_sweep
 
     if "axes" not in read_toml(file):
-        return f"hash {_load(file, overrides, None).content_hash()[:8]}"
-    return f"a sweep of {load_sweep(file, overrides or ()).size:,} points"
+        case = Case(_load(file, overrides, None), data_dir=data_dir)
+        lines, cases = examined(case), [case] if case.scenario.population.own else []
+    else:
+        plan = load_sweep(file, overrides or (), data_dir)
+        lines, cases = [f"a sweep of {plan.size:,} points"], plan.own_data()
+        lines += [line for case in cases for line in case.scenario.population.remarks(case.places)]
+    for warning in dict.fromkeys(line for case in cases for line in advice(case)):
+        print(f"p2p-sim: warning: {file}: {warning}", file=sys.stderr)
+    return lines
 
 
 def main() -> None:

@@ -44,6 +44,10 @@ class EstimatorConfig(OwnLearner):
             raise ValueError(f"estimator = {self.estimator!r}: has no predict_proba with these parameters")
         return self
 
+    @property
+    def depends_on_scale(self) -> bool:
+        return self.estimator.split(".")[1] not in ("tree", "ensemble", "naive_bayes", "dummy")
+
     def _model(self) -> Any:
         """The classifier, not yet fitted."""
         class_ = _classifier(self.estimator)

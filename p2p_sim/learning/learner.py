@@ -45,6 +45,11 @@ class Learner(Config):
         """Whether the learner also learns from the true labels, for the columns without privacy."""
         return True
 
+    @property
+    def depends_on_scale(self) -> bool:
+        """Whether what is learned depends on the scales of the features; taken for granted if nothing else is said."""
+        return True
+
     def check_installed(self) -> None:
         """Refuse the run if a library is missing; by default no additional library is needed."""
 

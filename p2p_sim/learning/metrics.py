@@ -9,9 +9,11 @@ from p2p_sim.analysis.utility.heterogeneity import heterogeneity, heterogeneity_
 from p2p_sim.analysis.utility.risk import (
     bayes_error_rate,
     best_logistic_risk,
+    constant_risks,
     error_rate,
     exchanged_distribution,
     holdout_error_rate,
+    holdout_majority_error_rate,
     log_risk,
     logistic_risk_after,
 )
@@ -30,6 +32,8 @@ class Risk:
     excess_risk: expected loss above the best model of the hypothesis class, exact; nonprivate likewise.
     excess_risk_loss: which loss: "log" (nats) or "zero_one". best_risk: that best model's loss.
     bayes_error_rate: smallest 0-1 loss of any classifier.
+    majority_error_rate: 0-1 loss of always saying one class, the most frequent under a known law, else among the users.
+    constant_excess_risk: excess risk of the best predictor that takes no features; known laws.
     """
 
     error_rate: float
@@ -39,6 +43,8 @@ class Risk:
     best_risk: float | None = None
     bayes_error_rate: float | None = None
     excess_risk_loss: Loss | None = None
+    majority_error_rate: float | None = None
+    constant_excess_risk: float | None = None
 
 
 def assess(population: Population, private: Predictor, nonprivate: Predictor | None, loss: Loss = "log") -> Risk:
@@ -54,7 +60,8 @@ def assess(population: Population, private: Predictor, nonprivate: Predictor | N
     if law is None:
         assert holdout is not None
         predicted = [_predicted(p, holdout.features, holdout.cluster) for p in learned]
-        return Risk(*_pair([holdout_error_rate(holdout.labels, p) for p in predicted]))
+        majority = holdout_majority_error_rate(population.labels, holdout.labels)
+        return Risk(*_pair([holdout_error_rate(holdout.labels, p) for p in predicted]), majority_error_rate=majority)
     predicted = [_predicted(p, law.points, law.cluster) for p in learned]
     errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted]
     bayes = bayes_error_rate(law.mass, law.label_distribution)
@@ -63,7 +70,9 @@ def assess(population: Population, private: Predictor, nonprivate: Predictor | N
     else:
         best = best_logistic_risk(law.points, law.mass, law.label_distribution[:, 1])
         risks = [log_risk(law.mass, law.label_distribution, p) for p in predicted]
-    return Risk(*_pair(errors), *_pair([risk - best for risk in risks]), best, bayes, loss)
+    majority, entropy = constant_risks(law.mass, law.label_distribution)
+    constant = (majority if loss == "zero_one" else entropy) - best
+    return Risk(*_pair(errors), *_pair([risk - best for risk in risks]), best, bayes, loss, majority, constant)
 
 
 def _judged(population: Population, clusters: tuple[int, ...]) -> Population:

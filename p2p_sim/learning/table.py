@@ -24,6 +24,10 @@ class TableConfig(OwnLearner):
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "soft", "signed")
     loss: ClassVar[Loss] = "zero_one"
 
+    @property
+    def depends_on_scale(self) -> bool:
+        return False
+
     def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
         """Learn from features (m, d) and true labels (m,) without privacy."""
         return _tabulate(features, np.eye(num_classes)[labels])

@@ -14,7 +14,15 @@ from p2p_sim.population.population import Examples
 Clusters = NDArray[np.int64]
 
 
-class GivenClusters(Config):
+class Clustering(Config):
+    """What all groupings share."""
+
+    def shortfall(self, made: int) -> str:
+        """Why there are fewer clusters than were asked for; nothing if no number was."""
+        return ""
+
+
+class GivenClusters(Clustering):
     """The clusters that the population comes with (synthetic laws, tables with a cluster column)."""
 
     kind: Literal["given"] = "given"
@@ -32,7 +40,7 @@ class GivenClusters(Config):
         return cluster
 
 
-class KMeansClusters(Config):
+class KMeansClusters(Clustering):
     """k-means on the features; clusters below the minimum are merged into their nearest neighbour."""
 
     kind: Literal["kmeans"] = "kmeans"
@@ -54,8 +62,14 @@ class KMeansClusters(Config):
         cluster = np.unique(model.fit_predict(users.features), return_inverse=True)[1]
         return merge_small(users.features, cluster.astype(np.int64), self.min_size)
 
+    def shortfall(self, made: int) -> str:
+        """Why there are fewer clusters than were asked for; nothing if there are as many."""
+        if made >= self.count:
+            return ""
+        return f"{self.count:,} asked for; those of fewer than min_size = {self.min_size:,} users are merged"
 
-class GridClusters(Config):
+
+class GridClusters(Clustering):
     """Cells of a regular grid over some features; cells below the minimum are merged into their nearest neighbour."""
 
     kind: Literal["grid"] = "grid"

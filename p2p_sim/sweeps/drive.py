@@ -1,6 +1,8 @@
 """The driver of a sweep: hands out what is missing, keeps what comes back, never stops for one failure."""
 
+import contextlib
 import statistics
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +14,8 @@ import pandas as pd
 from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.base.config import nearest
 from p2p_sim.base.errors import InputError
+from p2p_sim.replicate.advice import advice
+from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import ROWS, Row, Store, open_store, read_rows, write_manifest
 from p2p_sim.sweeps.file import Axis, Plot
@@ -171,6 +175,9 @@ def run_sweep(
     chosen = executor or Serial()
     identity = plan.sweep_identity
     directory = out or default_directory(plan.name, identity)
+    with contextlib.suppress(InputError):  # points may replace what does not fit in the base scenario
+        for line in advice(Case(plan.base, data_dir=plan.data_dir)):
+            warnings.warn(line, stacklevel=2)
 
     def check(row: Row) -> None:
         missing = [key for key in plan.keys if key not in row]

@@ -127,6 +127,12 @@ class Plan:
         for place in self._places():
             self._at(place)
 
+    def own_data(self) -> list[Case]:
+        """A replicate of each population with the user's own files that occurs along an axis."""
+        found = (self._at(place) for place in self._places())
+        own = {s.population.model_dump_json(): s for s in found if s.population.own}
+        return [Case(scenario, data_dir=self.data_dir) for scenario in own.values()]
+
     @property
     def sweep_identity(self) -> str:
         """Hash of everything but values along the axes, so that more values extend a sweep."""

@@ -1,6 +1,7 @@
 """Many replicates of one scenario: run those that are missing, keep every finished one, end with table and figure."""
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,8 @@ import pandas as pd
 from p2p_sim.analysis.privacy.statement.record import Terms, merged
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import in_place_of, writing
-from p2p_sim.replicate.case import identity
+from p2p_sim.replicate.advice import advice
+from p2p_sim.replicate.case import Case, identity
 from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import ROWS, Row, open_store, write_manifest
@@ -49,7 +51,10 @@ def run_point(
     """Run every replicate that is not on disk yet and draw the figure."""
     from p2p_sim.analysis.figures.privacy_utility import plot_privacy_utility
 
-    hash_ = identity(scenario, data_dir)
+    case = Case(scenario, data_dir=data_dir)
+    for line in advice(case):
+        warnings.warn(line, stacklevel=2)
+    hash_ = case.identity
     directory = out or default_directory(scenario.name, hash_)
 
     def check(row: Row) -> None:

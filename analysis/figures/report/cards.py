@@ -45,6 +45,9 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
     cards.append(Card(f"{heading}{unit}", *_mean(point, quality)))
     if math.isfinite(point[reference]):
         cards.append(Card(f"{heading} without privacy", *_mean(point, reference)))
+    baseline, said = ("constant_excess_risk", "best constant") if exact else ("majority_accuracy", "majority class")
+    if baseline in point and math.isfinite(point[baseline]):
+        cards.append(Card(f"{heading}, always the {said}", *_mean(point, baseline)))
     alone = point["epsilon_local"]
     if pd.notna(alone):  # a curator's users put no noise on their own labels
         cards.append(Card("ε₀, the noise alone", rounded_up(float(alone)), "whoever sees a noisy label and its owner"))

@@ -20,7 +20,7 @@ from p2p_sim.analysis.figures.report.statement import Mechanisms, statement
 from p2p_sim.analysis.figures.report.svg import embedded
 from p2p_sim.analysis.figures.report.table import points_table, ranges
 from p2p_sim.analysis.figures.report.text import count, plain
-from p2p_sim.analysis.figures.report.words import subtitle, unfinished, what_was_run
+from p2p_sim.analysis.figures.report.words import learned_nothing, subtitle, unfinished, what_was_run
 from p2p_sim.analysis.privacy.statement.record import Terms
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -65,7 +65,8 @@ def report_page(
     content = {
         "name": name,
         "subtitle": subtitle(points, keys),
-        "paragraphs": what_was_run(rows, points, axes, mechanisms),
+        "paragraphs": what_was_run(rows, points, axes, mechanisms, manifest["scenario"].get("clusters")),
+        "learned_nothing": learned_nothing(rows),
         "unfinished": unfinished(points, axes, manifest.get("replicates")),
         "key_figures": key_figures(points),
         "privacy": statement(rows, points, mechanisms, terms),

@@ -16,8 +16,10 @@ FIGURES = (
     ("epsilon_local", "ε₀, noise alone", True),
     ("accuracy", "accuracy", False),
     ("nonprivate_accuracy", "accuracy without privacy", False),
+    ("majority_accuracy", "accuracy of the majority class", False),
     ("excess_risk", "excess risk", False),
     ("nonprivate_excess_risk", "excess risk without privacy", False),
+    ("constant_excess_risk", "excess risk of the best constant", False),
     ("effective_sampling_rate", "labels that arrive, share", False),
 )
 """Column, heading, whether it is an ε at its worst; excess risk replaces accuracy where it is known."""
@@ -61,9 +63,10 @@ def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
 def figures(points: pd.DataFrame, most: int) -> list[tuple[str, str, bool]]:
     """The most telling figures that some point has, at most so many."""
     risk = points["excess_risk"].notna().all()
-    skipped = ("accuracy", "nonprivate_accuracy") if risk else ("excess_risk", "nonprivate_excess_risk")
+    accuracy = ("accuracy", "nonprivate_accuracy", "majority_accuracy")
+    skipped = accuracy if risk else ("excess_risk", "nonprivate_excess_risk", "constant_excess_risk")
     main = [entry for entry in FIGURES if entry[0] not in skipped]
-    return [entry for entry in (*main, *MORE) if points[entry[0]].notna().any()][:most]
+    return [entry for entry in (*main, *MORE) if entry[0] in points and points[entry[0]].notna().any()][:most]
 
 
 def ranges(points: pd.DataFrame) -> list[tuple[str, ...]]:

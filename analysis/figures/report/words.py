@@ -8,6 +8,7 @@ import pandas as pd
 from p2p_sim.analysis.figures.labels import loss_text
 from p2p_sim.analysis.figures.report.statement import Mechanisms
 from p2p_sim.analysis.figures.report.text import count, number, plain, span
+from p2p_sim.analysis.utility.baseline import points_not_above, warnings_of
 
 ENGINES = {
     "events": "sent as messages over a simulated network",
@@ -37,10 +38,15 @@ def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
 
 
 def what_was_run(
-    rows: pd.DataFrame, table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], mechanisms: Mechanisms
+    rows: pd.DataFrame,
+    table: pd.DataFrame,
+    axes: Sequence[Mapping[str, Any]],
+    mechanisms: Mechanisms,
+    clusters: object = None,
 ) -> list[str]:
-    """Paragraphs that say what was simulated, measured and varied."""
-    text = f"{_users(rows)} {_mechanism(rows, mechanisms)} {_engine(rows)} {_learner(rows)} {_measure(rows)}"
+    """Paragraphs that say what was simulated, measured and varied; clusters: as the base scenario says them."""
+    varied = any(str(key).startswith("clusters") for axis in axes for key in axis["keys"])
+    text = f"{_users(rows)} {'' if varied else _asked_for(rows, clusters)}{_mechanism(rows, mechanisms)} {_engine(rows)} {_learner(rows)} {_measure(rows)}"
     return [text, *([_varied(axes, table)] if axes else [])]
 
 
@@ -67,6 +73,30 @@ def _users(rows: pd.DataFrame) -> str:
         )
     groups = f"grouped by their features into {span(rows['num_clusters'])} clusters"
     return f"{span(rows['num_users'])} users from {kinds}, each with one private label, are {groups}."
+
+
+def _asked_for(rows: pd.DataFrame, clusters: object) -> str:
+    """Why there are fewer clusters than were asked for."""
+    asked = clusters.get("count") if isinstance(clusters, Mapping) else None
+    if not isinstance(clusters, Mapping) or not isinstance(asked, int) or rows["num_clusters"].min() >= asked:
+        return ""
+    return (
+        f"{asked:,d} clusters were asked for; those of fewer than {plain(clusters.get('min_size'))} users were merged "
+        "into their nearest neighbour. "
+    )
+
+
+def learned_nothing(rows: pd.DataFrame) -> list[str]:
+    """Warnings about what is not clearly more accurate than always saying one class."""
+    if rows["scenario"].nunique() == 1:
+        return [f"{line[0].upper()}{line[1:]}." for line in warnings_of(rows)]
+    low, known = points_not_above(rows)
+    if not low:
+        return []
+    return [
+        f"In {low:,d} of {count(known, 'point')}, what is learned is not clearly more accurate than always saying the "
+        "majority class."
+    ]
 
 
 def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms) -> str:

@@ -1,10 +1,12 @@
 """What `p2p-sim run` shows: the summary table, JSON."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from p2p_sim import Scenario
 from p2p_sim.analysis.privacy.statement.record import Terms, statement_of
+from p2p_sim.analysis.utility.baseline import warnings_of
 from p2p_sim.analysis.utility.summary import excess_error, means, summarise, worst_epsilons
 from p2p_sim.base.plugins import MECHANISMS, offer_of
 from p2p_sim.cli.printing.values import (
@@ -50,8 +52,16 @@ TRUSTED = {
 def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Path, int]]) -> None:
     """A table of what was found, then the paths of everything that was written."""
     rows = finished.rows
-    found = [*_setting(rows), *_privacy(rows, finished.terms), *_organisations(rows), *_utility(rows), *_network(rows)]
+    found = [
+        *_setting(scenario, rows),
+        *_privacy(rows, finished.terms),
+        *_organisations(rows),
+        *_utility(rows),
+        *_network(rows),
+    ]
     print_table(f"{scenario.name}: {len(rows)} replicates", found)
+    for warning in warnings_of(rows):
+        print(f"p2p-sim: warning: {warning}", file=sys.stderr)
     warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
     print(_statement(rows))
     if (bound := statement_of(worst_row(rows), finished.terms, "epsilon_upper")) is not None:
@@ -85,10 +95,12 @@ def _statement(rows: Any) -> str:
     )
 
 
-def _setting(rows: Any) -> list[Line]:
+def _setting(scenario: Scenario, rows: Any) -> list[Line]:
     first, phi = rows.iloc[0], means(rows)["heterogeneity"]
+    shortfall = scenario.clusters.shortfall(int(rows["num_clusters"].min()))
     return [
         ("users, clusters", f"{_range(rows['num_users'])} users in {_range(rows['num_clusters'])} clusters"),
+        *([("  clusters", shortfall)] if shortfall else ()),
         ("smallest cluster s", _range(rows["min_cluster_size"])),
         ("heterogeneity φ", f"{phi.value:.4g} ({first['heterogeneity_basis']})"),
         *[(text, _range(rows[name])) for name, text in PARAMETER_TEXTS.items() if rows[name].notna().all()],
@@ -179,10 +191,14 @@ def _utility(rows: Any) -> list[Line]:
     if paired is not None:
         lines.append(("  without privacy", _accuracy(rows["nonprivate_error_rate"])))
         lines.append(("  paired loss of accuracy", str(paired)))
+    if "majority_error_rate" in values:
+        lines.append(("  always the majority class", _accuracy(rows["majority_error_rate"])))
     if exact:
         lines.append(("excess risk, 0-1 loss" if zero_one else "excess risk, nats", str(values["excess_risk"])))
     if "nonprivate_excess_risk" in values:
         lines.append(("  without privacy", str(values["nonprivate_excess_risk"])))
+    if "constant_excess_risk" in values:
+        lines.append(("  best constant", str(values["constant_excess_risk"])))
     return lines
 
 

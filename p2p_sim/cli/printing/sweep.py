@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from p2p_sim.analysis.privacy.statement.record import statement_of, whole
+from p2p_sim.analysis.utility.baseline import points_not_above
 from p2p_sim.base.progress import shown
 from p2p_sim.cli.printing.values import print_object, print_table, worst_row
 from p2p_sim.storage.rows import FAILURES, MANIFEST, ROWS, TABLE
@@ -67,6 +68,13 @@ def print_sweep(plan: Plan, result: SweepResult, figures: list[str]) -> None:
     print(f"{plan.name}: {len(rows):,} rows of {rows['scenario'].nunique():,} points")
     if result.failed:
         print(f"p2p-sim: {result.failed:,} replicates failed; see {directory / FAILURES}", file=sys.stderr)
+    low, known = points_not_above(rows)
+    if low:
+        print(
+            f"p2p-sim: warning: in {low:,} of {known:,} points, what is learned is not clearly more accurate than "
+            "always saying the majority class (column majority_error_rate)",
+            file=sys.stderr,
+        )
     for name in (ROWS, TABLE, MANIFEST):
         print(directory / name)
     for figure in figures:

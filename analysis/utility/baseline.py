@@ -1,0 +1,69 @@
+"""The baseline of learning: always saying one class, which takes no features and no private label of a user."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from p2p_sim.analysis.utility.intervals import Mean, mean_interval
+
+MAJORITY = "majority_error_rate"
+LEARNED = (
+    ("error_rate", "what is learned", ""),
+    ("nonprivate_error_rate", "even without privacy, what is learned", "; look at the features and their scales"),
+)
+"""Columns of error rates, how messages call them, and what else they say."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much more accurate a model is than the majority class: the mean of paired differences.
+
+    column: of the model's error rate; accuracy, majority: means.
+    """
+
+    column: str
+    accuracy: float
+    majority: float
+    gain: Mean
+
+    @property
+    def clear(self) -> bool:
+        """Whether the gain is above 0, with its whole 95% interval where there is one."""
+        return (self.gain.low if self.gain.replicates > 1 else self.gain.value) > 0
+
+
+def gains(rows: pd.DataFrame) -> list[Gain]:
+    """Gains over the majority class in the rows of one point, private and not; none where columns are missing.
+
+    Where the law is known and nothing can be more accurate than the majority class, there is nothing to compare.
+    """
+    if MAJORITY not in rows or rows[MAJORITY].isna().any():
+        return []
+    majority = rows[MAJORITY].astype(float)
+    if "bayes_error_rate" in rows and (rows["bayes_error_rate"].astype(float) >= majority - 1e-12).any():
+        return []
+    return [
+        Gain(column, 1.0 - float(errors.mean()), 1.0 - float(majority.mean()), mean_interval(majority - errors))
+        for column, _, _ in LEARNED
+        if column in rows and rows[column].notna().all()
+        for errors in [rows[column].astype(float)]
+    ]
+
+
+def warnings_of(rows: pd.DataFrame) -> list[str]:
+    """A line for each model of one point that is not clearly more accurate than the majority class."""
+    found = []
+    for column, who, more in LEARNED:
+        for gain in gains(rows):
+            if gain.column == column and not gain.clear:
+                found.append(
+                    f"{who} has accuracy {gain.accuracy:.4f}, not clearly above the {gain.majority:.4f} of always "
+                    f"saying the majority class (difference {gain.gain}){more}"
+                )
+    return found
+
+
+def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:
+    """How many points are not clearly more accurate than the majority class, and of how many points this is known."""
+    known = [found[0] for _, part in rows.groupby("scenario", sort=False) if (found := gains(part))]
+    return sum(not gain.clear for gain in known), len(known)

@@ -1,0 +1,43 @@
+"""The command that writes a first scenario: it parses and prints; the rest happens in the rooms below."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from p2p_sim.base.errors import InputError
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the scenario.", show_default=False)],
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="SCENARIO", help="A shipped scenario, or a file, to begin with: quickstart."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="One's own table (.csv, .csv.gz, .parquet).")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column that is to be protected, for --data.")
+    ] = None,
+) -> None:
+    """Write a commented scenario, NAME.toml, here: a copy of one that exists, or one for a table of one's own.
+
+    Example: p2p-sim new patients --data patients.csv --label diagnosis
+    """
+    from p2p_sim.outputs.new_scenario import copied, from_table
+
+    if data is None:
+        if label is not None:
+            raise InputError(f"--label {label}: names a column of a table; give the table with --data FILE")
+        made = copied(name, start or "quickstart")
+    elif start is not None:
+        raise InputError(f"--from {start}: does not go with --data {data}; choose one")
+    else:
+        made = from_table(name, data, label)
+    print(made.path)
+    for note in made.notes:
+        print(f"  {note}")
+    print(f"next: p2p-sim validate {made.path}   p2p-sim run {made.path}")
+    if made.results is not None:
+        print(f"then: p2p-sim report {made.results}")

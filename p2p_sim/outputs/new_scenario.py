@@ -1,0 +1,169 @@
+"""A first scenario file: a copy of one that exists, or one for a user's own table."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import p2p_sim
+from p2p_sim.base.config import nearest
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.files import write_whole
+from p2p_sim.base.toml import parsed, read_toml
+from p2p_sim.population.look import Look, look_at
+from p2p_sim.replicate.advice import examined
+from p2p_sim.replicate.case import Case
+from p2p_sim.scenario import Scenario
+from p2p_sim.sweeps.point import default_directory
+
+SHIPPED = Path(p2p_sim.__file__).parent / "scenarios"
+COMMENTS = {
+    "path": "beside this file, in the data directory, or here",
+    "label": "what is to be protected; all else is public",
+    "classes": "numbered from 0 in this order",
+    "header": "line 1 is data; columns are called by their numbers, from 1",
+    "separator": "between two cells",
+    "missing": "stands for a missing value",
+    "features": "public columns to learn from",
+    "drop": "users with a missing value there are left out",
+    "impute": "missing numbers become the median, texts the most frequent one",
+    "one_hot": "each value of a column of text becomes a feature",
+    "standardise": "numbers get mean 0 and standard deviation 1",
+}
+"""What is said beside a key of a table."""
+TABLE = """\
+# {data}: what does a learner get from exchanged labels, and what does it find out about any one user?
+name = "{name}"
+seed = 1
+replicates = 10                # each with a fresh holdout, fresh clusters and fresh noise
+engine = "events"              # messages over a simulated network; "vectorised" is faster
+
+[population]
+kind = "table"
+{keys}
+
+[clusters]
+kind = "kmeans"                # groups users by their (public) features
+count = {count:<23}# clusters asked for
+min_size = {min_size:<20}# smaller clusters are merged into their nearest neighbour
+
+[mechanism]
+kind = "label_exchange"
+flip_prob = 0.1                # alpha: each user replaces her label by another with this probability, once
+sampling_rate = 0.5            # theta: and passes the label she fetched on with this one
+
+[learner]
+kind = "logistic_regression"
+
+[privacy]
+delta = {delta:<23}# well below one in the number of users
+"""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A new scenario file; notes: what was seen, a line each; results: where its results will go, if that is known."""
+
+    path: Path
+    notes: tuple[str, ...] = ()
+    results: Path | None = None
+
+
+def copied(name: str, start: str) -> Made:
+    """A copy of a scenario under another name, in the current directory, with the files that it names.
+
+    Args:
+        name: of the new scenario. start: a shipped scenario's name, or a file.
+
+    Raises:
+        InputError: there is none, or something would be overwritten. Nothing is changed then.
+    """
+    path, source = _target(name), _source(start)
+    text, tree = source.read_text(encoding="utf-8"), read_toml(source)
+    if "axes" in tree:
+        raise InputError(f"--from {start}: is a sweep; give the scenario that it varies")
+    text, count = re.subn(r"(?m)^name\s*=.*$", f'name = "{path.stem}"', text, count=1)
+    if not count:
+        raise InputError(f"--from {start}: has no line that begins with name =")
+    Scenario.from_tree(parsed(text), source.parent)
+    files = {Path(named): source.parent / named for named in _paths(tree)}
+    files = {into: old for into, old in files.items() if not into.is_absolute() and old.is_file()}
+    for into in files:
+        if into.exists():
+            raise InputError(f"{into}: exists already; {path} needs its own from {source.parent}")
+    for into, old in files.items():
+        into.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(old, into)
+    _write(path, text)
+    return Made(path, (f"a copy of {source.name}", *(f"with {into}" for into in files)))
+
+
+def from_table(name: str, data: Path, label: str | None) -> Made:
+    """A scenario for a user's own table, in the current directory.
+
+    Raises:
+        InputError: the table cannot be used, or the file exists. Nothing is changed then.
+    """
+    path = _target(name)
+    if not data.is_file():
+        raise InputError(f"--data {data}: no such file")
+    found = look_at(data, label)
+    text = _text(path.stem, data, str(label), found)
+    case = Case(Scenario.from_tree(parsed(text)))
+    examined(case)
+    _write(path, text)
+    return Made(path, tuple(found.notes), default_directory(path.stem, case.identity))
+
+
+def _text(name: str, data: Path, label: str, found: Look) -> str:
+    users = max(2, round(0.8 * found.rows))
+    count = min(20, max(1, users // 60))
+    least, delta = max(2, min(36, users // (2 * count))), f"1e-{len(str(users)) + 1}"
+    keys = {"path": str(data), "label": label, **found.keys}
+    lines = [f"{f'{key} = {_toml(keys[key])}':<30} # {said}" for key, said in COMMENTS.items() if key in keys]
+    shown = data.name if data.name.isprintable() else "A table"
+    return TABLE.format(data=shown, name=name, keys="\n".join(lines), count=count, min_size=least, delta=delta)
+
+
+def _toml(value: Any) -> str:
+    """A value in TOML, which writes texts, numbers, truth values and lists as JSON does."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _target(name: str) -> Path:
+    """The file of a new scenario."""
+    path = Path(f"{name.removesuffix('.toml')}.toml")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", path.stem) or path.name != str(path):
+        raise InputError(f"NAME {name}: letters, digits, dots, dashes and underscores, the first a letter or a digit")
+    if path.exists():
+        raise InputError(f"{path}: exists already; choose another name")
+    return path
+
+
+def _source(start: str) -> Path:
+    """The file of a scenario that exists."""
+    for path in (Path(start), SHIPPED / f"{start.removesuffix('.toml')}.toml"):
+        if path.is_file():
+            return path
+    known = sorted(str(path.relative_to(SHIPPED).with_suffix("")) for path in SHIPPED.rglob("*.toml"))
+    hint = nearest(start, known) or f"; shipped are {', '.join(n for n in known if '/' not in n)}"
+    raise InputError(f"--from {start}: no such scenario{hint}")
+
+
+def _paths(tree: Any) -> Iterator[str]:
+    """The values of all keys `path`."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            if key == "path" and isinstance(value, str):
+                yield value
+            yield from _paths(value)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_whole(path, text.encode())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None

@@ -1,0 +1,61 @@
+"""What to know about a scenario before it runs: what its own data hold, and what is likely not meant."""
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.population.clustering import KMeansClusters
+from p2p_sim.replicate.case import Case
+from p2p_sim.replicate.run import prepare
+
+UNEVEN = 100.0
+"""Features whose standard deviations differ by more than this factor are worth a warning."""
+
+
+def advice(case: Case) -> list[str]:
+    """What is likely not meant, a line each with a way out.
+
+    Raises:
+        InputError: the data cannot be read.
+    """
+    depends = [
+        *(["k-means"] if isinstance(case.scenario.clusters, KMeansClusters) else ()),
+        *([f"the learner ({case.scenario.learner.kind})"] if case.scenario.learner.depends_on_scale else ()),
+    ]
+    spreads = case.scenario.population.spreads(case.places) if depends else {}
+    if not spreads:
+        return []
+    wide, narrow = max(spreads, key=spreads.__getitem__), min(spreads, key=spreads.__getitem__)
+    if spreads[wide] <= UNEVEN * spreads[narrow]:
+        return []
+    verb = "depends" if len(depends) == 1 else "depend"
+    return [
+        f"population: column {wide!r} varies {spreads[wide] / spreads[narrow]:,.0f} times as widely as {narrow!r} "
+        f"(standard deviations {spreads[wide]:.3g} and {spreads[narrow]:.3g}), and {' and '.join(depends)} {verb} on "
+        "scale; population.standardise = true makes them alike"
+    ]
+
+
+def examined(case: Case) -> list[str]:
+    """A scenario as `p2p-sim validate` describes it: its hash first, then what its own data hold, a line each.
+
+    Own data are read, and replicate 0 is prepared, up to the exchange.
+
+    Raises:
+        InputError: something is missing or does not fit.
+    """
+    scenario = case.scenario
+    try:
+        scenario.population.files(case.places)
+    except InputError as missing:
+        if scenario.population.own:
+            raise
+        return [f"without its data there is no hash: {missing}"]
+    lines = [f"hash {case.identity[:8]}"]
+    if not scenario.population.own:
+        return lines
+    lines += scenario.population.remarks(case.places)
+    sizes = prepare(case).population.cluster_sizes
+    shortfall = scenario.clusters.shortfall(len(sizes))
+    lines.append(
+        f"replicate 0: {sizes.sum():,} users in {len(sizes):,} clusters of {sizes.min():,} to {sizes.max():,}"
+        f"{shortfall and f' ({shortfall})'}"
+    )
+    return lines
