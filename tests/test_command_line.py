@@ -38,7 +38,7 @@ def example(name: str) -> list[str]:
 
 def test_every_command_is_here():
     assert set(COMMANDS) == {
-        "run", "sweep", "plot", "compare", "report", "validate", "schema", "privacy", "calibrate", "audit", "network",
+        "new", "run", "sweep", "plot", "compare", "report", "validate", "schema", "privacy", "calibrate", "audit", "network",
         "check-bounds",
     }  # fmt: skip
 

@@ -231,7 +231,11 @@ def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | N
             axes.set_xlim(positive.min() / 3.0, positive.min() * 3.0)
     if wants_log(shown[view.y], view.log_y):
         axes.set_yscale("log", nonpositive="clip")
-        names = [c for c in (view.y, view.y + LOW, view.y + HIGH, REFERENCES.get(view.y)) if c in shown]
+        names = [
+            c
+            for c in (view.y, view.y + LOW, view.y + HIGH, REFERENCES.get(view.y), BASELINES.get(view.y))
+            if c in shown
+        ]
         drawn = shown[names].to_numpy(dtype=float)
         drawn = drawn[np.isfinite(drawn) & (drawn > 0)]
         # an interval that reaches to 0 or nearly so must not stretch the axis over empty decades

@@ -23,7 +23,7 @@ def new(
 ) -> None:
     """Write a commented scenario, NAME.toml, here: a copy of one that exists, or one for a table of one's own.
 
-    Example: p2p-sim new patients --data patients.csv --label diagnosis
+    Example: p2p-sim new mine --from quickstart
     """
     from p2p_sim.outputs.new_scenario import copied, from_table
 

@@ -46,7 +46,8 @@ def what_was_run(
 ) -> list[str]:
     """Paragraphs that say what was simulated, measured and varied; clusters: as the base scenario says them."""
     varied = any(str(key).startswith("clusters") for axis in axes for key in axis["keys"])
-    text = f"{_users(rows)} {'' if varied else _asked_for(rows, clusters)}{_mechanism(rows, mechanisms)} {_engine(rows)} {_learner(rows)} {_measure(rows)}"
+    users = _users(rows) + ("" if varied else _asked_for(rows, clusters))
+    text = f"{users} {_mechanism(rows, mechanisms)} {_engine(rows)} {_learner(rows)} {_measure(rows)}"
     return [text, *([_varied(axes, table)] if axes else [])]
 
 
@@ -81,8 +82,8 @@ def _asked_for(rows: pd.DataFrame, clusters: object) -> str:
     if not isinstance(clusters, Mapping) or not isinstance(asked, int) or rows["num_clusters"].min() >= asked:
         return ""
     return (
-        f"{asked:,d} clusters were asked for; those of fewer than {plain(clusters.get('min_size'))} users were merged "
-        "into their nearest neighbour. "
+        f" {asked:,d} clusters were asked for; those of fewer than {plain(clusters.get('min_size'))} users were merged "
+        "into their nearest neighbour."
     )
 
 
