@@ -38,8 +38,8 @@ def example(name: str) -> list[str]:
 
 def test_every_command_is_here():
     assert set(COMMANDS) == {
-        "new", "run", "sweep", "plot", "compare", "report", "validate", "schema", "privacy", "calibrate", "audit", "network",
-        "check-bounds",
+        "new", "run", "sweep", "plot", "compare", "report", "validate", "schema", "privacy", "calibrate", "audit",
+        "network", "check-bounds",
     }  # fmt: skip
 
 

@@ -103,8 +103,6 @@ def read_table(path: Path, layout: Layout) -> Table:
     except Exception as error:  # the readers of a damaged file raise whatever they meet first
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"population.path = {str(path)!r}: cannot be read ({first})") from None
-    if not isinstance(frame.index, pd.RangeIndex) and path.suffix != ".parquet":
-        raise InputError(f"{path}: its rows have more cells than line 1 has names; every column needs a name")
     columns = {str(name): frame[name].to_numpy() for name in frame.columns}
     if path.suffix == ".parquet" and layout.missing:
         columns = {name: _with_gaps(values, layout.missing) for name, values in columns.items()}
@@ -120,10 +118,15 @@ def _with_gaps(values: Values, missing: tuple[str, ...]) -> Values:
 
 
 def _read_csv(path: Path, layout: Layout) -> pd.DataFrame:
-    if layout.header is None:
+    if layout.header is not False:
         with opened(path) as file:
-            _, first = next(records(file, layout.separator), (0, []))
-        if looks_like_data(first, layout.missing):
+            lines = records(file, layout.separator)
+            (_, first), (line, second) = next(lines, (0, [])), next(lines, (0, []))
+        if len(second) > len(first):  # pandas would take the first column for names of rows
+            raise InputError(
+                f"{path}, line {line}: {len(second)} cells, but line 1 has {len(first)} names; every column needs one"
+            )
+        if layout.header is None and looks_like_data(first, layout.missing):
             shown = shortened(layout.separator.join(first[:5]))
             raise InputError(
                 f"{path}, line 1: {shown!r} looks like data, not like names of columns; state population.header = "
