@@ -10,6 +10,7 @@ from p2p_sim.analysis.privacy.networks.fetch import NEAR
 from p2p_sim.attacks.exchange import LARGEST_CLUSTER
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.table import TableConfig
+from p2p_sim.replicate.advice import UNEVEN
 from p2p_sim.scenario import load_scenario
 from p2p_sim.sweeps.local import LocalProcesses
 
@@ -28,9 +29,14 @@ SOURCES = {
     "audited": ("p2p-sim audit SCENARIO.toml", "test_audit.py::test_mistakes_are_named"),
     "digits": ("p2p-sim run scenarios/quickstart.toml --set replicates=3", TUTORIAL),
     "tumours": ("p2p-sim run tumours.toml", TUTORIAL),
+    "uneven": (
+        "p2p-sim validate SCENARIO.toml",
+        "test_own_data.py::test_scales_that_differ_by_more_than_100_times_warn_where_they_matter",
+    ),
     "learned": ("p2p-sim run tumours.toml", TUTORIAL),
 }
 
+uneven = UNEVEN
 local, near, audited = local_epsilon(0.1), NEAR, LARGEST_CLUSTER
 attempts = LocalProcesses(1).attempts
 memory = dask.config.get("distributed.worker.memory.terminate")

@@ -26,6 +26,7 @@ def new(
     Example: p2p-sim new mine --from quickstart
     """
     from p2p_sim.outputs.new_scenario import copied, from_table
+    from p2p_sim.sweeps.point import default_directory
 
     if data is None:
         if label is not None:
@@ -39,5 +40,5 @@ def new(
     for note in made.notes:
         print(f"  {note}")
     print(f"next: p2p-sim validate {made.path}   p2p-sim run {made.path}")
-    if made.results is not None:
-        print(f"then: p2p-sim report {made.results}")
+    if made.identity is not None:
+        print(f"then: p2p-sim report {default_directory(made.path.stem, made.identity)}")

@@ -17,7 +17,6 @@ from p2p_sim.population.look import Look, look_at
 from p2p_sim.replicate.advice import examined
 from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.point import default_directory
 
 SHIPPED = Path(p2p_sim.__file__).parent / "scenarios"
 COMMENTS = {
@@ -65,11 +64,11 @@ delta = {delta:<23}# well below one in the number of users
 
 @dataclass(frozen=True)
 class Made:
-    """A new scenario file; notes: what was seen, a line each; results: where its results will go, if that is known."""
+    """A new scenario file; notes: what was seen, a line each; identity: the scenario's, where its data are known."""
 
     path: Path
     notes: tuple[str, ...] = ()
-    results: Path | None = None
+    identity: str | None = None
 
 
 def copied(name: str, start: str) -> Made:
@@ -115,7 +114,7 @@ def from_table(name: str, data: Path, label: str | None) -> Made:
     case = Case(Scenario.from_tree(parsed(text)))
     examined(case)
     _write(path, text)
-    return Made(path, tuple(found.notes), default_directory(path.stem, case.identity))
+    return Made(path, tuple(found.notes), case.identity)
 
 
 def _text(name: str, data: Path, label: str, found: Look) -> str:
