@@ -192,7 +192,7 @@ def _utility(rows: Any) -> list[Line]:
         lines.append(("  without privacy", _accuracy(rows["nonprivate_error_rate"])))
         lines.append(("  paired loss of accuracy", str(paired)))
     if "majority_error_rate" in values:
-        lines.append(("  always the majority class", _accuracy(rows["majority_error_rate"])))
+        lines.append(("  of the majority class", _accuracy(rows["majority_error_rate"])))
     if exact:
         lines.append(("excess risk, 0-1 loss" if zero_one else "excess risk, nats", str(values["excess_risk"])))
     if "nonprivate_excess_risk" in values:
