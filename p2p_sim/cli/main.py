@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.cli.data import data
 from p2p_sim.cli.options import DataDir, Overrides, check_data_dir, interrupted, one_of
 from p2p_sim.cli.results import compare, plot, report
+from p2p_sim.cli.scenarios import located, scenarios
 from p2p_sim.cli.sweep import sweep
 
 if TYPE_CHECKING:
@@ -24,11 +26,28 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Scenario file.", show_default=False)]
+ScenarioFile = Annotated[
+    Path,
+    typer.Argument(metavar="SCENARIO", help="File, or name of a scenario of p2p-sim: quickstart.", show_default=False),
+]
+
+
+def _version(wanted: bool) -> None:
+    """Print the versions and stop."""
+    if wanted:
+        from p2p_sim.base.version import versions
+
+        print(", ".join(f"{name} {version}" for name, version in versions().items()))
+        raise typer.Exit
 
 
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print p2p-sim's, Python's, NumPy's version."),
+    ] = False,
+) -> None:
     """Keeps `run` a command of its own."""
 
 
@@ -59,7 +78,7 @@ def run(
 ) -> None:
     """Run every replicate of a scenario that is not on disk yet, then show a summary and a figure.
 
-    Example: p2p-sim run scenarios/quickstart.toml --set mechanism.flip_prob=0.2
+    Example: p2p-sim run quickstart --set mechanism.flip_prob=0.2
     """
     from p2p_sim.base.progress import shown
     from p2p_sim.cli.printing.run import print_json, print_summary
@@ -91,7 +110,7 @@ def run(
         print_summary(chosen, finished, written)
 
 
-for command in (sweep, plot, compare, report):
+for command in (sweep, plot, compare, report, scenarios, data):
     app.command()(command)
 
 
@@ -213,7 +232,7 @@ def audit(
 
     The exit status is also 1 if the exchange departs from the law of the protocol, for which the bound holds.
 
-    Example: p2p-sim audit scenarios/quickstart.toml --cluster-size 12
+    Example: p2p-sim audit quickstart --cluster-size 12
     """
     from p2p_sim.attacks.exchange import audit as attack
     from p2p_sim.cli.printing.audit import failure, print_audit
@@ -240,7 +259,7 @@ def network(
 ) -> None:
     """Show what happened on the network in one replicate: a table, and figures (earlier ones are replaced).
 
-    Example: p2p-sim network scenarios/quickstart.toml --set network.loss=0.05
+    Example: p2p-sim network quickstart --set network.loss=0.05
     """
     from p2p_sim.cli.printing.network import print_network, print_network_json
     from p2p_sim.outputs.network_record import check, draw, observe, record
@@ -300,7 +319,7 @@ def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scena
     from p2p_sim import load_scenario
 
     chosen = [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())]
-    return load_scenario(path, chosen)
+    return load_scenario(located(path), chosen)
 
 
 def _checked(file: Path, overrides: list[str] | None) -> str:
@@ -308,6 +327,7 @@ def _checked(file: Path, overrides: list[str] | None) -> str:
     from p2p_sim.base.toml import read_toml
     from p2p_sim.sweeps.plan import load_sweep
 
+    file = located(file)
     if "axes" not in read_toml(file):
         return f"hash {_load(file, overrides, None).content_hash()[:8]}"
     return f"a sweep of {load_sweep(file, overrides or ()).size:,} points"
