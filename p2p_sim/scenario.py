@@ -13,7 +13,7 @@ from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.base.config import Config, explain
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
-from p2p_sim.base.shipped import find_scenario
+from p2p_sim.base.shipped import find_scenario, lacking
 from p2p_sim.base.toml import parsed, read_toml
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.estimator import EstimatorConfig
@@ -263,7 +263,7 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
     try:
         return Scenario.from_tree(tree, path.parent)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {lacking(path) or error}") from None
 
 
 def parse_override(override: str) -> tuple[str, Any]:

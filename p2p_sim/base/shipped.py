@@ -1,5 +1,6 @@
 """Scenarios, sweeps and the example of a plug-in that come with p2p-sim: found by name, beside the user's own files."""
 
+import importlib.metadata
 import tomllib
 import warnings
 from functools import cache
@@ -68,6 +69,27 @@ def find_scenario(name: str | Path, sweep: bool = False, folder: Path = Path()) 
 def is_shipped(path: Path) -> bool:
     """Whether a file is one of those that come with p2p-sim."""
     return path in shipped().values()
+
+
+def lacking(path: Path) -> str:
+    """What to install for a shipped file, in words: the example's package, where it is not installed; else nothing."""
+    if not (is_shipped(path) and path.is_relative_to(EXAMPLES)):
+        return ""
+    missing = sorted(name for name in {*plug_in_of(path.parent).values()} if not _installed(name))
+    if not missing:
+        return ""
+    return (
+        f"needs the plug-in {', '.join(missing)}: `p2p-sim scenarios --copy-example DIR` copies it, "
+        "`python -m pip install --editable DIR` installs it"
+    )
+
+
+def _installed(package: str) -> bool:
+    try:
+        importlib.metadata.distribution(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 @cache
