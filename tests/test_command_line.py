@@ -39,7 +39,7 @@ def example(name: str) -> list[str]:
 def test_every_command_is_here():
     assert set(COMMANDS) == {
         "run", "sweep", "plot", "compare", "report", "validate", "schema", "privacy", "calibrate", "audit", "network",
-        "check-bounds",
+        "check-bounds", "scenarios", "data",
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import typer
 
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.cli.data import data
-from p2p_sim.cli.options import DataDir, Overrides, check_data_dir, interrupted, one_of
+from p2p_sim.cli.options import DataDir, Overrides, ScenarioFile, Version, check_data_dir, interrupted, one_of
 from p2p_sim.cli.results import compare, plot, report
 from p2p_sim.cli.scenarios import located, scenarios
 from p2p_sim.cli.sweep import sweep
@@ -26,28 +26,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ScenarioFile = Annotated[
-    Path,
-    typer.Argument(metavar="SCENARIO", help="File, or name of a scenario of p2p-sim: quickstart.", show_default=False),
-]
-
-
-def _version(wanted: bool) -> None:
-    """Print the versions and stop."""
-    if wanted:
-        from p2p_sim.base.version import versions
-
-        print(", ".join(f"{name} {version}" for name, version in versions().items()))
-        raise typer.Exit
-
 
 @app.callback()
-def _root(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print p2p-sim's, Python's, NumPy's version."),
-    ] = False,
-) -> None:
+def _root(version: Version = False) -> None:
     """Keeps `run` a command of its own."""
 
 
