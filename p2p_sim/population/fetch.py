@@ -70,7 +70,8 @@ def _member(archive: Path, file: DataFile, scratch: Path) -> Path:
     """One file of an archive, written under its own name."""
     with _reachable(archive.name), tarfile.open(archive) as members:
         content = members.extractfile(str(file.fetch))
-        assert content is not None
+        if content is None:
+            raise KeyError(f"{file.fetch} is no file")
         path = scratch / file.name
         path.write_bytes(content.read())
     return path
