@@ -18,10 +18,13 @@ if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.sweeps.drive import sweep
     from p2p_sim.sweeps.point import run_all
 
+    __version__: str
+
 __all__ = [
     "InputError",
     "Result",
     "Scenario",
+    "__version__",
     "load_results",
     "load_scenario",
     "load_statements",
@@ -49,6 +52,10 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import the public names when they are first used, so that `p2p-sim --help` stays quick."""
+    if name == "__version__":
+        from p2p_sim.base.version import version
+
+        return version()
     if name not in _PUBLIC:
         raise AttributeError(f"module 'p2p_sim' has no attribute {name!r}")
     import importlib

@@ -13,6 +13,7 @@ from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.base.config import Config, explain
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
+from p2p_sim.base.shipped import find_scenario, lacking
 from p2p_sim.base.toml import parsed, read_toml
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.estimator import EstimatorConfig
@@ -102,7 +103,7 @@ class Scenario(Config):
     """"events": messages over the simulated network; "vectorised": one draw from the same law."""
     population: PopulationConfig = DigitsConfig()
     """Where the users come from; kind = "synthetic", "circle", "digits", "mnist", "fashion-mnist", "cifar-10",
-    "adult", "uci-heart" or "table"."""
+    "adult", "uci-heart", "breast-cancer", "wine" or "table"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
     """How users are grouped by their features; kind = "given", "kmeans" or "grid". Absent: given where the population
     comes with clusters, else k-means into 20 clusters of at least 36 users."""
@@ -249,17 +250,20 @@ def _plugged(tree: dict[str, Any]) -> tuple[tuple[dict[str, Any], str], ...]:
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
     """Read a scenario file; `overrides` are "dotted.key=value" with the value in TOML syntax.
 
+    Args:
+        path: of a file, or the name of a shipped scenario, such as quickstart or network/loss.
+
     Raises:
         InputError: one line that names the file or key, the value and what is allowed.
     """
-    path = Path(path)
+    path = find_scenario(path)
     tree = read_toml(path)
     for override in overrides:
         set_key(tree, *parse_override(override))
     try:
         return Scenario.from_tree(tree, path.parent)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {lacking(path) or error}") from None
 
 
 def parse_override(override: str) -> tuple[str, Any]:

@@ -115,7 +115,7 @@ def test_validate_and_schema(call, tmp_path):
     ("arguments", "message"),
     [
         (["rum"], "No such command 'rum'. Did you mean 'run'?"),
-        (["run"], "Missing argument 'SCENARIO.toml'"),
+        (["run"], "Missing argument 'SCENARIO'"),
         (["run", "small.toml", "--sett", "seed=1"], "No such option: --sett"),
         (["run", "none.toml"], "none.toml: cannot be read (No such file or directory)"),
         (

@@ -39,7 +39,7 @@ def example(name: str) -> list[str]:
 def test_every_command_is_here():
     assert set(COMMANDS) == {
         "new", "run", "sweep", "plot", "compare", "report", "validate", "schema", "privacy", "calibrate", "audit",
-        "network", "check-bounds",
+        "network", "check-bounds", "scenarios", "data",
     }  # fmt: skip
 
 

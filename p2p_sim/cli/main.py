@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.cli.data import data
 from p2p_sim.cli.new import new
-from p2p_sim.cli.options import DataDir, Overrides, check_data_dir, interrupted, one_of
+from p2p_sim.cli.options import DataDir, Overrides, ScenarioFile, Version, check_data_dir, interrupted, one_of
 from p2p_sim.cli.results import compare, plot, report
+from p2p_sim.cli.scenarios import located, scenarios
 from p2p_sim.cli.sweep import sweep
 
 if TYPE_CHECKING:
@@ -25,11 +27,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Scenario file.", show_default=False)]
-
 
 @app.callback()
-def _root() -> None:
+def _root(version: Version = False) -> None:
     """Keeps `run` a command of its own."""
 
 
@@ -60,7 +60,7 @@ def run(
 ) -> None:
     """Run every replicate of a scenario that is not on disk yet, then show a summary and a figure.
 
-    Example: p2p-sim run scenarios/quickstart.toml --set mechanism.flip_prob=0.2
+    Example: p2p-sim run quickstart --set mechanism.flip_prob=0.2
     """
     from p2p_sim.base.progress import shown
     from p2p_sim.cli.printing.run import print_json, print_summary
@@ -92,7 +92,7 @@ def run(
         print_summary(chosen, finished, written)
 
 
-for command in (new, sweep, plot, compare, report):
+for command in (new, sweep, plot, compare, report, scenarios, data):
     app.command()(command)
 
 
@@ -217,7 +217,7 @@ def audit(
 
     The exit status is also 1 if the exchange departs from the law of the protocol, for which the bound holds.
 
-    Example: p2p-sim audit scenarios/quickstart.toml --cluster-size 12
+    Example: p2p-sim audit quickstart --cluster-size 12
     """
     from p2p_sim.attacks.exchange import audit as attack
     from p2p_sim.cli.printing.audit import failure, print_audit
@@ -244,7 +244,7 @@ def network(
 ) -> None:
     """Show what happened on the network in one replicate: a table, and figures (earlier ones are replaced).
 
-    Example: p2p-sim network scenarios/quickstart.toml --set network.loss=0.05
+    Example: p2p-sim network quickstart --set network.loss=0.05
     """
     from p2p_sim.cli.printing.network import print_network, print_network_json
     from p2p_sim.outputs.network_record import check, draw, observe, record
@@ -304,7 +304,7 @@ def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scena
     from p2p_sim import load_scenario
 
     chosen = [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())]
-    return load_scenario(path, chosen)
+    return load_scenario(located(path), chosen)
 
 
 def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> list[str]:
@@ -314,6 +314,7 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
     from p2p_sim.replicate.case import Case
     from p2p_sim.sweeps.plan import load_sweep
 
+    file = located(file)
     if "axes" not in read_toml(file):
         case = Case(_load(file, overrides, None), data_dir=data_dir)
         lines, cases = examined(case), [case] if case.scenario.population.own else []

@@ -9,6 +9,24 @@ import typer
 
 from p2p_sim.base.errors import InputError
 
+
+def _version(wanted: bool) -> None:
+    """Print the versions and stop."""
+    if wanted:
+        from p2p_sim.base.version import versions
+
+        print(", ".join(f"{name} {version}" for name, version in versions().items()))
+        raise typer.Exit
+
+
+ScenarioFile = Annotated[
+    Path,
+    typer.Argument(metavar="SCENARIO", help="File, or name of a scenario of p2p-sim: quickstart.", show_default=False),
+]
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_version, is_eager=True, help="Print p2p-sim's, Python's, NumPy's version."),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key, in TOML syntax: mechanism.flip_prob=0.2"),

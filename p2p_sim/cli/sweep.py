@@ -7,6 +7,7 @@ import typer
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.options import DataDir, check_data_dir, interrupted, one_of
+from p2p_sim.cli.scenarios import located
 
 if TYPE_CHECKING:
     from p2p_sim.sweeps.plan import Plan
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    file: Annotated[Path, typer.Argument(metavar="SWEEP.toml", help="Sweep file.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="SWEEP", help="File, or name of a sweep of p2p-sim: users.", show_default=False)
+    ],
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the base scenario, or replicates=N."),
@@ -43,7 +46,7 @@ def sweep(
 ) -> None:
     """Run a base scenario over axes of values; the same command again resumes a stopped sweep.
 
-    Example: p2p-sim sweep scenarios/sweeps/privacy-utility.toml --workers 2
+    Example: p2p-sim sweep privacy-utility --workers 2
     """
     from p2p_sim.cli.printing.sweep import print_plan, print_sweep, print_sweep_json, progress
     from p2p_sim.outputs.plots import draw_plots
@@ -53,7 +56,7 @@ def sweep(
     from p2p_sim.sweeps.point import default_directory
 
     check_data_dir(data_dir)
-    plan = load_sweep(file, overrides or (), data_dir)
+    plan = load_sweep(located(file, sweep=True), overrides or (), data_dir)
     directory = out or default_directory(plan.name, plan.sweep_identity)
     executor = _executor(plan, workers, dask, split)
     if fresh and not dry_run:

@@ -9,6 +9,7 @@ import numpy as np
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import POPULATIONS, PlugIns
 from p2p_sim.base.streams import Streams
+from p2p_sim.population.bundled import BreastCancerConfig, WineConfig
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
 from p2p_sim.population.datasets import AdultConfig, DigitsConfig
@@ -28,6 +29,8 @@ PopulationConfig = Annotated[
     | Cifar10Config
     | AdultConfig
     | HeartConfig
+    | BreastCancerConfig
+    | WineConfig
     | TableConfig,
     PlugIns(POPULATIONS, Source),
 ]

@@ -44,7 +44,7 @@ def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str
     where = ", ".join(str(place / folder) for place in places) or "no data directory was named"
     raise InputError(
         f"population.kind = {kind!r}: no file {' or '.join(names)} (or .gz) found ({where}); "
-        "name the directory with --data-dir or P2P_SIM_DATA"
+        f"name the directory with --data-dir or P2P_SIM_DATA (`p2p-sim data where {folder}` says what goes where)"
     )
 
 

@@ -17,7 +17,7 @@ from p2p_sim.protocol.transcript import Transcript
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.learn import learn
 from p2p_sim.replicate.row import Row, row_of
-from p2p_sim.scenario import Scenario
+from p2p_sim.scenario import Scenario, load_scenario
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,18 @@ class Result:
     transcript: Transcript | None = None
 
 
-def run(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None, record: bool = False) -> Result:
+def run(
+    scenario: Scenario | str | Path, replicate: int = 0, data_dir: Path | None = None, record: bool = False
+) -> Result:
     """Run one replicate to the end.
 
     Args:
-        scenario, replicate, data_dir: see `Case`.
+        scenario: what to run; a file, or the name of a shipped scenario, will do.
+        replicate, data_dir: see `Case`.
         record: keep the transcript (event engine).
     """
+    if not isinstance(scenario, Scenario):
+        scenario = load_scenario(scenario)
     case = Case(scenario, replicate, data_dir)
     return complete(case, exchange(case, record, study=scenario.engine == "events"))
 

@@ -16,6 +16,7 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import Terms, identifier, statement_of
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import append_jsonl, in_place_of, partial_of, repair_jsonl, write_whole, writing
+from p2p_sim.base.version import version
 from p2p_sim.scenario import MODEL_VERSION, Scenario
 from p2p_sim.storage.statements import STATEMENTS, read_terms, write_terms
 
@@ -248,7 +249,7 @@ def write_manifest(
         "plots": [],
         **(sweep or {}),
         "versions": {
-            "p2p-sim": importlib.metadata.version("p2p-sim"),
+            "p2p-sim": version(),
             "python": platform.python_version(),
             **{name: importlib.metadata.version(name) for name in _LIBRARIES},
             **packages,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.version import version
 from p2p_sim.sweeps.work import Batch, Done, Perform, one_line
 
 Versions = dict[str, str]
@@ -25,7 +26,7 @@ def versions() -> Versions:
     from p2p_sim.scenario import MODEL_VERSION
 
     return {
-        "p2p-sim": importlib.metadata.version("p2p-sim"),
+        "p2p-sim": version(),
         "model version": str(MODEL_VERSION),
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in ("numpy", "scikit-learn", "scipy")},

@@ -95,7 +95,7 @@ class SweepFile(Config):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """Names the output directory; letters, digits, dots, dashes and underscores."""
     base: str = Field(min_length=1)
-    """The base scenario's file, looked for beside the sweep's."""
+    """The base scenario: a file, looked for beside the sweep's, or the name of a shipped one."""
     replicates: int | None = Field(default=None, ge=1)
     """Repetitions of each point, at least 1; absent: the base scenario's."""
     set: dict[str, Any] = Field(default_factory=dict)

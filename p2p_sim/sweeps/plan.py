@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from p2p_sim.base.config import explain
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.shipped import find_scenario
 from p2p_sim.base.toml import read_toml
 from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import (
@@ -147,23 +148,28 @@ class Plan:
 def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path | None = None) -> Plan:
     """Read a sweep file; `overrides` are "dotted.key=value" of the base scenario, or replicates=N.
 
+    Args:
+        path: of a file, or the name of a shipped sweep, such as privacy-utility. Its base is looked for beside it; the
+            name of a shipped scenario will do.
+
     Raises:
         InputError: one line that names the file or key, the value and what is allowed.
     """
-    path = Path(path)
+    path = find_scenario(path, sweep=True)
     try:
         given = SweepFile.model_validate_json(json.dumps(read_toml(path), default=str))
     except ValidationError as error:
         raise InputError(f"{path}: {explain(error, SweepFile)}") from None
     changes = [parse_override(override) for override in overrides]
     count = next((value for key, value in reversed(changes) if key == "replicates"), given.replicates)
-    tree = load_scenario(path.parent / given.base).model_dump(mode="json")
+    base_file = find_scenario(given.base, folder=path.parent)
+    tree = load_scenario(base_file).model_dump(mode="json")
     for key, value in (*given.set.items(), *changes):
         set_key(tree, key, value)
     if count is not None:
         set_key(tree, "replicates", count)
     try:
-        base = Scenario.from_tree(tree, (path.parent / given.base).parent)
+        base = Scenario.from_tree(tree, base_file.parent)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return make_plan(given.name, base, given.axes, base.replicates, given.plots, given.until, data_dir, str(path))

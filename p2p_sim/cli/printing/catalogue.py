@@ -1,0 +1,47 @@
+"""What `p2p-sim scenarios` shows."""
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from p2p_sim.cli.printing.values import print_object
+from p2p_sim.outputs.catalogue import Entry
+
+
+def print_catalogue(entries: Sequence[Entry]) -> None:
+    """Scenarios, then sweeps: name, what it shows, what it needs; one line each where a file takes the output."""
+    for title, sweep in (("Scenarios: p2p-sim run NAME", False), ("Sweeps: p2p-sim sweep NAME", True)):
+        _print_part(title, [(entry.name, _told(entry)) for entry in entries if entry.sweep == sweep])
+        print()
+    print("Your own file NAME.toml in the current directory is taken before one of these.")
+
+
+def print_catalogue_json(entries: Sequence[Entry]) -> None:
+    """One JSON object, {"scenarios": [...], "sweeps": [...]}."""
+    parts = {"scenarios": False, "sweeps": True}
+    print_object({part: [_record(entry) for entry in entries if entry.sweep == sweep] for part, sweep in parts.items()})
+
+
+def _print_part(title: str, lines: Sequence[tuple[str, str]]) -> None:
+    if sys.stdout.isatty():
+        table = Table(
+            title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False
+        )
+        table.add_column(no_wrap=True)
+        for line in lines:
+            table.add_row(*map(escape, line))
+        Console(highlight=False).print(table)
+    else:
+        width = max(len(name) for name, _ in lines)
+        print(title, *(f"{name:{width}}  {told}" for name, told in lines), sep="\n")
+
+
+def _told(entry: Entry) -> str:
+    return f"{entry.shows} (needs {', '.join(entry.needs)})" if entry.needs else entry.shows
+
+
+def _record(entry: Entry) -> dict[str, object]:
+    return {"name": entry.name, "shows": entry.shows, "needs": list(entry.needs), "file": str(entry.path)}

@@ -1,0 +1,53 @@
+"""The command that lists what comes with p2p-sim, and how the other commands find it by name."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.shipped import EXAMPLES, find_scenario, is_shipped
+
+EXAMPLE = EXAMPLES / "own_mechanism"
+
+
+def located(name: Path, sweep: bool = False) -> Path:
+    """The file that a command's argument means; says so where it is one of p2p-sim's own, found by its name."""
+    path = find_scenario(name, sweep)
+    if path != name and is_shipped(path):
+        print(f"{name.as_posix()}: comes with p2p-sim ({path})", file=sys.stderr)
+    return path
+
+
+def scenarios(
+    copy_example: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Copy the example of a plug-in to a new directory, to install and change."),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """List the scenarios and sweeps that come with p2p-sim and run by name: what each shows, and what it needs.
+
+    Example: p2p-sim scenarios
+    """
+    if copy_example is not None:
+        _copy(copy_example)
+        print(f"{copy_example}: install it with `python -m pip install --editable {copy_example}`", file=sys.stderr)
+        return
+    from p2p_sim.cli.printing.catalogue import print_catalogue, print_catalogue_json
+    from p2p_sim.outputs.catalogue import catalogue
+
+    (print_catalogue_json if json_ else print_catalogue)(catalogue())
+
+
+def _copy(directory: Path) -> None:
+    """Copy the example to a directory that is not there yet."""
+    import shutil
+
+    if directory.exists():
+        raise InputError(f"--copy-example {directory}: is there already; name a new directory")
+    try:
+        shutil.copytree(EXAMPLE, directory, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+    except OSError as error:
+        raise InputError(f"--copy-example {directory}: cannot be written ({error})") from None

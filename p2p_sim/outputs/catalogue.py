@@ -1,0 +1,100 @@
+"""What comes with p2p-sim: every shipped scenario and sweep, what it shows, and what it needs."""
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from p2p_sim.base.shipped import EXAMPLES, SWEEPS, find_scenario, plug_in_of, shipped
+from p2p_sim.base.toml import read_toml
+from p2p_sim.population.data_sets import data_sets
+from p2p_sim.scenario import set_key
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A shipped file.
+
+    name: that `p2p-sim run`, or `p2p-sim sweep` of a sweep, takes. shows: from the file's leading comment.
+    needs: data sets, extras and plug-ins; empty where it runs as it is.
+    """
+
+    name: str
+    path: Path
+    sweep: bool
+    shows: str
+    needs: tuple[str, ...]
+
+
+def catalogue() -> list[Entry]:
+    """All shipped files, scenarios first, each part in the order of the names."""
+    return sorted(_entries(), key=lambda entry: (entry.sweep, entry.name))
+
+
+def _entries() -> Iterator[Entry]:
+    for name, path in shipped().items():
+        tree = read_toml(path)
+        needs = dict.fromkeys(need for variant in _variants(path, tree) for need in _needs(path, variant))
+        yield Entry(name.removeprefix(SWEEPS), path, "axes" in tree, shows(path.read_text(encoding="utf-8")), (*needs,))
+
+
+def shows(text: str) -> str:
+    """The comment with which a file begins, in one line, up to what the file needs.
+
+    >>> shows("# A table.\\n# Two lines. Needs a file.\\nname = 1\\n# Not this.")
+    'A table. Two lines.'
+    """
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.lstrip("# ").rstrip())
+    return re.split(r"\s*\bNeeds\b", " ".join(lines))[0]
+
+
+def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
+    """The scenarios of a file: itself, or of a sweep the base with each value of each axis."""
+    if "axes" not in tree:
+        yield tree
+        return
+    base = read_toml(find_scenario(tree["base"], folder=path.parent))
+    for key, value in tree.get("set", {}).items():
+        set_key(base, key, value)
+    for axis in tree["axes"]:
+        keys = axis.get("keys") or [axis["key"]]
+        for value in axis.get("values", ()):
+            variant = copy.deepcopy(base)
+            for key, part in zip(keys, value if "keys" in axis else [value], strict=True):
+                set_key(variant, key, part)
+            yield variant
+        if "values" not in axis:
+            yield base
+
+
+def _needs(path: Path, tree: Tree) -> Iterator[str]:
+    """What one scenario needs."""
+    kind = tree.get("population", {}).get("kind")
+    if kind in data_sets():
+        yield f"data set {kind}"
+    learner = tree.get("learner", {})
+    if learner.get("kind") == "convolutional":
+        yield "extra [deep]"
+    if learner.get("device") == "cuda":
+        yield "a GPU"
+    if path.is_relative_to(EXAMPLES):
+        offered = plug_in_of(path.parent)
+        yield from (f"plug-in {offered[kind]}" for kind in _kinds(tree) if kind in offered)
+
+
+def _kinds(node: object) -> Iterator[str]:
+    """Every `kind` in a tree."""
+    if isinstance(node, Mapping):
+        if isinstance(node.get("kind"), str):
+            yield node["kind"]
+        node = list(node.values())
+    for part in node if isinstance(node, list) else ():
+        yield from _kinds(part)

@@ -1,0 +1,84 @@
+"""Tables that come with scikit-learn, so that they need no data directory."""
+
+from abc import abstractmethod
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from p2p_sim.base.streams import Streams
+from p2p_sim.population.datasets import split
+from p2p_sim.population.population import Examples, Sample
+from p2p_sim.population.source import Source
+
+
+class _BundledTable(Source):
+    test_fraction: float = Field(default=0.2, gt=0, lt=1)
+    """Share of the rows held out to measure error, between 0 and 1."""
+
+    @property
+    def known_classes(self) -> int:
+        return self.classes
+
+    classes: ClassVar[int]
+
+    @abstractmethod
+    def rows(self) -> Examples:
+        """All rows, features standardised over them: features are public, so that this tells nothing of a label."""
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Split the rows into users and holdout."""
+        return split(self.rows(), self.classes, self.test_fraction, streams)
+
+
+class BreastCancerConfig(_BundledTable):
+    """scikit-learn's bundled breast cancer table: 569 tumours, 30 features, standardised; label 1: malignant.
+
+    Every replicate draws a fresh holdout.
+    """
+
+    kind: Literal["breast-cancer"] = "breast-cancer"
+    classes: ClassVar[int] = 2
+
+    def rows(self) -> Examples:
+        """All tumours."""
+        return load_breast_cancer()
+
+
+class WineConfig(_BundledTable):
+    """scikit-learn's bundled wine table: 178 wines, 13 features, standardised; the label is one of three growers.
+
+    Every replicate draws a fresh holdout.
+    """
+
+    kind: Literal["wine"] = "wine"
+    classes: ClassVar[int] = 3
+
+    def rows(self) -> Examples:
+        """All wines."""
+        return load_wine()
+
+
+@lru_cache(maxsize=1)
+def load_breast_cancer() -> Examples:
+    """Standardised features (569, 30), and labels with 1 for malignant, which is 0 in scikit-learn."""
+    from sklearn import datasets
+
+    features, benign = datasets.load_breast_cancer(return_X_y=True)
+    return _standardised(features, 1 - benign)
+
+
+@lru_cache(maxsize=1)
+def load_wine() -> Examples:
+    """Standardised features (178, 13), and labels 0 to 2."""
+    from sklearn import datasets
+
+    return _standardised(*datasets.load_wine(return_X_y=True))
+
+
+def _standardised(features: np.ndarray, labels: np.ndarray) -> Examples:
+    from sklearn.preprocessing import StandardScaler
+
+    return Examples(StandardScaler().fit_transform(features), labels.astype(np.uint8))

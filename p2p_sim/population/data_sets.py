@@ -1,0 +1,137 @@
+"""The data sets that are read from files: which files, how large, their check figures, and whether they are here."""
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from p2p_sim.base.config import nearest
+from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.population.files import checksum, find_file, read_bytes
+
+TABLE = Path(__file__).with_name("data_sets.toml")
+PUBLISHED = "as published"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file of a data set.
+
+    names: what it may be called, as it is or with .gz, in the order in which it is looked for.
+    bytes: size of its content as published, not compressed. sha256: of the same content, by version.
+    gz_sha256: of the published .gz, where nothing is known of its content.
+    fetch: its address below the data set's source, or its place in the archive. optional: the data set is read without.
+    """
+
+    names: tuple[str, ...]
+    bytes: int
+    sha256: Mapping[str, str]
+    gz_sha256: str | None = None
+    fetch: str | None = None
+    optional: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called where it is published, not compressed."""
+        return self.names[0] if self.fetch is None else PurePosixPath(self.fetch).name.removesuffix(".gz")
+
+    def version(self, path: Path) -> str | None:
+        """Which version the file at a path is; None if it is none of those that are known.
+
+        Raises:
+            InputError: it cannot be read as a whole.
+        """
+        if self.gz_sha256 is not None and path.suffix == ".gz" and checksum(path) == self.gz_sha256:
+            return PUBLISHED
+        figure = hashlib.sha256(read_bytes(path)).hexdigest()
+        return next((version for version, known in self.sha256.items() if known == figure), None)
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set and its files.
+
+    kind: of the population, and the folder of its files below the data directory. title, used, licence: in words.
+    source: the address that its files are below, or its archive; without one, `get` says in words how to get it.
+    """
+
+    kind: str
+    title: str
+    used: str
+    licence: str
+    files: tuple[DataFile, ...] = field(repr=False)
+    source: str | None = None
+    archive: str | None = None
+    get: str = ""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check has found.
+
+    path: of the file; None: it is not here. version: which one it is; None: none that is known.
+    fault: what is wrong with it in words; empty where nothing is.
+    """
+
+    file: DataFile
+    path: Path | None
+    version: str | None = None
+    fault: str = ""
+
+
+@cache
+def data_sets() -> dict[str, DataSet]:
+    """All data sets by kind, from data_sets.toml."""
+    entries = tomllib.loads(TABLE.read_text(encoding="utf-8"))["data_set"]
+    return {entry["kind"]: DataSet(**{**entry, "files": tuple(map(_file, entry["files"]))}) for entry in entries}
+
+
+def data_set(kind: str) -> DataSet:
+    """The data set of a kind.
+
+    Raises:
+        InputError: there is none.
+    """
+    known = data_sets()
+    if kind not in known:
+        raise InputError(f"{shortened(kind)}: no such data set; one of {', '.join(known)}{nearest(kind, known)}")
+    return known[kind]
+
+
+def found(one: DataSet, file: DataFile, places: tuple[Path, ...]) -> Path | None:
+    """Where a file is, looked for as a scenario does; None: nowhere."""
+    try:
+        return find_file(one.kind, places, one.kind, file.names)
+    except InputError:
+        return None
+
+
+def check(one: DataSet, places: tuple[Path, ...], read: bool = True) -> list[Checked]:
+    """Compare every file of a data set with its check figures.
+
+    Args:
+        places: directories in which files are looked for, first match wins. read: look into the files.
+    """
+    return [_checked(file, found(one, file, places), read) for file in one.files]
+
+
+def _checked(file: DataFile, path: Path | None, read: bool) -> Checked:
+    if path is None:
+        return Checked(file, None, fault="" if file.optional else "is missing")
+    if not read:
+        return Checked(file, path)
+    try:
+        version = file.version(path)
+        size = 0 if version else len(read_bytes(path))
+    except InputError as error:
+        return Checked(file, path, fault=str(error).removeprefix(f"{path}: "))
+    if version is not None:
+        return Checked(file, path, version)
+    what = "other content" if size == file.bytes else f"{size:,} bytes of other content"
+    return Checked(file, path, fault=f"{what} than published ({file.bytes:,} bytes, not compressed)")
+
+
+def _file(entry: Mapping[str, object]) -> DataFile:
+    return DataFile(**{**entry, "names": tuple(entry["names"])})  # type: ignore[arg-type]
