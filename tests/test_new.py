@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.outputs.new_scenario import SHIPPED, copied
+from p2p_sim.base.shipped import SCENARIOS
+from p2p_sim.outputs.new_scenario import copied
 from p2p_sim.population.look import look_at
 from p2p_sim.scenario import load_scenario
 from tests.commands import command
@@ -125,11 +126,11 @@ def test_identifiers_are_left_out(values, left_out):
 def test_a_shipped_scenario_is_copied_with_its_comments_and_files():
     status, out, _ = command("new", "mine")
     assert (status, out.splitlines()[0]) == (0, "mine.toml")
-    mine, theirs = (path.read_text("utf-8") for path in (Path("mine.toml"), SHIPPED / "quickstart.toml"))
+    mine, theirs = (path.read_text("utf-8") for path in (Path("mine.toml"), SCENARIOS / "quickstart.toml"))
     assert mine == theirs.replace('name = "quickstart"', 'name = "mine"')
     made = copied("traced", "network/latency-trace")
     assert made.notes[1:] == ("with latency.csv",)
-    assert Path("latency.csv").read_text("utf-8") == (SHIPPED / "network/latency.csv").read_text("utf-8")
+    assert Path("latency.csv").read_text("utf-8") == (SCENARIOS / "network/latency.csv").read_text("utf-8")
     again = copied("again", "mine.toml").path
     assert tomllib.loads(again.read_text("utf-8"))["name"] == "again"
 
@@ -139,7 +140,10 @@ def test_a_shipped_scenario_is_copied_with_its_comments_and_files():
     [
         (["mine"], "mine.toml: exists already; choose another name"),
         (["a/b"], "NAME a/b: letters, digits"),
-        (["b", "--from", "quikstart"], "--from quikstart: no such scenario; did you mean quickstart?"),
+        (
+            ["b", "--from", "quikstart"],
+            "nothing of p2p-sim has this name; did you mean quickstart?",
+        ),
         (["b", "--from", "sweeps/privacy-utility"], "is a sweep; give the scenario that it varies"),
         (["b", "--label", "y"], "--label y: names a column of a table; give the table with --data FILE"),
         (["b", "--data", "t.csv", "--from", "quickstart"], "does not go with --data t.csv; choose one"),

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import p2p_sim
-from p2p_sim.base.config import nearest
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import write_whole
+from p2p_sim.base.shipped import find_scenario
 from p2p_sim.base.toml import parsed, read_toml
 from p2p_sim.population.look import Look, look_at
 from p2p_sim.replicate.advice import examined
 from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario
 
-SHIPPED = Path(p2p_sim.__file__).parent / "scenarios"
 COMMENTS = {
     "path": "beside this file, in the data directory, or here",
     "label": "what is to be protected; all else is public",
@@ -80,7 +78,7 @@ def copied(name: str, start: str) -> Made:
     Raises:
         InputError: there is none, or something would be overwritten. Nothing is changed then.
     """
-    path, source = _target(name), _source(start)
+    path, source = _target(name), find_scenario(start)
     text, tree = source.read_text(encoding="utf-8"), read_toml(source)
     if "axes" in tree:
         raise InputError(f"--from {start}: is a sweep; give the scenario that it varies")
@@ -140,16 +138,6 @@ def _target(name: str) -> Path:
     if path.exists():
         raise InputError(f"{path}: exists already; choose another name")
     return path
-
-
-def _source(start: str) -> Path:
-    """The file of a scenario that exists."""
-    for path in (Path(start), SHIPPED / f"{start.removesuffix('.toml')}.toml"):
-        if path.is_file():
-            return path
-    known = sorted(str(path.relative_to(SHIPPED).with_suffix("")) for path in SHIPPED.rglob("*.toml"))
-    hint = nearest(start, known) or f"; shipped are {', '.join(n for n in known if '/' not in n)}"
-    raise InputError(f"--from {start}: no such scenario{hint}")
 
 
 def _paths(tree: Any) -> Iterator[str]:
