@@ -21,7 +21,7 @@ check: .venv/.dev  ## formatting, lint, types, tests
 docs: .venv/.docs  ## the site of the docs, in build/docs; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -n -q docs build/docs
 
-numbers: .venv/.dev  ## every number of README and docs anew, from its command's results
+numbers: .venv/.dev  ## every number of README and docs anew, from its command's results, and the generated pages
 	$(BIN)/python -m docs.values
 
 validate: .venv/.validate fuzz soak  ## slow validation: killed processes, many machines; privacy figures; fuzzing; soak; mutation testing

@@ -10,7 +10,7 @@ project = "p2p-sim"
 author = "The p2p-sim authors"
 project_copyright = "The p2p-sim authors, Apache-2.0"
 release = importlib.metadata.version("p2p-sim")
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "docs.generated"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "docs.docstrings"]
 exclude_patterns = ["values", "figures"]
 
 myst_heading_anchors = 4

@@ -1,22 +1,18 @@
-"""Pages of the docs site that are written anew at each build, as a Sphinx extension.
+"""Texts of pages that the code writes: the command line, the gallery, the keys of a scenario.
 
-Where `docs/<name>.md` has the line `<!-- generated -->`, it gets what its function below returns, as Markdown.
+Each function returns Markdown. `python -m docs.values` puts it into the page of that name.
 """
 
 import json
-import re
 import tomllib
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from unittest.mock import patch
 
 from docs.markdown import cell, plain, table
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-
 DOCS = Path(__file__).parent
-MARK = "<!-- generated -->"
 Node = Mapping[str, Any]
 
 
@@ -71,10 +67,15 @@ def _command(name: str, command: Any) -> str:
 
 
 def scenario_keys() -> str:
-    """Every key of a scenario file, by table and kind, from the JSON Schema that `p2p-sim schema` prints."""
+    """Every key of a scenario file, by table and kind, from the JSON Schema that `p2p-sim schema` prints.
+
+    The keys of installed plug-ins are left out: the page is the same on every machine.
+    """
+    from p2p_sim.base import plugins
     from p2p_sim.scenario import Scenario
 
-    schema = Scenario.model_json_schema()
+    with patch.object(plugins, "offers", return_value={}):
+        schema = Scenario.model_json_schema()
     return "\n".join(_tables(schema, schema, ""))
 
 
@@ -128,53 +129,3 @@ def _allowed(branch: Node) -> str:
     range_ = [f"{sign} {branch[key]}" for key, sign in signs.items() if key in branch]
     kind = branch.get("type", "value")
     return ", ".join([words.get(kind, kind), *range_])
-
-
-GENERATED: dict[str, Callable[[], str]] = {
-    "command-line": command_line,
-    "gallery": gallery,
-    "scenario-keys": scenario_keys,
-}
-
-
-def _fill(app: "Sphinx", name: str, source: list[str]) -> None:
-    if name in GENERATED:
-        assert source[0].count(MARK) == 1, f"{name}.md has no line {MARK}"
-        source[0] = source[0].replace(MARK, GENERATED[name]())
-
-
-def as_restructured(lines: list[str]) -> list[str]:
-    """A docstring, which is plain text, with the signs escaped that reStructuredText would read as its own."""
-    found, example = [], False
-    for line in lines:
-        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
-        pieces = line.split("`")
-        if not example:
-            pieces[::2] = [re.sub(r"([|*]|_(?!\w))", r"\\\1", piece) for piece in pieces[::2]]
-        found.append("`".join(pieces))
-    return found
-
-
-def with_fields_listed(lines: list[str], fields: Container[str]) -> list[str]:
-    """A docstring whose lines "field: meaning" have become a list."""
-    found, within = [], False
-    for line in lines:
-        named = re.match(r"(\w+(?:, \w+)*): ", line)
-        begins = named is not None and all(name in fields for name in named[1].split(", "))
-        if begins and not within:
-            found.append("")
-        within = begins or (within and bool(line.strip()))
-        found.append(f"* {line}" if begins else f"  {line}" if within else line)
-    return found
-
-
-def _docstring(app: "Sphinx", what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    lines[:] = with_fields_listed(as_restructured(lines), getattr(obj, "__dataclass_fields__", ()))
-
-
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Called by Sphinx: fill in the generated pages, at each build anew."""
-    app.connect("source-read", _fill)
-    app.connect("autodoc-process-docstring", _docstring, priority=400)  # before the sections are read
-    app.connect("env-get-outdated", lambda app, env, *changes: sorted(GENERATED))
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

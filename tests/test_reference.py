@@ -6,7 +6,8 @@ import re
 import pytest
 
 import p2p_sim
-from docs.generated import as_restructured, command_line, scenario_keys, with_fields_listed
+from docs.docstrings import as_restructured, with_fields_listed
+from docs.generated import command_line, scenario_keys
 from docs.markdown import cell, table
 from p2p_sim.scenario import Scenario
 from tests.conftest import ROOT

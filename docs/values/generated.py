@@ -1,0 +1,7 @@
+"""The pages that the code writes whole."""
+
+from docs import generated
+
+SOURCE = ("python -m docs.values", "test_generated.py::test_the_code_writes_what_the_pages_have")
+
+command_line, gallery, scenario_keys = generated.command_line(), generated.gallery(), generated.scenario_keys()
