@@ -21,6 +21,7 @@ from p2p_sim.analysis.privacy.exchange.tradeoff import tradeoff_curve
 
 OUT = Path(__file__).parent / "figures"
 DELTA = 1e-6
+ALONE = "noise alone (first panel: α = 0.2)"
 
 
 def exact(label: str, x: Sequence[float], exchanges: Sequence[LabelExchange]) -> Curve:
@@ -39,10 +40,10 @@ def parameters(sizes: Sequence[int], points: int) -> list[Panel]:
     valid = [(n, e) for n, e in lemma if e is not None]
     by_size = [exact(f"α = {a}", sizes, [LabelExchange(n, a, 0.5) for n in sizes]) for a in (0.05, 0.1, 0.2)]
     if valid:
-        by_size.append(Curve("paper's Lemma 9, α = 0.2", *zip(*valid, strict=True), dashed=True))
-    by_size.append(Curve("noise alone, α = 0.2", sizes, [local_epsilon(0.2)] * len(sizes), dashed=True, marked=False))
+        by_size.append(Curve("paper's Lemma 9, α = 0.2", *zip(*valid, strict=True)))
+    by_size.append(Curve(ALONE, sizes, [local_epsilon(0.2)] * len(sizes), dashed=True, marked=False))
     by_noise = [exact(f"n = {n}", alphas, [LabelExchange(n, float(a), 0.5) for a in alphas]) for n in (50, 200, 1000)]
-    by_noise.append(Curve("noise alone", alphas, [local_epsilon(float(a)) for a in alphas], dashed=True, marked=False))
+    by_noise.append(Curve(ALONE, alphas, [local_epsilon(float(a)) for a in alphas], dashed=True, marked=False))
     by_rate = [exact(f"n = {n}", thetas, [LabelExchange(n, 0.1, float(t)) for t in thetas]) for n in (50, 200, 1000)]
     label = "ε, learner"
     return [

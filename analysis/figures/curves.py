@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.axes import Axes
 
-from p2p_sim.analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks
+from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing, legend_beside, legend_below, plain_log_ticks
 from p2p_sim.analysis.utility.intervals import Mean
 from p2p_sim.analysis.utility.points import HIGH, LOW
 
@@ -51,13 +51,42 @@ class Panel:
 
 
 def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
-    """Draw one to three panels side by side, each with its own legend below; `note` says what is held fixed."""
-    with drawing(path, 4.9 * len(panels) + 2.0 * (len(panels) == 1), 5.2, len(panels), note=note) as (_, grid):
+    """Draw panels over one legend, two in a row, so that a page shows the text in full size.
+
+    Lines of the same label look the same in all panels, and no two labels look alike. The legend stands where a panel
+    is missing in the last row, else below.
+
+    Args:
+        panels: one to six. note: what is held fixed.
+    """
+    looks = looks_of(panels)
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    height = 3.5 * rows + (0.0 if len(panels) % columns else 1.4)
+    with drawing(path, 7.6, height if len(panels) > 1 else 5.2, len(panels), columns) as (figure, grid):
         for axes, panel in zip(grid, panels, strict=True):
-            for index, curve in enumerate(panel.curves):
-                draw_line(axes, curve, COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)])
+            for curve in panel.curves:
+                draw_line(axes, curve, *looks[curve.label])
             set_scales(axes, panel)
-            axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.17), fontsize=8)
+        if len(panels) % columns:
+            legend_beside(figure, grid, note)
+        else:
+            legend_below(figure, grid, note, columns=2)
+
+
+def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
+    """Colour and marker of every label; grey for the only line that is a mere comparison.
+
+    Raises:
+        ValueError: there are more labels than colours.
+    """
+    curves = {curve.label: curve for panel in panels for curve in panel.curves}
+    compared = [label for label, curve in curves.items() if curve.dashed and not curve.marked]
+    plain = [label for label in curves if len(compared) != 1 or label != compared[0]]
+    if len(plain) > len(COLOURS):
+        raise ValueError(f"{len(plain)} lines of different labels, {len(COLOURS)} colours")
+    looks = {label: (COLOURS[index], MARKERS[index]) for index, label in enumerate(plain)}
+    return looks | {label: (GREY, "") for label in compared if label not in looks}
 
 
 def draw_line(axes: Axes, curve: Curve, colour: str, marker: str) -> None:

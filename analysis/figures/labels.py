@@ -38,6 +38,8 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "arrival_p90_s": ("90% in by", "time until 90% of the submissions were in (seconds)"),
     "arrival_p99_s": ("99% in by", "time until 99% of the submissions were in (seconds)"),
     "submissions": ("submissions", "submissions taken"),
+    "bytes_sent": ("bytes sent", "bytes sent by users"),
+    "messages_sent": ("messages sent", "messages sent by users"),
     "loss": ("loss", "probability that a message is lost"),
     "median_s": ("median latency", "median latency (seconds)"),
     "replicates": ("replicates", "replicates"),
@@ -109,6 +111,15 @@ def four_digits(value: float, up: bool) -> float:
     if not math.isfinite(value):
         return value
     return float(Context(prec=4, rounding=ROUND_CEILING if up else ROUND_FLOOR).create_decimal_from_float(value))
+
+
+def at_most(value: float) -> str:
+    """An upper bound in four digits, never below what it bounds.
+
+    >>> at_most(4.0284), at_most(0.5), at_most(float("inf"))
+    ('4.029', '0.5', '∞')
+    """
+    return "∞" if math.isinf(value) else f"{four_digits(value, up=True):.4g}"
 
 
 def pairs(columns: Sequence[str], values: Sequence[object]) -> str:

@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing
 from p2p_sim.analysis.privacy.attack.power import clopper_pearson
+from p2p_sim.analysis.utility.intervals import expected_misses
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 LINES = ("-", "--", ":")
+TAIL = 0.025
+"""Probability that an interval ends below what it should cover; and above it."""
 MOST_LINES = 40
 """Clusters that get a line of their own."""
 MOST_INTERVALS = 200
@@ -123,14 +126,21 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
 def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path: Path, note: str) -> None:
     """Draw what share of each cluster's users reached the learner, against the cluster's size.
 
+    The title says how many intervals miss θ, how many do so by chance if every user submits with probability θ and all
+    submissions arrive, and how many if every user's arrives with the measured probability of all users.
+
     Args:
         sizes, submissions: (C,) users of each cluster, and submissions taken from it.
         sampling_rate: θ.
     """
-    bounds = [clopper_pearson(int(hits), int(n), 0.025) for hits, n in zip(submissions, sizes, strict=True)]
+    bounds = [clopper_pearson(int(hits), int(n), TAIL) for hits, n in zip(submissions, sizes, strict=True)]
     low, high = np.array([b.lower for b in bounds]), np.array([b.upper for b in bounds])
     rate, whole = submissions / sizes, float(submissions.sum() / sizes.sum())
-    missed = int(np.count_nonzero((low > sampling_rate) | (high < sampling_rate)))
+    missed, missed_whole = (int(np.count_nonzero((low > r) | (high < r))) for r in (sampling_rate, whole))
+    expected, at_whole, of_whole = (
+        f"{expected_misses(sizes, asked, true, TAIL):.2g}"
+        for asked, true in ((sampling_rate, sampling_rate), (sampling_rate, whole), (whole, whole))
+    )
     with drawing(path, note=note) as (_, [axes]):
         if sizes.size <= MOST_INTERVALS:
             axes.errorbar(
@@ -144,14 +154,19 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
                 alpha=max(0.15, (MOST_INTERVALS / sizes.size) ** 0.5),
                 label="one cluster (too many to draw their exact 95% intervals)",
             )  # fmt: skip
-        axes.axhline(sampling_rate, color=GREY, linestyle="--", label=f"sampling rate θ = {sampling_rate:g}")
-        axes.axhline(whole, color=COLOURS[1], linestyle="-.", label=f"effective, all users: {whole:.4g}")
-        top = float((high if sizes.size <= MOST_INTERVALS else rate).max())
-        axes.set(ylim=(0.0, max(1.05 * top, 1.1 * sampling_rate)), ylabel="submissions taken a user")
+        text = f"sampling rate θ = {sampling_rate:g}"
+        axes.axhline(sampling_rate, color=GREY, linestyle="--", label=text)
+        text = f"effective rate of all users, {whole:.4g}: {missed_whole} miss it; {of_whole} expected if all clusters have it"
+        axes.axhline(whole, color=COLOURS[1], linestyle="-.", label=text)
+        axes.set_ylabel("submissions taken a user")
+        axes.margins(y=0.15)
         _whole_numbers(axes, bool(sizes.max() > 20 * sizes.min()))
-        title = f"Effective sampling rate: {missed} of {sizes.size:,} intervals miss θ"
+        title = (
+            f"Effective sampling rate: {missed:,} of {sizes.size:,} intervals miss θ\n"
+            f"expected: {expected} if all submissions arrived, {at_whole} at the effective rate of all users"
+        )
         axes.set(xlabel="users in the cluster", title=title)
-        _legend(axes)
+        _legend(axes, columns=1)
 
 
 def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
@@ -220,8 +235,8 @@ def _deadline(axes: Axes, deadline_s: float | None) -> None:
         axes.axvline(deadline_s, color="black", linestyle="-.", linewidth=1.0, label=f"deadline, {deadline_s:g} s")
 
 
-def _legend(axes: Axes) -> None:
-    legend = axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=2)
+def _legend(axes: Axes, columns: int = 2) -> None:
+    legend = axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=columns)
     for handle in legend.legend_handles:
         if handle is not None:
             handle.set_alpha(1.0)

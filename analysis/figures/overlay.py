@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from p2p_sim.analysis.figures.labels import at_most
 from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing
 
 Floats = NDArray[np.float64]
@@ -22,18 +23,21 @@ COLOUR_MAP = "viridis"
 USER: Any = {"shape": "o", "rim": "#555555", "width": 0.4, "scale": 1.0}
 MEMBER: Any = {"shape": "o", "rim": COLOURS[1], "width": 2.0, "scale": 1.0}
 OWN: Any = {"shape": "s", "scale": 1.3}
+MOST_EDGES = 600
+"""Edges that are told apart in one figure."""
 MOST_POINTS = 50_000
 """Points of a figure; of more, those that would cover each other are drawn once."""
 
 
 def plot_overlay(
-    edges: Counts, degrees: Counts, epsilon: Floats, epsilon_local: float, member: Bools, own: Bools,
+    edges: Counts, travelled: Bools, degrees: Counts, epsilon: Floats, epsilon_local: float, member: Bools, own: Bools,
     position: Floats | None, path: Path, statement: str, note: str,
 ) -> None:  # fmt: skip
     """Draw an overlay: colour is a user's own ε, area grows with her number of neighbours.
 
     Args:
-        edges: (e, 2) pairs of users, numbered from 0.
+        edges: (e, 2) pairs of users, numbered from 0; they decide the places.
+        travelled: (e,) along which edges a label travelled. Of many edges, these alone are drawn, and the note says so.
         degrees: (p,) neighbours of each user, of whom some may not be drawn.
         epsilon: (p,) certified ε of each.
         epsilon_local: ε₀, the upper end of the colours; may be infinite.
@@ -45,11 +49,15 @@ def plot_overlay(
     graph.add_edges_from(edges.tolist())
     place = _layout(graph) if position is None else dict(enumerate(position.tolist()))
     top = _top(epsilon, epsilon_local)
-    faint = max(0.15, min(0.8, 400 / max(1, len(edges))))  # many edges must not hide the users
+    drawn_edges = edges if len(edges) <= MOST_EDGES else edges[travelled]
+    if len(drawn_edges) < len(edges):
+        note += f"; drawn of {len(edges):,} edges: the {len(drawn_edges):,} along which a label travelled"
     thin = 1.0 if epsilon.size <= 150 else 0.6
     area = 12.0 + 130.0 * degrees / max(1, int(degrees.max(initial=1))) * min(1.0, 150.0 / epsilon.size)
     with drawing(path, 7.6, 7.0, note=f"{note}; area: neighbours") as (figure, [axes]):
-        nx.draw_networkx_edges(graph, place, ax=axes, edge_color="#9A9A9A", width=0.5, alpha=faint)
+        nx.draw_networkx_edges(
+            graph, place, drawn_edges.tolist(), ax=axes, edge_color="#8A8A8A", width=0.7, alpha=0.8,
+        )  # fmt: skip
         for chosen, look, label in (
             (~member & ~own, USER, "user"),
             (~member & own, {**USER, **OWN}, "user who passed on her own label"),
@@ -70,7 +78,7 @@ def plot_overlay(
         bar = figure.colorbar(drawn, ax=axes, shrink=0.75, pad=0.02)
         if math.isinf(epsilon_local):
             bar.set_ticks([0.0, top], labels=["0", "∞"])
-        bar.set_label(f"certified ε of a user's own label (upper end: ε₀ = {_shown(epsilon_local)})")
+        bar.set_label(f"certified ε of a user's own label (upper end: ε₀ = {at_most(epsilon_local)})")
         axes.set_axis_off()
         if position is not None:
             axes.set_aspect("equal", adjustable="datalim")
@@ -103,7 +111,7 @@ def plot_epsilon(
                     points[:, 0], points[:, 1], s=7.0 + 14.0 * index, color=COLOURS[index], marker=MARKERS[index],
                     alpha=0.8, linewidths=0, label=f"{label} ({int(np.count_nonzero(chosen)):,})", zorder=3,
                 )  # fmt: skip
-        axes.axhline(top, color=GREY, linestyle="--", label=f"noisy label alone: ε₀ = {_shown(epsilon_local)}")
+        axes.axhline(top, color=GREY, linestyle="--", label=f"noisy label alone: ε₀ = {at_most(epsilon_local)}")
         axes.set_ylim(-0.03 * top, 1.06 * top)
         if math.isinf(epsilon_local):
             axes.set_yticks([0.0, top], ["0", "∞"])
@@ -138,6 +146,3 @@ def _top(epsilon: Floats, epsilon_local: float) -> float:
         return epsilon_local
     return float(epsilon[np.isfinite(epsilon)].max(initial=0.0)) * 1.2 or 1.0
 
-
-def _shown(epsilon: float) -> str:
-    return "∞" if math.isinf(epsilon) else f"{epsilon:.4g}"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.axes import Axes
 
-from p2p_sim.analysis.figures.labels import loss_text
+from p2p_sim.analysis.figures.labels import at_most, loss_text
 from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing
 from p2p_sim.analysis.utility.intervals import Mean, mean_interval
 
@@ -44,7 +44,7 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
         for index, (epsilon, text) in enumerate(shown):
             axes.errorbar(
                 [epsilon], [value.value], yerr=error, fmt=MARKERS[index], color=COLOURS[index], capsize=4,
-                markersize=8, label=f"{text}: ε = {epsilon:.3g}",
+                markersize=8, label=f"{text}: ε = {at_most(epsilon)}",
             )  # fmt: skip
         if len(shown) > 1:
             span = [min(e for e, _ in shown), max(e for e, _ in shown)]

@@ -72,15 +72,32 @@ def drawing(
 
 def legend_below(figure: "Figure", grid: Sequence["Axes"], note: str, columns: int = 3, size: float = 9) -> None:
     """One legend for all panels, each label once, with a note below it."""
-    found: dict[str, Any] = {}
-    for axes in grid:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
+    found = _labels(grid)
     legend = figure.legend(
         list(found.values()), list(found), loc="outside lower left", fontsize=size, ncols=columns, alignment="left",
         title=textwrap.fill(note, int(15 * figure.get_figwidth())), title_fontproperties={"size": 8},
     )  # fmt: skip
     legend.get_title().set_color(GREY)
+
+
+def legend_beside(figure: "Figure", grid: Sequence["Axes"], note: str) -> None:
+    """The same where the last panel of the last row is missing."""
+    found, place = _labels(grid), figure.axes[len(grid)]
+    width = figure.get_figwidth() / place.get_gridspec().ncols  # type: ignore[union-attr]
+    legend = place.legend(
+        list(found.values()), list(found), loc="center left", fontsize=9, alignment="left",
+        title=textwrap.fill(note, int(12 * width)), title_fontproperties={"size": 8},
+    )  # fmt: skip
+    legend.get_title().set_color(GREY)
+
+
+def _labels(grid: Sequence["Axes"]) -> dict[str, Any]:
+    """Every label of the panels with what it belongs to."""
+    found: dict[str, Any] = {}
+    for axes in grid:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    return found
 
 
 def save(figure: "Figure", path: Path) -> None:

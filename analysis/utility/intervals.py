@@ -37,3 +37,26 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
         return Mean(mean, float("nan"), float("nan"), 1)
     half = float(stdtrit(data.size - 1, 0.5 + confidence / 2) * data.std(ddof=1) / np.sqrt(data.size))
     return Mean(mean, mean - half, mean + half, data.size)
+
+
+def expected_misses(sizes: ArrayLike, asked: float, true: float, tail: float) -> float:
+    """How many of several exact (Clopper-Pearson) intervals miss a rate, on average.
+
+    An interval of k hits in n trials lies above the rate if at least k hits have a smaller probability than `tail`
+    under it, and below the rate if at most k hits have. So it misses for few and for many hits, whose probability
+    under the true rate is summed here.
+
+    Args:
+        sizes: (C,) trials behind each interval, each a whole number of at least 1.
+        asked: the rate that intervals cover or miss, 0 to 1. true: the rate at which hits happen, 0 to 1.
+        tail: error of each end of an interval, in (0, 1/2).
+
+    >>> round(expected_misses([180] * 20, 0.5, 0.5, 0.025), 2), round(expected_misses([180] * 20, 0.5, 0.4, 0.025), 1)
+    (0.88, 15.1)
+    """
+    from scipy.stats import binom
+
+    trials = np.asarray(sizes, dtype=np.int64)
+    few = binom.ppf(tail, trials, asked) - 1  # the most hits of which at most so many are rarer than `tail`
+    many = binom.isf(tail, trials, asked) + 1
+    return float((binom.cdf(few, trials, true) + binom.sf(many - 1, trials, true)).sum())

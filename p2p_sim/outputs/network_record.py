@@ -244,6 +244,14 @@ def worst_part(found: ObservedNetwork, most: int = MOST_DRAWN) -> Part:
     return Part(cluster, users + first, ends[(ends[:, 0] >= 0) & (ends[:, 0] < ends[:, 1])])
 
 
+def _travelled(found: ObservedNetwork, edges: Counts) -> Bools:
+    """Along which edges (e, 2), pairs of users, a noisy label reached the user who had asked for it, in time (e,)."""
+    replies = found.messages.select((found.messages.kind == REPLY) & ~found.messages.late)
+    ends = np.sort(np.stack([replies.sender, replies.receiver], axis=1).astype(np.int64), axis=1)
+    one, other = np.sort(edges, axis=1), found.num_users
+    return np.isin(one[:, 0] * other + one[:, 1], ends[:, 0] * other + ends[:, 1])
+
+
 def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
     """The `most` users who are the fewest steps away from a user, ascending; fewer if no more can be reached."""
     from scipy.sparse import csr_array
@@ -282,7 +290,7 @@ def draw(found: ObservedNetwork, directory: Path) -> list[Path]:
             f"all {size:,} users" if size == who.size else f"{who.size:,} of its {size:,} users, nearest to the worst"
         )
         drawings["overlay"] = lambda path: plot_overlay(
-            part.edges, found.overlay.degrees[who], found.epsilon[who], found.epsilon_local,  # type: ignore[union-attr]
+            part.edges, _travelled(found, who[part.edges]), found.overlay.degrees[who], found.epsilon[who], found.epsilon_local,  # type: ignore[union-attr]
             found.member[who], found.own[who], None if position is None else position[who], path, statement,
             f"{caption}; cluster {part.cluster}, where the worst placed user is: {shown}",
         )  # fmt: skip
