@@ -37,11 +37,9 @@ def association_products(epsilon: float, multiples: Sequence[int], clusters: int
         bounds[RELAXED].append(precision_times_recall(classes, SIZE, epsilon))
         bounds["exact maximum"].append(largest)
         chosen = {
-            "subset of each cluster, best ω": ClusterSubsets(epsilon, width),
-            "noisy histogram, best threshold": best([NoisyHistogram(epsilon, t) for t in THRESHOLDS], classes, SIZE),
-            "subset of each example, best ω": best(
-                [ExampleSubsets(epsilon, w) for w in range(1, classes)], classes, SIZE
-            ),
+            "subset of each cluster": ClusterSubsets(epsilon, width),
+            "noisy histogram": best([NoisyHistogram(epsilon, t) for t in THRESHOLDS], classes, SIZE),
+            "subset of each example": best([ExampleSubsets(epsilon, w) for w in range(1, classes)], classes, SIZE),
             "randomised response": ExampleSubsets(epsilon),
         }
         for name, mechanism in chosen.items():
@@ -70,7 +68,7 @@ def association_tradeoff(epsilon: float, classes: int, clusters: int, points: in
     bounds = {
         PRINTED: printed_product(classes, SIZE, epsilon),
         RELAXED: precision_times_recall(classes, SIZE, epsilon),
-        "exact maximum of the product": largest_product(classes, SIZE, epsilon)[0],
+        "exact maximum": largest_product(classes, SIZE, epsilon)[0],
     }
     recalls = [0.02 * i for i in range(1, 51)]
     curves = [_bound(name, recalls, [bound / r for r in recalls]) for name, bound in bounds.items()]
@@ -88,7 +86,10 @@ def association(path: Path, small: bool) -> Path:
     multiples, clusters = ((2, 5), 200) if small else ((2, 3, 5, 10, 20, 50, 100), 1000)
     panels = [association_products(epsilon, multiples, clusters, rng) for epsilon in (1.0, 3.0)]
     panels.append(association_tradeoff(3.0, SIZE * (5 if small else 50), clusters, 4 if small else 12, rng))
-    note = f"s = {SIZE}; {clusters:,} clusters with random distinct labels a point; bands: 95% intervals"
+    note = (
+        f"s = {SIZE}; {clusters:,} clusters with random distinct labels a point; bands: 95% intervals; dashed: bounds "
+        "of precision x recall; against s/K each mechanism has its best parameter"
+    )
     plot_panels(panels, path, note)
     points = [
         {"panel": panel.title, "curve": curve.label, "x": x, "y": y, "low": low, "high": high}

@@ -3,11 +3,13 @@
 Run as `python -m studies.clustering_figure1 --data-dir DIR`; interrupted, it goes on where it stopped.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
-from p2p_sim.analysis.figures.curves import Panel
+from p2p_sim.analysis.figures.curves import Curve, Panel
 from p2p_sim.analysis.figures.study import plot_study
 from studies.frame import Frame, command, curves
 
@@ -35,24 +37,31 @@ def main(frame: Frame) -> list[Path]:
         lines = curves(tables[name], "mechanism.target_epsilon", "relative_accuracy", "mechanism", (PRINTED,))
         panels.append(Panel("target ε", RELATIVE, lines, log_y=False, title=title))
     tables["clusters"] = frame.sweep(f"{NAME}/clusters.toml", _reduced("clusters"))
-    panels.append(_cluster_panel(tables["clusters"]))
+    labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
+    panels.append(_cluster_panel(tables["clusters"], labels))
     columns = ("population", "mechanism", "mechanism.target_epsilon", "clusters.count", "epsilon_upper", "trust")
     table, figure = frame.points(tables, columns, MEASURES), frame.out / "figure1.png"
     count = int(min(t["replicates"].min() for t in tables.values()))
     note = (
         f"{count} trials a point, bands: 95% intervals. Logistic regression on 50 principal components. "
         "δ = 1.6e-5 (5e-5 for CIFAR-10) for DP-SGD, shuffler and exchange, pure ε elsewhere; label adjacency "
-        "throughout. In brackets: who must be trusted. Dashed: drawn where its paper puts it, not where it belongs."
+        "throughout. In brackets: who must be trusted. Dashed: drawn where its paper puts it, not where it belongs. "
+        "Last panel: colours as in the others, a marker for each data set."
     )
-    plot_study(panels, figure, "The clustering paper's Figure 1 at honest privacy", note)
+    plot_study(panels, figure, "The clustering paper's Figure 1 at honest privacy", note, columns=2)
     return [figure, table]
 
 
-def _cluster_panel(table: pd.DataFrame) -> Panel:
-    """Accuracy at ε = 0.5 against the number of clusters, a line for each data set and mechanism."""
-    named = table.assign(line=table["population"].map(SHORT) + ": " + table["mechanism"].astype(str))
-    exchanges = [name for name in named["line"].unique() if "exchange" in name]
-    lines = curves(named, "clusters.count", "relative_accuracy", "line", exchanges)
+def _cluster_panel(table: pd.DataFrame, labels: Sequence[str]) -> Panel:
+    """Accuracy at ε = 0.5 against the number of clusters, a line for each data set and mechanism.
+
+    A mechanism has the colour that it has in the other panels, whose labels are given; a data set has a marker.
+    """
+    sets, lines = list(table["population"].unique()), []
+    for (population, mechanism), part in table.groupby(["population", "mechanism"], sort=False, observed=True):
+        [colour] = [place for place, label in enumerate(labels) if label.startswith(str(mechanism))]
+        line = Curve.of(f"{SHORT[population]}: {mechanism}", part, "clusters.count", "relative_accuracy")
+        lines.append(replace(line, look=(colour, sets.index(population))))
     return Panel("number of clusters asked for", RELATIVE, lines, log_y=False, title="ε = 0.5", apart=True)
 
 

@@ -44,7 +44,9 @@ def test_the_figure_says_how_many_were_expected_with_and_without_loss(tmp_path, 
     titles, labels = [], []
     monkeypatch.setattr(Axes, "set_title", lambda self, text, **_: titles.append(text))
     line = Axes.axhline
-    monkeypatch.setattr(Axes, "axhline", lambda self, *a, **look: labels.append(look["label"]) or line(self, *a, **look))
+    monkeypatch.setattr(
+        Axes, "axhline", lambda self, *a, **look: labels.append(look["label"]) or line(self, *a, **look)
+    )
     sizes = np.full(20, 180)
     submissions = np.array([72] * 10 + [78] * 6 + [66] * 4)  # .40, .433 and .367: 14 of 20 miss θ = .5
     plot_sampling(sizes, submissions, 0.5, tmp_path / "sampling.png", "")

@@ -278,7 +278,12 @@ def test_the_listings_run_again():
     assert again.content_hash() == scenario.content_hash()
     axes = [*AXES, {"keys": ["a.b", "c"], "values": [[1, "x"], [2, "y"]], "labels": ["one", "two"]}]
     plots = [{"x": "a.b", "y": "excess_risk", "group": None, "facet": None, "fit": False}]
-    listed = tomllib.loads(toml(sweep_file(manifest(axes, 4, plots=plots))))
+    named = manifest(axes, 4, plots=plots, name="noise")
+    listed = tomllib.loads(toml(sweep_file(named)))
+    assert listed["base"] == f"{scenario.name}.toml"
+    text = Page(report_page(pd.DataFrame(made_rows(AXES, 2)), manifest(AXES, 2, name="noise"), terms=made_terms())).text
+    assert f'base = "{scenario.name}.toml"' in text
+    assert f"Save the base scenario, which includes what the sweep sets, as {scenario.name}.toml" in text
     known = SweepFile.model_validate_json(json.dumps(listed))
     assert [list(axis.names) for axis in known.axes] == [axis["keys"] for axis in axes]
     assert [[list(step) for step in axis.steps] for axis in known.axes] == [axis["values"] for axis in axes]

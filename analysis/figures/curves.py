@@ -14,7 +14,10 @@ from p2p_sim.analysis.utility.points import HIGH, LOW
 
 @dataclass(frozen=True)
 class Curve:
-    """One line. x, y: of the same length; low, high: a band, or absent; dashed: for a mere comparison."""
+    """One line. x, y: of the same length; low, high: a band, or absent.
+
+    dashed: for a mere comparison. look: places of its colour and marker; by default those of the label.
+    """
 
     label: str
     x: Sequence[float]
@@ -23,6 +26,7 @@ class Curve:
     high: Sequence[float] | None = None
     dashed: bool = False
     marked: bool = True
+    look: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, label: object, table: pd.DataFrame, x: str, y: str, dashed: bool = False) -> "Curve":
@@ -68,6 +72,7 @@ def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
             for curve in panel.curves:
                 draw_line(axes, curve, *looks[curve.label])
             set_scales(axes, panel)
+            axes.tick_params(labelsize=10 if columns == 1 else 8.5)
         if len(panels) % columns:
             legend_beside(figure, grid, note)
         else:

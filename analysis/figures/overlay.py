@@ -145,4 +145,3 @@ def _top(epsilon: Floats, epsilon_local: float) -> float:
     if math.isfinite(epsilon_local) and epsilon_local > 0:
         return epsilon_local
     return float(epsilon[np.isfinite(epsilon)].max(initial=0.0)) * 1.2 or 1.0
-

@@ -21,7 +21,8 @@ def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, colum
         for axes, panel in zip(grid, panels, strict=True):
             for place, curve in enumerate(panel.curves):
                 index = place if panel.apart else labels.index(curve.label)
-                draw_line(axes, curve, COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)])
+                colour, marker = curve.look or (index, index)
+                draw_line(axes, curve, COLOURS[colour % len(COLOURS)], MARKERS[marker % len(MARKERS)])
             set_scales(axes, panel)
             if panel.apart:
                 axes.legend(fontsize=7, loc="best")

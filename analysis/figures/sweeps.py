@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from p2p_sim.analysis.figures.labels import long, pairs, short, value
+from p2p_sim.analysis.figures.marks import Named, name_marks
 from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing, legend_below, plain_log_ticks
 from p2p_sim.analysis.utility.points import HIGH, LOW, is_privacy
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 STYLES = ("-", "--", ":")
 MOST_SERIES = len(COLOURS) * len(STYLES)
 MOST_FACETS = 12
-MOST_NAMED = 12
-"""Marks of a line that get the value of its axis beside them."""
 REFERENCES = {
     "error_rate": "nonprivate_error_rate",
     "accuracy": "nonprivate_accuracy",
@@ -117,8 +116,6 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
             if view.facet:
                 axes.set_title(f"{short(view.facet)} = {name}")
         scale(grid[0], shown, view, places)
-        if view.along and len(panels) == 1:
-            _annotate(grid[0], shown, view)
         x_text, y_text = long(view.x, table), long(view.y, table) + _scale_text(shown, view.y, view.log_y)
         if len(panels) > 1 and len(x_text) > 40:  # no room under every panel: a symbol there, the words in the caption
             note = f"{note}; along x: {x_text}"
@@ -130,7 +127,12 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
             figure.supylabel(wrapped(y_text, height), fontsize=10)
         else:
             grid[0].set_ylabel(wrapped(y_text, 0.75 * height))
+        named = view.along is not None and len(panels) == 1
+        if named:
+            note = f"{note}; numbers at the marks: {short(str(view.along))}".removeprefix("; ")
         finish(figure, grid, caption(table, shown, view, note))
+        if named:
+            name_marks(grid[0], _names(shown, view))
 
 
 def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
@@ -246,17 +248,16 @@ def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | N
         axes.text(0.5, 0.5, "no point has finite values here", transform=axes.transAxes, ha="center", color=GREY)
 
 
-def _annotate(axes: Axes, shown: pd.DataFrame, view: View) -> None:
-    """Values of the axis that runs along the lines, next to the marks of the first line."""
+def _names(shown: pd.DataFrame, view: View) -> list[Named]:
+    """Values of the axis that runs along the lines, for the marks of every line; the first of a line with its symbol."""
     assert view.along is not None
-    lines = series(shown, view.group)  # none where the group has no values
-    first = lines[0].points if lines else shown.head(0)
-    for _, point in first.iterrows() if len(first) <= MOST_NAMED else ():
-        axes.annotate(
-            pairs([view.along], [point[view.along]]), (point["at"], point[view.y]), xytext=(5, 6),
-            textcoords="offset points", fontsize=7.5, color=GREY,
-            bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.6},
-        )  # fmt: skip
+    found = []
+    for line in series(shown, view.group):  # none where the group has no values
+        texts = [value(v) for v in line.points[view.along]]
+        texts[0] = pairs([view.along], [line.points[view.along].iloc[0]])
+        colour = COLOURS[line.index % len(COLOURS)]
+        found.append(Named(colour, line.points["at"].tolist(), line.points[view.y].tolist(), texts))
+    return found
 
 
 def _scale_text(shown: pd.DataFrame, column: str, chosen: bool | None) -> str:

@@ -10,7 +10,7 @@ from p2p_sim.analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_
 from p2p_sim.analysis.utility.bounds import ShapeFit
 from p2p_sim.analysis.utility.theory_terms import Series, Term
 
-COLUMNS = 3
+COLUMNS = 2
 
 
 def plot_terms(terms: Sequence[Term], fits: Sequence[Sequence[ShapeFit | None]], note: str, path: Path) -> None:
@@ -22,7 +22,7 @@ def plot_terms(terms: Sequence[Term], fits: Sequence[Sequence[ShapeFit | None]],
         note: what is held fixed.
     """
     rows = -(-len(terms) // COLUMNS)
-    with drawing(path, 4.9 * COLUMNS, 4.9 * rows, len(terms), COLUMNS, note=note) as (_, panels):
+    with drawing(path, 3.9 * COLUMNS, 4.3 * rows, len(terms), COLUMNS, note=note) as (_, panels):
         for axes, term, fitted in zip(panels, terms, fits, strict=True):
             _draw(axes, term, fitted)
 
@@ -42,7 +42,7 @@ def _draw(axes: Axes, term: Term, fits: Sequence[ShapeFit | None]) -> None:
     axes.set(xscale="log", yscale="log", xlabel=f"{term.x_label} (log scale)", ylabel="excess risk (log scale)")
     plain_log_ticks(axes.xaxis, *(float(f(term.series[0].x)) for f in (np.min, np.max)))
     axes.set_title(term.name)
-    axes.legend(loc="upper left", bbox_to_anchor=(-0.1, -0.16), fontsize=7.5)
+    axes.legend(loc="upper left", bbox_to_anchor=(-0.2, -0.17), fontsize=8)
 
 
 def _label(series: Series, fit: ShapeFit | None) -> str:
@@ -50,5 +50,5 @@ def _label(series: Series, fit: ShapeFit | None) -> str:
     if lost:
         return f"{series.label}; 0 at {lost} values"
     slope = series.slope()
-    text = f"{series.label}: slope {slope.value:.2f} ± {max(slope.high - slope.value, 0.005):.2f}"
-    return text if fit is None else f"{text}\n{fit.constant} {series.symbol}, off by up to {fit.misfit:.0%}"
+    text = f"{series.label}:\nslope {slope.value:.2f} ± {max(slope.high - slope.value, 0.005):.2f}"
+    return text if fit is None else f"{text}; {fit.constant} {series.symbol}, off by up to {fit.misfit:.0%}"

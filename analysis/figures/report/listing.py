@@ -41,14 +41,24 @@ def scenario_in_order(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sweep_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """A sweep as its file would say it, beside the base scenario saved as base.toml."""
+    """A sweep as its file would say it, beside the base scenario saved under the name of `base_file`."""
     axes = []
     for axis in manifest["axes"]:
         keys, values = axis["keys"], axis["values"]
         told = {"key": keys[0], "values": [value[0] for value in values]} if len(keys) == 1 else {**axis}
         axes.append({**told, "labels": axis.get("labels")})
-    head = {"name": manifest["name"], "base": "base.toml", "replicates": manifest.get("replicates")}
+    head = {"name": manifest["name"], "base": base_file(manifest), "replicates": manifest.get("replicates")}
     return {**head, "axes": axes, "plots": list(manifest.get("plots") or []), "until": manifest.get("until")}
+
+
+def base_file(manifest: Mapping[str, Any]) -> str:
+    """The file of a sweep's base scenario: called like the scenario, unless the sweep itself is called so.
+
+    >>> base_file({"name": "noise", "scenario": {"name": "tumours"}}), base_file({"name": "a", "scenario": {"name": "a"}})
+    ('tumours.toml', 'a-base.toml')
+    """
+    name = str(manifest["scenario"].get("name", "base"))
+    return f"{name}-base.toml" if name == manifest["name"] else f"{name}.toml"
 
 
 def _tables(tree: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:

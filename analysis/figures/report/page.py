@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from p2p_sim.analysis.figures.report.cards import key_figures
-from p2p_sim.analysis.figures.report.listing import blocks, scenario_in_order, sweep_file
+from p2p_sim.analysis.figures.report.listing import base_file, blocks, scenario_in_order, sweep_file
 from p2p_sim.analysis.figures.report.points import Failure, standing, with_failures
 from p2p_sim.analysis.figures.report.statement import Mechanisms, statement
 from p2p_sim.analysis.figures.report.svg import embedded
@@ -117,6 +117,7 @@ def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The scenario and the sweep as files, block by block, and the command that runs them."""
     swept = bool(manifest.get("axes"))
     return {
+        "base_file": plain(base_file(manifest)),
         "base": _cut(blocks(scenario_in_order(manifest["scenario"]))),
         "sweep": _cut(blocks(sweep_file(manifest))) if swept else [],
         "command": f"p2p-sim {'sweep' if swept else 'run'} {name}.toml",
