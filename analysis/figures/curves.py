@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.axes import Axes
 
-from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing, legend_beside, legend_below, plain_log_ticks
+from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing, legend_below, legend_beside, plain_log_ticks
 from p2p_sim.analysis.utility.intervals import Mean
 from p2p_sim.analysis.utility.points import HIGH, LOW
 

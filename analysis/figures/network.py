@@ -156,7 +156,8 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
             )  # fmt: skip
         text = f"sampling rate θ = {sampling_rate:g}"
         axes.axhline(sampling_rate, color=GREY, linestyle="--", label=text)
-        text = f"effective rate of all users, {whole:.4g}: {missed_whole} miss it; {of_whole} expected if all clusters have it"
+        text = f"effective rate of all users, {whole:.4g}: {missed_whole} miss it"
+        text = f"{text}; {of_whole} expected if all clusters have it"
         axes.axhline(whole, color=COLOURS[1], linestyle="-.", label=text)
         axes.set_ylabel("submissions taken a user")
         axes.margins(y=0.15)

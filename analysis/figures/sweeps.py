@@ -249,7 +249,7 @@ def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | N
 
 
 def _names(shown: pd.DataFrame, view: View) -> list[Named]:
-    """Values of the axis that runs along the lines, for the marks of every line; the first of a line with its symbol."""
+    """Values of the axis that runs along the lines, for the marks of every line; its first with a symbol."""
     assert view.along is not None
     found = []
     for line in series(shown, view.group):  # none where the group has no values

@@ -245,11 +245,10 @@ def worst_part(found: ObservedNetwork, most: int = MOST_DRAWN) -> Part:
 
 
 def _travelled(found: ObservedNetwork, edges: Counts) -> Bools:
-    """Along which edges (e, 2), pairs of users, a noisy label reached the user who had asked for it, in time (e,)."""
+    """Along which edges (e, 2), pairs of users, a reply came in time (e,)."""
     replies = found.messages.select((found.messages.kind == REPLY) & ~found.messages.late)
     ends = np.sort(np.stack([replies.sender, replies.receiver], axis=1).astype(np.int64), axis=1)
-    one, other = np.sort(edges, axis=1), found.num_users
-    return np.isin(one[:, 0] * other + one[:, 1], ends[:, 0] * other + ends[:, 1])
+    return np.isin(np.sort(edges, axis=1) @ (found.num_users, 1), ends @ (found.num_users, 1))
 
 
 def _nearest(overlay: Overlay, start: int, most: int) -> Counts:

@@ -54,8 +54,10 @@ def sweep_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def base_file(manifest: Mapping[str, Any]) -> str:
     """The file of a sweep's base scenario: called like the scenario, unless the sweep itself is called so.
 
-    >>> base_file({"name": "noise", "scenario": {"name": "tumours"}}), base_file({"name": "a", "scenario": {"name": "a"}})
-    ('tumours.toml', 'a-base.toml')
+    >>> base_file({"name": "noise", "scenario": {"name": "tumours"}})
+    'tumours.toml'
+    >>> base_file({"name": "tumours", "scenario": {"name": "tumours"}})
+    'tumours-base.toml'
     """
     name = str(manifest["scenario"].get("name", "base"))
     return f"{name}-base.toml" if name == manifest["name"] else f"{name}.toml"
