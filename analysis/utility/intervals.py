@@ -59,4 +59,4 @@ def expected_misses(sizes: ArrayLike, asked: float, true: float, tail: float) ->
     trials = np.asarray(sizes, dtype=np.int64)
     few = binom.ppf(tail, trials, asked) - 1  # the most hits of which at most so many are rarer than `tail`
     many = binom.isf(tail, trials, asked) + 1
-    return float((binom.cdf(few, trials, true) + binom.sf(many - 1, trials, true)).sum())
+    return float(np.sum(binom.cdf(few, trials, true) + binom.sf(many - 1, trials, true)))

@@ -283,14 +283,14 @@ def draw(found: ObservedNetwork, directory: Path) -> list[Path]:
     }
     if found.overlay is not None:
         part, position = worst_part(found), found.overlay.position
-        who = part.users
-        size = int(found.cluster_sizes[part.cluster])
+        who, size = part.users, int(found.cluster_sizes[part.cluster])
         shown = (
             f"all {size:,} users" if size == who.size else f"{who.size:,} of its {size:,} users, nearest to the worst"
         )
         drawings["overlay"] = lambda path: plot_overlay(
-            part.edges, _travelled(found, who[part.edges]), found.overlay.degrees[who], found.epsilon[who], found.epsilon_local,  # type: ignore[union-attr]
-            found.member[who], found.own[who], None if position is None else position[who], path, statement,
+            part.edges, _travelled(found, who[part.edges]), found.overlay.degrees[who],  # type: ignore[union-attr]
+            found.epsilon[who], found.epsilon_local, found.member[who], found.own[who],
+            None if position is None else position[who], path, statement,
             f"{caption}; cluster {part.cluster}, where the worst placed user is: {shown}",
         )  # fmt: skip
     paths = {directory / f"{name}.png": plot for name, plot in drawings.items()}
