@@ -128,9 +128,8 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
         else:
             grid[0].set_ylabel(wrapped(y_text, 0.75 * height))
         named = view.along is not None and len(panels) == 1
-        if named:
-            note = f"{note}; numbers at the marks: {short(str(view.along))}".removeprefix("; ")
-        finish(figure, grid, caption(table, shown, view, note))
+        marks = f"; numbers at the marks: {short(str(view.along))}" if named else ""
+        finish(figure, grid, caption(table, shown, view, note) + marks)
         if named:
             name_marks(grid[0], _names(shown, view))
 
