@@ -84,7 +84,7 @@ def test_the_axis_along_the_lines_is_named_at_every_line(tmp_path):
     view = View("epsilon_upper", "error_rate", ("rate",), along="flip_prob")
     plot_lines(table, view, "t", "", tmp_path / "f.svg")
     text = (tmp_path / "f.svg").read_text()
-    assert "numbers at the marks: α" in text
+    assert "numbers at the marks: α" in " ".join(re.findall(r">([^<]+)</", text))
     assert len(re.findall(r"α = 0\.1</text>", text)) == 2
     for colour in COLOURS[:2]:
         assert len(re.findall(rf'<text style="[^"]*fill: {colour.lower()}[^"]*"[^>]*>(?:α = )?0\.\d<', text)) == 3
