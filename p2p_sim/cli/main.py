@@ -304,7 +304,7 @@ def _failure(error: Exception) -> str | None:
     return None
 
 
-def _warn(message: object, category: type[Warning], *_: object) -> None:
+def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     print(message if category is Note else f"p2p-sim: warning: {message}", file=sys.stderr)
 
 
