@@ -31,7 +31,8 @@ def run(commands: str, folder: Path) -> str:
         subprocess.CalledProcessError: a command failed.
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+    terminal = {"COLUMNS": "80", "TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "0", "NO_COLOR": "1"}  # to rich
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **terminal}
     shell = ["bash", "-euo", "pipefail", "-c", commands]
     done = subprocess.run(
         shell, cwd=folder, env=environment, check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -258,6 +258,8 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
     """
     path = find_scenario(path)
     tree = read_toml(path)
+    if "axes" in tree and "base" in tree:
+        raise InputError(f"{path}: this is a sweep, not a scenario: p2p-sim sweep {path}")
     for override in overrides:
         set_key(tree, *parse_override(override))
     try:

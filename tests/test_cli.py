@@ -194,7 +194,8 @@ PRIVACY = ["privacy", "--cluster-size", "50", "--flip-prob", "0.1", "--sampling-
 
 @pytest.mark.parametrize("observer", ["learner", "learner-times", "peer", "coalition", "eavesdropper"])
 def test_privacy_of_every_observer(call, observer):
-    status, out, err = call(*PRIVACY, "--delta", "1e-5", "--observer", observer, "--json")
+    who = ["--observer", observer, *(["--members", "1"] if observer == "coalition" else ())]
+    status, out, err = call(*PRIVACY, "--delta", "1e-5", *who, "--json")
     assert (status, err) == (0, "")
     record = json.loads(out)
     assert record["observer"] == observer
@@ -202,10 +203,10 @@ def test_privacy_of_every_observer(call, observer):
         0 < record["epsilon_lower"] <= record["epsilon_upper"] <= record["epsilon_local"] or observer == "learner-times"
     )
     assert record["conditions"]
-    status, out, _ = call(*PRIVACY, "--epsilon", "0.5", "--observer", observer, "--json")
+    status, out, _ = call(*PRIVACY, "--epsilon", "0.5", *who, "--json")
     record = json.loads(out)
     assert record["delta_lower"] <= record["delta_upper"] == record["delta"]
-    status, out, _ = call(*PRIVACY, "--delta", "1e-5", "--observer", observer)
+    status, out, _ = call(*PRIVACY, "--delta", "1e-5", *who)
     assert "It protects one user's label" in out
 
 
@@ -224,7 +225,7 @@ def test_epsilon_beyond_the_largest_exponent(call):
     assert status == 0
     assert json.loads(out)["delta_upper"] == pytest.approx(1 - 0.99**100)  # somebody submits the label of the target
     status, out, _ = call("calibrate", "--cluster-size", "100", "--epsilon", "1000", "--delta", "1e-6",
-                          "--num-classes", "3", "--json")  # fmt: skip
+                          "--sampling-rate", "1", "--num-classes", "3", "--json")  # fmt: skip
     assert status == 0
 
 

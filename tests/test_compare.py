@@ -9,10 +9,11 @@ import pytest
 from scipy import stats
 
 import p2p_sim
-from p2p_sim.analysis.utility.intervals import mean_interval
+from p2p_sim.analysis.utility.intervals import Mean, mean_interval
 from p2p_sim.analysis.utility.paired import differences, welch_interval
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
+from p2p_sim.cli.printing.compare import _interval
 from p2p_sim.outputs.comparison import compare
 from tests.test_plots import write_results
 
@@ -47,6 +48,35 @@ def test_differences_are_paired_by_point_and_replicate(pair):
     expected = mean_interval((each[0] + each[1]) / 2)
     assert [pooled.value, pooled.low, pooled.replicates] == pytest.approx([expected.value, expected.low, 4])
     assert found.settings == (("mechanism.sampling_rate", 0.5, 0.2),)
+
+
+def test_the_worst_epsilon_is_of_equally_many_replicates(tmp_path):
+    """Ten replicates against three: the worst of the common three, of a seed of its own of the first three."""
+    write_results(tmp_path / "ten", {}, 10)
+    for seed, paired in ((5, True), (6, False)):
+        write_results(tmp_path / str(seed), {}, 3, seed=seed)
+        one, two = (p2p_sim.load_results(tmp_path / name) for name in ("ten", str(seed)))
+        [found] = compare(tmp_path / "ten", tmp_path / str(seed), ["epsilon_upper"]).differences
+        assert found.counts == (3, 3)
+        first_three = one.loc[one["replicate"] < 3, "epsilon_upper"].max()
+        assert (found.first, found.second) == (first_three, two["epsilon_upper"].max())
+        assert compare(tmp_path / "ten", tmp_path / str(seed)).paired is paired
+    assert first_three < one["epsilon_upper"].max()  # or this test could not fail
+
+
+def test_no_interval_is_wrapped_and_what_rounding_leaves_is_zero(pair, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["p2p-sim", "compare", *map(str, pair)])
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    monkeypatch.setenv("NO_COLOR", "1")
+    with pytest.raises(SystemExit):
+        main()
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80 or max(map(len, lines)) == len(f"second: {pair[1]} (test)")
+    assert sum(line.count("[") for line in lines) == 6
+    assert all(line.count("[") == line.count("]") for line in lines)
+    assert _interval(Mean(5.551e-18, -1e-17, 2e-17, 3), 0.1) == ("0", "[0, 0]")
+    assert _interval(Mean(5.551e-8, -1e-7, 2e-7, 3), 0.1) == ("+5.55e-08", "[-1e-07, +2e-07]")
 
 
 def test_epsilon_is_the_worst_of_each_side_without_an_interval(pair):

@@ -145,7 +145,7 @@ def test_the_loss_of_the_scheduler_is_said_at_once(tmp_path, how):
         next(running)
         process.send_signal(how)
         begin = time.perf_counter()
-        with pytest.raises(RunFailed, match=r"dask: lost the scheduler at \S+; finished rows are kept: run the same"):
+        with pytest.raises(RunFailed, match=r"dask: lost the scheduler at \S+$"):
             list(running)
         assert time.perf_counter() - begin < 10
 
@@ -199,5 +199,5 @@ def test_a_run_ends_when_all_workers_stay_away(tmp_path):
     with cluster(tmp_path, "--nworkers", "1", "--no-nanny"):
         executor = DaskWorkers(str(tmp_path / "scheduler.json"), connect_s=10, patience_s=0.5)
         threading.Thread(target=lambda: wait_until(lambda: any(pids(folder))) and os.kill(*pids(folder), 9)).start()
-        with pytest.raises(RunFailed, match=r"dask: no worker at \S+ for 0.5 s; start some; finished rows are kept"):
+        with pytest.raises(RunFailed, match=r"dask: no worker at \S+ for 0.5 s; start some$"):
             collect(executor, tasks(8, str(folder)), stand_ins.endless)

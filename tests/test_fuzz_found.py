@@ -269,7 +269,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_row(tiny, monkeypatch):
 
     monkeypatch.setattr(disk.os, "fsync", full)
     with pytest.raises(
-        RunFailed, match=r"out: cannot be written \(No space left on device\); what is finished is kept"
+        RunFailed, match=r"out: cannot be written \(No space left on device\); 1 of 3 replicates are finished and kept"
     ):
         command(*arguments)
     monkeypatch.undo()

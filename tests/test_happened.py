@@ -12,7 +12,7 @@ from p2p_sim.cli.main import main
 from p2p_sim.cli.printing.network import print_network
 from p2p_sim.network.overlay_graph import from_pairs
 from p2p_sim.outputs import network_record as module
-from p2p_sim.outputs.network_record import look, observe, record, worst_part
+from p2p_sim.outputs.network_record import books, look, observe, record, worst_part
 from p2p_sim.protocol.transcript import LEARNER, REPLY
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import exchange
@@ -70,6 +70,8 @@ def faults(seen):
         "load": seen.handled.sum() == 2 * len(m) - np.count_nonzero(m.receiver == LEARNER),
         "answers": seen.answers.sum() == np.count_nonzero(m.kind == REPLY),
         "answered": np.count_nonzero(np.isfinite(seen.answered_s)) == c["answered"],
+        "users": sum(books(seen.num_users, c).values()) == seen.num_users
+        and min(books(seen.num_users, c).values()) >= 0,
         "late": np.count_nonzero(m.late) == c["late_replies"],
         "learner": (seen.observers["learner"].messages, seen.observers["learner"].bytes)
         == (c["learner_messages"], c["learner_bytes"]),
@@ -278,13 +280,13 @@ def test_json_holds_the_numbers_of_the_table_and_the_paths(call, tmp_path, capsy
     assert f"{read['held_share']:.1%}" in shown
 
 
-def test_warnings_name_what_is_wrong_with_the_overlay(found, capsys):
+def test_warnings_name_what_is_wrong_with_the_overlay(found, recwarn):
     print_network(record(found("complete")), [], found("complete").statement)
-    assert capsys.readouterr().err == ""
+    assert not recwarn.list
     print_network(record(found("alone")), [], found("alone").statement)
-    isolated, disconnected = capsys.readouterr().err.splitlines()
-    assert isolated.startswith(f"p2p-sim: warning: network.overlay: {USERS} users have no neighbour")
-    assert disconnected.startswith("p2p-sim: warning: network.overlay: 3 clusters fall into several parts")
+    isolated, disconnected = (str(warning.message) for warning in recwarn.list)
+    assert isolated.startswith(f"network.overlay: {USERS} users have no neighbour")
+    assert disconnected.startswith("network.overlay: 3 clusters fall into several parts")
 
 
 def test_a_run_may_follow_into_the_same_directory(call, tmp_path):

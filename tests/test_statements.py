@@ -226,7 +226,16 @@ def test_a_half_written_statement_is_repaired(tmp_path):
 @pytest.mark.parametrize("json_", [False, True])
 def test_calibrate_says_for_whom_and_under_which_conditions(json_):
     status, out, _ = command(
-        "calibrate", "--cluster-size", "100", "--epsilon", "0.5", "--delta", "1e-6", *(["--json"] * json_)
+        "calibrate",
+        "--cluster-size",
+        "100",
+        "--epsilon",
+        "0.5",
+        "--delta",
+        "1e-6",
+        "--sampling-rate",
+        "1",
+        *(["--json"] * json_),
     )
     assert status == 0
     for condition in EXCHANGE.conditions:

@@ -15,7 +15,7 @@ from p2p_sim.analysis.utility.points import REPLICATE, is_privacy
 class Difference:
     """One column at one point, or pooled (values None): second minus first.
 
-    first, second: means; for a privacy column the worst replicates, whose difference is not stated.
+    first, second: means; for a privacy column the worst of equally many replicates, whose difference is not stated.
     difference: the difference with a 95% interval; its count is the number of pairs or, if unpaired, the smaller
         sample.
     counts: numbers of replicates of `first` and `second`.
@@ -57,7 +57,8 @@ def differences(
 
     Points that share random numbers are not independent. So pooling uses the replicates that all points have on both
     sides (on each side, if unpaired), averages over the points within each replicate, and then counts replicates. ε is
-    compared at its worst replicate and has no interval.
+    compared at the worst replicate and has no interval: the worst of those that both sides have or, if unpaired, of as
+    many on each side, the first ones.
 
     Args:
         first, second: rows with a column for every axis, at most one row a replicate and axis values.
@@ -75,15 +76,22 @@ def differences(
     for place in shared:
         a, b = one.loc[place].dropna(), two.loc[place].dropna()
         both = a.index.intersection(b.index)
-        if paired and not is_privacy(column):
+        if paired:
             a, b = a[both], b[both]
+        elif is_privacy(column):  # the worst of many lies above the worst of few
+            count = min(a.size, b.size)
+            a, b = a.iloc[:count], b.iloc[:count]
         if a.empty or b.empty:
             continue
         place_values = place if isinstance(place, tuple) else (place,)
         values = dict(zip(axes, place_values, strict=False))
         found.append(_difference(column, values, a, b, paired))
         used.append(place)
-    if len(found) > 1:
+    if len(found) > 1 and is_privacy(column):
+        count = min(difference.counts[0] for difference in found)
+        one_worst, two_worst = max(d.first for d in found), max(d.second for d in found)
+        found.append(Difference(column, None, one_worst, two_worst, None, (count, count)))
+    elif len(found) > 1:
         found.append(_pooled(column, one.loc[used], two.loc[used], paired))
     return found
 
@@ -105,8 +113,6 @@ def _difference(column: str, values: dict[str, object] | None, a: pd.Series, b: 
 
 
 def _pooled(column: str, one: pd.DataFrame, two: pd.DataFrame, paired: bool) -> Difference:
-    if is_privacy(column):
-        return _difference(column, None, one.max(), two.max(), paired)
     a, b = one.dropna(axis=1).mean(), two.dropna(axis=1).mean()
     if paired:
         both = a.index.intersection(b.index)

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,25 @@ def writing(where: Path) -> Iterator[None]:
         yield
     except OSError as error:
         why = error.strerror or error
-        raise RunFailed(f"{where}: cannot be written ({why}); what is finished is kept: run the same again") from None
+        raise RunFailed(f"{where}: cannot be written ({why})") from None
+
+
+@contextmanager
+def directory_made(directory: Path) -> Iterator[None]:
+    """A directory with its parents; if the work within fails, those that were made and are empty are removed again.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    made = [path for path in (directory, *directory.parents) if not path.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # somebody else's file is in it
+            for path in made:
+                path.rmdir()
+        raise
 
 
 def partial_of(path: Path) -> Path:

@@ -74,8 +74,13 @@ def offers(group: str) -> dict[str, tuple[Offer, ...]]:
 
 def packages() -> dict[str, str]:
     """Name and version of every installed package that offers something."""
+    return {one.package: one.version for one in offers_of_all()}
+
+
+def offers_of_all() -> list[Offer]:
+    """What the installed packages offer to any group."""
     groups = (MECHANISMS, OVERLAYS, LEARNERS, POPULATIONS, FAULTS)
-    return {one.package: one.version for group in groups for every in offers(group).values() for one in every}
+    return [one for group in groups for every in offers(group).values() for one in every]
 
 
 def offer_of(group: str, kind: str) -> Offer | None:

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from p2p_sim.base.terminal import console
+
 PLAIN_EVERY_S = 10.0
+DIGITS = 7
+"""Of the larger of two counts that a bar shows side by side, at most."""
 
 
 class Show(Protocol):
@@ -18,30 +22,33 @@ class Show(Protocol):
 
 
 @contextmanager
-def shown(name: str, unit: str, estimate: bool = True) -> Iterator[Show]:
+def shown(name: str, unit: str, estimate: bool = True, quiet: bool = False) -> Iterator[Show]:
     """Yield what to call; worker processes leave the terminal to whoever started them.
 
     Args:
         name: of the work. unit: what is counted, in the plural. estimate: show the time to go beside a bar.
+        quiet: show nothing.
     """
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _plain_lines(name, unit)
-    elif multiprocessing.parent_process() is not None:
+    errors = console(stderr=True)
+    if quiet or (errors.is_interactive and multiprocessing.parent_process() is not None):
         yield lambda done, total, more="", news=False: None
+    elif not errors.is_interactive:
+        yield _plain_lines(name, unit)
     else:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
 
+        # a narrow terminal cuts the name and what follows the count, never the count
         columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[more]}"),
+            TextColumn(
+                "{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", min_width=8, max_width=24)
+            ),
+            BarColumn(bar_width=12, table_column=Column(min_width=12)),
+            MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=2 * DIGITS + 1)),
+            TextColumn("{task.fields[more]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
         )
-        clock = (TimeRemainingColumn(),) if estimate else ()
-        with Progress(*columns, *clock, console=console, transient=True) as bars:
+        clock = (TimeRemainingColumn(table_column=Column(no_wrap=True, min_width=7)),) if estimate else ()
+        with Progress(*columns, *clock, console=errors, transient=True) as bars:
             task = bars.add_task(name, total=None, more=unit)
 
             def show(done: int, total: int, more: str = "", news: bool = False) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.cli.options import DataDir, check_data_dir, one_of
+from p2p_sim.cli.options import DataDir, Quiet, check_data_dir, one_of
 
 ACTIONS = ("list", "where", "check", "fetch")
 
@@ -21,6 +21,7 @@ def data(
         list[str] | None, typer.Argument(metavar="NAME", help="Data sets; without a name, all.", show_default=False)
     ] = None,
     data_dir: DataDir = None,
+    quiet: Quiet = False,
 ) -> None:
     """Data sets that are read from files: list them, say where each file goes, check what is here, or fetch them.
 

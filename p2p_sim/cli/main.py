@@ -1,5 +1,6 @@
 """The commands: they parse and print; everything else happens in the rooms below."""
 
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -10,8 +11,21 @@ import typer
 
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.cli.data import data
+from p2p_sim.cli.help import App
 from p2p_sim.cli.new import new
-from p2p_sim.cli.options import DataDir, Overrides, ScenarioFile, Version, check_data_dir, interrupted, one_of
+from p2p_sim.cli.options import (
+    AsJson,
+    DataDir,
+    Note,
+    Overrides,
+    Quiet,
+    ScenarioFile,
+    Version,
+    check_data_dir,
+    interrupted,
+    one_of,
+)
+from p2p_sim.cli.privacy import calibrate, privacy
 from p2p_sim.cli.results import compare, plot, report
 from p2p_sim.cli.scenarios import located, scenarios
 from p2p_sim.cli.sweep import sweep
@@ -19,12 +33,12 @@ from p2p_sim.cli.sweep import sweep
 if TYPE_CHECKING:
     from p2p_sim import Scenario
 
-app = typer.Typer(
+app = App(
     name="p2p-sim",
     help="Simulate peer-to-peer label exchange and say exactly how private and how useful it is.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
 
@@ -47,9 +61,9 @@ def run(
     ] = None,
     data_dir: DataDir = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Results directory [default: results/NAME-HASH].")
+        Path | None, typer.Option(metavar="DIR", help="Results directory.  [default: results/NAME-HASH]")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    json_: AsJson = False,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the releases (.csv, .parquet, .npz).")
     ] = None,
@@ -57,6 +71,7 @@ def run(
         Path | None,
         typer.Option(metavar="FILE", help="Write every delivered message (.csv, .parquet, .npz)."),
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Run every replicate of a scenario that is not on disk yet, then show a summary and a figure.
 
@@ -81,15 +96,15 @@ def run(
     if transcript is not None:
         check_transcript(chosen)
     try:
-        with shown(chosen.name, "replicates") as report:
+        with shown(chosen.name, "replicates", quiet=quiet) as report:
             finished = run_point(chosen, out, data_dir, report)
-    except KeyboardInterrupt:
-        raise interrupted() from None
+    except KeyboardInterrupt as stop:
+        raise interrupted(stop) from None
     written = [(path, write(chosen, path, data_dir)) for path, write in exports]
     if json_:
         print_json(chosen, finished)
     else:
-        print_summary(chosen, finished, written)
+        print_summary(chosen, finished, written, quiet)
 
 
 for command in (new, sweep, plot, compare, report, scenarios, data):
@@ -98,11 +113,10 @@ for command in (new, sweep, plot, compare, report, scenarios, data):
 
 @app.command()
 def validate(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Scenario or sweep files.", show_default=False)
-    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Scenario or sweep files.", show_default=False)],
     overrides: Overrides = None,
     data_dir: DataDir = None,
+    quiet: Quiet = False,
 ) -> None:
     """Check scenario and sweep files, and the tables that they name, without running them.
 
@@ -112,8 +126,9 @@ def validate(
     failed = False
     for file in files:
         try:
-            first, *more = _checked(file, overrides, data_dir)
-            print("\n  ".join([f"{file}: ok, {first}", *more]))
+            found = _checked(file, overrides, data_dir)
+            if not quiet:
+                print("\n  ".join([f"{file}: ok, {found[0]}", *found[1:]]))
         except InputError as error:
             failed = True
             print(error, file=sys.stderr)
@@ -122,7 +137,7 @@ def validate(
 
 
 @app.command()
-def schema() -> None:
+def schema(quiet: Quiet = False) -> None:
     """Print the JSON Schema of scenario files, for completion and checks in an editor.
 
     Example: p2p-sim schema > scenario.schema.json
@@ -134,62 +149,8 @@ def schema() -> None:
     print(json.dumps(Scenario.model_json_schema(), indent=2))
 
 
-Delta = Annotated[float | None, typer.Option(metavar="D", help="δ, above 0 and below 1; prints ε.")]
-ClusterSize = Annotated[int, typer.Option(metavar="N", help="Users in the cluster, at least 2.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-
-
-@app.command()
-def privacy(
-    cluster_size: ClusterSize,
-    flip_prob: Annotated[float, typer.Option(metavar="A", help="α, the probability of a flip.", show_default=False)],
-    sampling_rate: Annotated[float, typer.Option(metavar="T", help="θ, above 0 and at most 1.")] = 1.0,
-    delta: Delta = None,
-    epsilon: Annotated[float | None, typer.Option(metavar="E", help="ε, at least 0; prints δ.")] = None,
-    observer: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="learner, learner-times, peer, coalition or eavesdropper.",
-            autocompletion=one_of("learner", "learner-times", "peer", "coalition", "eavesdropper"),
-        ),
-    ] = "learner",
-    members: Annotated[int | None, typer.Option(metavar="C", help="Users in the coalition [default: 1].")] = None,
-    rounds: Annotated[int, typer.Option(metavar="R", help="Exchanges with the same noisy labels.")] = 1,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Fresh noise in every round; rounds compose.")] = False,
-    num_classes: Annotated[int, typer.Option(metavar="K", help="Classes of the label.")] = 2,
-    json_: AsJson = False,
-) -> None:
-    """Print how private the exchange is: ε at a given δ, or δ at a given ε, for a named observer.
-
-    Example: p2p-sim privacy --cluster-size 1000 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6
-    """
-    from p2p_sim.cli.printing.privacy import print_privacy
-    from p2p_sim.cli.questions import Question, answer
-
-    question = Question(cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes)
-    print_privacy(question, answer(question, delta, epsilon), json_)
-
-
-@app.command()
-def calibrate(
-    cluster_size: Annotated[
-        list[int], typer.Option(metavar="N", help="Users in a cluster; may be repeated.", show_default=False)
-    ],
-    epsilon: Annotated[float, typer.Option(metavar="E", help="Target ε, above 0.", show_default=False)],
-    delta: Annotated[float, typer.Option(metavar="D", help="Target δ, above 0 and below 1.", show_default=False)],
-    sampling_rate: Annotated[float, typer.Option(metavar="T", help="θ, above 0 and at most 1.")] = 1.0,
-    num_classes: Annotated[int, typer.Option(metavar="K", help="Classes of the label.")] = 2,
-    json_: AsJson = False,
-) -> None:
-    """Print the smallest flip probability that certifies the learner's (ε, δ) in clusters of the given sizes.
-
-    Example: p2p-sim calibrate --cluster-size 100 --cluster-size 250 --epsilon 0.5 --delta 1e-6 --sampling-rate 0.5
-    """
-    from p2p_sim.cli.printing.privacy import print_calibration
-    from p2p_sim.cli.questions import calibrated
-
-    print_calibration(calibrated(cluster_size, num_classes, sampling_rate, epsilon, delta), json_)
+app.command()(privacy)
+app.command()(calibrate)
 
 
 @app.command()
@@ -200,18 +161,19 @@ def audit(
         str, typer.Option(metavar="NAME", help="learner or coalition.", autocompletion=one_of("learner", "coalition"))
     ] = "learner",
     members: Annotated[
-        int | None, typer.Option(metavar="C", help="Passive users in the coalition, 1 to 5 [default: 1].")
+        int | None, typer.Option(metavar="C", help="Passive users in the coalition, 1 to 5.  [default: 1]")
     ] = None,
     trials: Annotated[int, typer.Option(metavar="N", help="Clusters simulated in each of the two worlds.")] = 100_000,
     cluster_size: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Users a cluster, 2 to 30 (curator: 200) [default: the scenario's smallest]."),
+        typer.Option(metavar="N", help="Users a cluster, 2 to 30 (curator: 200).  [default: the scenario's smallest]"),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(metavar="E", help="ε at which δ is tested [default: the one with most power].")
+        float | None, typer.Option(metavar="E", help="ε at which δ is tested.  [default: the one with most power]")
     ] = None,
     data_dir: DataDir = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Attack the simulated exchange, or a curator; exit status 1 if the attack proves more than the bound allows.
 
@@ -237,10 +199,11 @@ def network(
     replicate: Annotated[int, typer.Option(metavar="R", help="Index of the replicate, from 0.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Directory of the figures [default: results/NAME-HASH/network]."),
+        typer.Option(metavar="DIR", help="Directory of the figures.  [default: results/NAME-HASH/network]"),
     ] = None,
     data_dir: DataDir = None,
     json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show what happened on the network in one replicate: a table, and figures (earlier ones are replaced).
 
@@ -265,10 +228,11 @@ def network(
 
 @app.command("check-bounds")
 def check_bounds(
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    json_: AsJson = False,
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw ε against the cluster size (.png, .pdf, .svg).")
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Check the papers' numbered claims numerically: print which hold, how loosely, and which fail.
 
@@ -323,8 +287,25 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
         lines, cases = [f"a sweep of {plan.size:,} points"], plan.own_data()
         lines += [line for case in cases for line in case.scenario.population.remarks(case.places)]
     for warning in dict.fromkeys(line for case in cases for line in advice(case)):
-        print(f"p2p-sim: warning: {file}: {warning}", file=sys.stderr)
+        warnings.warn(f"{file}: {warning}", stacklevel=2)
     return lines
+
+
+def _failure(error: Exception) -> str | None:
+    """Why a run failed, in one line; None where that is a fault of the simulator or a traceback is wanted."""
+    from p2p_sim.base.blame import DEBUG, plug_in_fault
+
+    if isinstance(error, RunFailed):
+        return str(error)
+    if not os.environ.get(DEBUG) and (text := plug_in_fault(error)) is not None:
+        return f"{text}; for the whole traceback set {DEBUG}=1"
+    if isinstance(error, MemoryError | OSError):  # what this machine has not, or does not allow
+        return f"{'not enough memory: ' * isinstance(error, MemoryError)}{error}"
+    return None
+
+
+def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    print(message if category is Note else f"p2p-sim: warning: {message}", file=sys.stderr)
 
 
 def main() -> None:
@@ -332,14 +313,16 @@ def main() -> None:
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer names it only by its children
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: print(f"p2p-sim: warning: {message}", file=sys.stderr)
+            warnings.showwarning = _warn
             status = app(prog_name="p2p-sim", standalone_mode=False)
     except (InputError, usage_error) as error:
         text = error.format_message() if hasattr(error, "format_message") else str(error)
         if text:  # empty where the help has just been shown
             print(f"p2p-sim: {text}", file=sys.stderr)
         sys.exit(2)
-    except (RunFailed, MemoryError, OSError) as error:  # the last two: what this machine has not, or does not allow
-        print(f"p2p-sim: {'not enough memory: ' * isinstance(error, MemoryError)}{error}", file=sys.stderr)
+    except Exception as error:
+        if (text := _failure(error)) is None:
+            raise
+        print(f"p2p-sim: {text}", file=sys.stderr)
         sys.exit(1)
     sys.exit(status)

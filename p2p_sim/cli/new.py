@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.cli.options import Quiet
 
 
 def new(
@@ -20,6 +21,7 @@ def new(
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column that is to be protected, for --data.")
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write a commented scenario, NAME.toml, here: a copy of one that exists, or one for a table of one's own.
 
@@ -37,6 +39,8 @@ def new(
     else:
         made = from_table(name, data, label)
     print(made.path)
+    if quiet:
+        return
     for note in made.notes:
         print(f"  {note}")
     print(f"next: p2p-sim validate {made.path}   p2p-sim run {made.path}")

@@ -1,6 +1,7 @@
 """What several commands share: options, and what is said when one is stopped."""
 
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +34,25 @@ Overrides = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", metavar="DIR", help="Directory of data files [default: $P2P_SIM_DATA]."),
+    typer.Option("--data-dir", metavar="DIR", help="Directory of data files.  [default: $P2P_SIM_DATA]"),
+]
+
+
+class Note(UserWarning):
+    """What is said on standard error as it stands, and is no warning."""
+
+
+def _hush(quiet: bool) -> bool:
+    """No warnings, if nothing is to be said."""
+    if quiet:
+        warnings.simplefilter("ignore")  # until `main` ends
+    return quiet
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="No progress, plan or warnings; of runs, the files alone.", callback=_hush),
 ]
 
 
@@ -48,7 +67,7 @@ def check_data_dir(data_dir: Path | None) -> None:
         raise InputError(f"--data-dir {data_dir}: there is no such directory")
 
 
-def interrupted() -> typer.Exit:
+def interrupted(by: KeyboardInterrupt) -> typer.Exit:
     """The end of a run that was stopped by Ctrl-C."""
-    print("interrupted; finished replicates are kept: run the same command again to go on", file=sys.stderr)
+    print(str(by) or "interrupted", file=sys.stderr)
     return typer.Exit(130)

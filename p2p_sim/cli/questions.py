@@ -13,17 +13,20 @@ from p2p_sim.analysis.privacy import (
     Peer,
     PrivacyBound,
     TimedLearner,
-    calibrate_each,
     compose,
     local_epsilon,
 )
+from p2p_sim.analysis.privacy.exchange.calibration import smallest_flip_prob
 from p2p_sim.analysis.privacy.exchange.observers import Observer
 from p2p_sim.analysis.privacy.exchange.paper import Lemma9
+from p2p_sim.analysis.privacy.statement.checks import check_delta, check_positive_epsilon
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
 from p2p_sim.base.config import nearest
 from p2p_sim.base.errors import InputError
 
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
+RATED = ("learner", "coalition")
+"""Observers whose figures depend on the sampling rate."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,8 @@ def _observer(q: Question) -> Observer | KaryExchange:
         raise InputError(f"--observer {q.observer}: must be one of {', '.join(OBSERVERS)}{hint}")
     if q.members is not None and q.observer != "coalition":
         raise InputError(f"--members {q.members}: goes with --observer coalition")
+    if q.members is None and q.observer == "coalition":
+        raise InputError("--observer coalition: needs --members, the number of users in the coalition, at least 1")
     if q.num_classes > 2:
         if q.observer != "learner" or q.rounds > 1:
             raise InputError(f"--num-classes {q.num_classes}: is known for --observer learner and a single round")
@@ -103,7 +108,8 @@ def _observer(q: Question) -> Observer | KaryExchange:
             raise InputError(f"--rounds {q.rounds}: a peer's figure is known for a single round")
         return Peer(q.cluster_size, q.flip_prob)
     if q.observer == "coalition":
-        return Coalition(exchange, 1 if q.members is None else q.members)
+        assert q.members is not None
+        return Coalition(exchange, q.members)
     if q.observer == "learner-times":
         return TimedLearner(exchange)
     return Eavesdropper(q.flip_prob) if q.observer == "eavesdropper" else exchange
@@ -111,38 +117,62 @@ def _observer(q: Question) -> Observer | KaryExchange:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The flip probability for all clusters, and one for each size, with the ε it is certified for."""
+    """The flip probability for all clusters, and one for each size, with the ε it is certified for.
 
-    sampling_rate: float
+    sampling_rate: θ; None for an observer whose figure holds for every θ. members: of a coalition, else None.
+    """
+
+    sampling_rate: float | None
     epsilon: float
     flip_prob: float
     each: dict[int, float]
     bound: PrivacyBound
+    members: int | None = None
 
 
 def calibrated(
-    sizes: Sequence[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
+    sizes: Sequence[int],
+    num_classes: int,
+    sampling_rate: float | None,
+    epsilon: float,
+    delta: float,
+    observer: str = "learner",
+    members: int | None = None,
 ) -> Calibration:
-    """Calibrate and verify.
+    """Calibrate against an observer and verify.
+
+    Args:
+        sizes: of the clusters. num_classes: K. sampling_rate: θ; needed for the observers in `RATED`.
+        epsilon, delta: the target. observer: one of `OBSERVERS`. members: of a coalition.
 
     Raises:
-        InputError: a value outside its range.
+        InputError: a value outside its range or missing, or a combination with no known figure.
     """
+    if sampling_rate is None and observer in RATED:
+        raise InputError(
+            f"--sampling-rate: is missing, and the {observer}'s ε depends on it; "
+            "give θ, above 0 and at most 1 (1: every user passes a label on)"
+        )
+    theta = 1.0 if sampling_rate is None else sampling_rate
+
+    def sees(alpha: float, size: int) -> Observer | KaryExchange:
+        return _observer(Question(size, alpha, theta, observer, members, num_classes=num_classes))
+
+    def certified(alpha: float, size: int) -> bool:
+        return sees(alpha, size).satisfies(epsilon, delta)
+
     try:
         with threadpool_limits(1):
-            each = calibrate_each(sizes, num_classes, sampling_rate, epsilon, delta)
+            check_delta(delta)
+            check_positive_epsilon(epsilon)
+            found = sorted(set(sizes))
+            each = {size: smallest_flip_prob(certified, [size], num_classes, epsilon) for size in found}
             alpha = max(each.values())
-            bounds = [_learner(size, alpha, sampling_rate, num_classes).epsilon(delta) for size in each]
+            bounds = [sees(alpha, size).epsilon(delta) for size in each]
     except ValueError as error:
         raise InputError(_option(str(error))) from None
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
-    return Calibration(sampling_rate, epsilon, alpha, each, worst)
-
-
-def _learner(size: int, alpha: float, theta: float, num_classes: int) -> LabelExchange | KaryExchange:
-    if num_classes > 2:
-        return KaryExchange(size, alpha, theta, num_classes)
-    return LabelExchange(size, alpha, theta)
+    return Calibration(sampling_rate if observer in RATED else None, epsilon, alpha, each, worst, members)
 
 
 def _option(message: str) -> str:

@@ -5,28 +5,43 @@ from typing import Annotated
 
 import typer
 
-from p2p_sim.cli.options import one_of
+from p2p_sim.cli.options import AsJson, Quiet, one_of
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Results directory.", show_default=False)]
 
 
 def plot(
     directory: Directory,
-    x: Annotated[str | None, typer.Option(metavar="COL", help="Column on the x axis [default: epsilon_upper].")] = None,
-    y: Annotated[str | None, typer.Option(metavar="COL", help="Column on the y axis: accuracy, ...")] = None,
+    x: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column on the x axis.  [default: epsilon_upper]")
+    ] = None,
+    y: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL", help="Column on the y axis, such as accuracy.  [default: excess_risk, else accuracy]"
+        ),
+    ] = None,
     group: Annotated[str | None, typer.Option(metavar="COL", help="One line for each value.")] = None,
     facet: Annotated[str | None, typer.Option(metavar="COL", help="One panel for each value.")] = None,
     heat: Annotated[str | None, typer.Option(metavar="COL", help="Draw colours over two axes of the sweep.")] = None,
     fit: Annotated[bool, typer.Option("--fit", help="Compare excess risk with fitted theory and slopes.")] = False,
-    log_x: Annotated[bool | None, typer.Option("--log-x/--no-log-x", help="[default: by the values]")] = None,
-    log_y: Annotated[bool | None, typer.Option("--log-y/--no-log-y", help="[default: by the values]")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The figure [default: in DIR].")] = None,
+    log_x: Annotated[
+        bool | None, typer.Option("--log-x/--no-log-x", help="Logarithmic x axis.  [default: by the values]")
+    ] = None,
+    log_y: Annotated[
+        bool | None, typer.Option("--log-y/--no-log-y", help="Logarithmic y axis.  [default: by the values]")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The figure.  [default: in DIR]")] = None,
     format_: Annotated[
         str | None,
         typer.Option(
-            "--format", metavar="png|svg|pdf", help="[default: png]", autocompletion=one_of("png", "svg", "pdf")
+            "--format",
+            metavar="png|svg|pdf",
+            help="Kind of file.  [default: png]",
+            autocompletion=one_of("png", "svg", "pdf"),
         ),
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Draw results: columns of a sweep with 95% intervals, the largest ε; by default, the figures of the sweep file.
 
@@ -39,10 +54,13 @@ def plot(
 
 
 def compare(
-    first: Directory,
-    second: Directory,
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="Results directory.", show_default=False)],
+    second: Annotated[
+        Path, typer.Argument(metavar="SECOND", help="Results directory to hold against it.", show_default=False)
+    ],
     y: Annotated[list[str] | None, typer.Option(metavar="COL", help="Column to compare; may be repeated.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print differences between two results directories, second minus first, paired by point and replicate.
 
@@ -56,7 +74,8 @@ def compare(
 
 def report(
     directory: Directory,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file [default: DIR/report.html].")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file.  [default: DIR/report.html]")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write the report on a results directory: one HTML file that opens anywhere, without a network.
 

@@ -1,6 +1,7 @@
 """The command that lists what comes with p2p-sim, and how the other commands find it by name."""
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.shipped import EXAMPLES, find_scenario, is_shipped
+from p2p_sim.cli.options import AsJson, Note, Quiet
 
 EXAMPLE = EXAMPLES / "own_mechanism"
 
@@ -16,7 +18,7 @@ def located(name: Path, sweep: bool = False) -> Path:
     """The file that a command's argument means; says so where it is one of p2p-sim's own, found by its name."""
     path = find_scenario(name, sweep)
     if path != name and is_shipped(path):
-        print(f"{name.as_posix()}: comes with p2p-sim ({path})", file=sys.stderr)
+        warnings.warn(f"{name.as_posix()}: comes with p2p-sim ({path})", Note, stacklevel=2)
     return path
 
 
@@ -25,7 +27,8 @@ def scenarios(
         Path | None,
         typer.Option(metavar="DIR", help="Copy the example of a plug-in to a new directory, to install and change."),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """List the scenarios and sweeps that come with p2p-sim and run by name: what each shows, and what it needs.
 

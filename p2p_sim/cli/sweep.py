@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.cli.options import DataDir, check_data_dir, interrupted, one_of
+from p2p_sim.cli.options import AsJson, DataDir, Quiet, check_data_dir, interrupted, one_of
 from p2p_sim.cli.scenarios import located
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ def sweep(
         typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the base scenario, or replicates=N."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Results directory [default: results/NAME-HASH].")
+        Path | None, typer.Option(metavar="DIR", help="Results directory.  [default: results/NAME-HASH]")
     ] = None,
     data_dir: DataDir = None,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Local processes [default: one per core].", show_default=False)
+        int | None, typer.Option(metavar="N", help="Local processes.  [default: one per core]", show_default=False)
     ] = None,
     dask: Annotated[
         str | None, typer.Option(metavar="ADDRESS|FILE", help="A Dask scheduler's address, or its scheduler file.")
@@ -42,7 +42,8 @@ def sweep(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results of this sweep.")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run a base scenario over axes of values; the same command again resumes a stopped sweep.
 
@@ -61,16 +62,20 @@ def sweep(
     executor = _executor(plan, workers, dask, split)
     if fresh and not dry_run:
         discard(directory, plan.sweep_identity)
-    if not json_:
+    if not json_ and (dry_run or not quiet):
         print_plan(plan, held_replicates(directory, plan.sweep_identity), str(directory))
     if dry_run:
         return
     try:
-        with progress(plan.name) as report:
+        with progress(plan.name, quiet) as report:
             result = run_sweep(plan, directory, executor, report)
-    except KeyboardInterrupt:
-        raise interrupted() from None
-    (print_sweep_json if json_ else print_sweep)(plan, result, list(map(str, draw_plots(directory))))
+    except KeyboardInterrupt as stop:
+        raise interrupted(stop) from None
+    figures = list(map(str, draw_plots(directory)))
+    if json_:
+        print_sweep_json(plan, result, figures)
+    else:
+        print_sweep(plan, result, figures, quiet)
     if result.failed:
         raise typer.Exit(1)
 

@@ -1,5 +1,6 @@
 """What happened on the network in one replicate: arrays by user, numbers for a table, and figures."""
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.files import in_place_of, writing
+from p2p_sim.base.files import directory_made, in_place_of, writing
 from p2p_sim.mechanisms.exchange_privacy import user_epsilons
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.network.overlay import Overlay
@@ -96,15 +97,14 @@ class ObservedNetwork:
 
 
 def check(scenario: Scenario, replicate: int, directory: Path) -> None:
-    """Refuse what cannot work before anything runs, and make the directory."""
+    """Refuse what cannot work before anything runs."""
     if scenario.engine != "events":
         raise InputError(f"engine = {scenario.engine!r}: sends no messages; what happened needs engine = 'events'")
     if replicate < 0:
         raise InputError(f"--replicate {replicate}: must be at least 0")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out {directory}: cannot be written ({error.strerror})") from None
+    found = next(path for path in (directory, *directory.parents) if path.exists())
+    if not found.is_dir() or not os.access(found, os.W_OK):
+        raise InputError(f"--out {directory}: cannot be written")
 
 
 def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None) -> ObservedNetwork:
@@ -198,6 +198,7 @@ def record(found: ObservedNetwork) -> dict[str, Any]:
         "sampling_rate": found.sampling_rate,
         "effective_sampling_rate": float(arrived.mean()),
         **found.counts,
+        **books(found.num_users, found.counts),
         "arrival_last_s": float(found.submitted_s[arrived].max()) if arrived.any() else None,
         "deadline_s": found.deadline_s,
         "load_median": median,
@@ -217,6 +218,21 @@ def record(found: ObservedNetwork) -> dict[str, Any]:
         **{key: value for key, value in whole(found.statement).items() if key != "epsilon_lower"},
         "epsilon_median_user": float(np.quantile(found.epsilon, 0.5, method="inverted_cdf")),
         "epsilon_local": found.epsilon_local,
+    }
+
+
+def books(users: int, counts: Row) -> Row:
+    """What became of every user, by the counts of an exchange in which each user asks for one label.
+
+    The four numbers add up to the users: those who got a label, whose last request expired or failed, who went offline
+    for good while their request was open, and who never asked.
+    """
+    unanswered = counts["expired"] + counts["failed"] - counts["retries"] - counts["departed"]
+    return {
+        "users_answered": counts["answered"],
+        "users_unanswered": unanswered,
+        "users_departed": counts["departed"],
+        "users_absent": users - (counts["fetches"] - counts["retries"]),
     }
 
 
@@ -294,7 +310,8 @@ def draw(found: ObservedNetwork, directory: Path) -> list[Path]:
             f"{caption}; cluster {part.cluster}, where the worst placed user is: {shown}",
         )  # fmt: skip
     paths = {directory / f"{name}.png": plot for name, plot in drawings.items()}
-    for path, plot in paths.items():
-        with writing(directory), in_place_of(path) as partial:
-            plot(partial)
+    with writing(directory), directory_made(directory):
+        for path, plot in paths.items():
+            with in_place_of(path) as partial:
+                plot(partial)
     return list(paths)

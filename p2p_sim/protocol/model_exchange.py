@@ -117,6 +117,7 @@ class _Run:
         for attempt in range(c.on_timeout.attempts):
             pairs = np.flatnonzero(np.isinf(self.arrival) & np.isfinite(sent) & (sent <= end))
             self.ledger.count("fetches", pairs.size)
+            self.ledger.count("retries", pairs.size if attempt else 0)
             self._attempt(pairs, sent[pairs], attempt)
             open_ = pairs[np.isinf(self.arrival[pairs])]
             self.ledger.count("answered", pairs.size - open_.size)
@@ -127,6 +128,7 @@ class _Run:
             self.ledger.count("expired", open_.size)
             self.ledger.event(gone)
             sent[open_] = self._next_online(self.asker[open_], gone)
+            self.ledger.count("departed", int(np.count_nonzero(np.isinf(sent[open_]))))
 
     def _attempt(self, pairs: Pairs, sent: Floats, attempt: int) -> None:
         """Requests of these pairs and what they bring back."""

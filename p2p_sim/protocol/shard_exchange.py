@@ -216,7 +216,9 @@ class ShardExchange:
         back = j.next_online(users, times)
         here = np.isfinite(back)
         users, back = users[here], back[here]
+        self.ledger.count("departed", here.size - users.size)
         if attempt + 1 < rule.attempts:
+            self.ledger.count("retries", users.size)
             self._send(users, back, attempt + 1)
         elif rule.fallback == "own_label":
             self._contents.hold(users, self._payload[users])

@@ -20,6 +20,8 @@ class Traffic:
     messages_lost on the way, messages_undelivered because the receiver was offline, the rest delivered.
     bytes_sent: of all messages sent. learner_messages, learner_bytes: what reached the learner's door.
     fallbacks: users who passed on their own label for want of a reply.
+    retries: requests, among `fetches`, of users whose earlier one expired.
+    departed: users whose request expired and who never came online again.
     completion_time_s: when the last message was delivered or request expired, seconds.
     """
 
@@ -38,6 +40,8 @@ class Traffic:
     learner_messages: int = 0
     learner_bytes: int = 0
     fallbacks: int = 0
+    retries: int = 0
+    departed: int = 0
     completion_time_s: float = 0.0
 
     def __add__(self, other: "Traffic") -> "Traffic":

@@ -16,6 +16,7 @@ from p2p_sim.population.population import Population
 from p2p_sim.protocol.transcript import Transcript
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.learn import learn
+from p2p_sim.replicate.memory import check_memory
 from p2p_sim.replicate.row import Row, row_of
 from p2p_sim.scenario import Scenario, load_scenario
 
@@ -76,6 +77,7 @@ def prepare(case: Case) -> Prepared:
     """Draw the users, calibrate the mechanism and open the network."""
     scenario = case.scenario
     scenario.learner.check_installed()
+    check_memory(scenario)
     with threadpool_limits(1):
         people = case.people()
         setup = Setup(

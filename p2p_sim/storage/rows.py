@@ -1,6 +1,5 @@
 """Rows on disk: appended and synced while running, one tidy table at the end, never lost, never mixed."""
 
-import fcntl
 import importlib.metadata
 import json
 import os
@@ -18,9 +17,10 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import append_jsonl, in_place_of, partial_of, repair_jsonl, write_whole, writing
 from p2p_sim.base.version import version
 from p2p_sim.scenario import MODEL_VERSION, Scenario
+from p2p_sim.storage.lock import LOCK, locked
 from p2p_sim.storage.statements import STATEMENTS, read_terms, write_terms
 
-ROWS, TABLE, TIMINGS, MANIFEST, LOCK = "rows.jsonl", "rows.parquet", "timings.jsonl", "manifest.json", ".lock"
+ROWS, TABLE, TIMINGS, MANIFEST = "rows.jsonl", "rows.parquet", "timings.jsonl", "manifest.json"
 FAILURES = "failures.jsonl"
 NETWORK = "network"
 """Folder of `p2p-sim network`, which keeps no rows."""
@@ -117,25 +117,25 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
         identity: hash of what its rows are of.
         check: raises InputError for a row that does not belong there.
 
+    If the work within fails before any replicate is finished, what says why replicates failed is all that is left.
+
     Raises:
         InputError: it holds something else, or another process is writing to it. Nothing is changed then.
     """
     _check_directory(directory, identity)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = (directory / LOCK).open("w")
-    except OSError as error:
-        raise InputError(f"--out {directory}: cannot be written ({error.strerror})") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"--out {directory}: another run is writing there; wait for it to end") from None
+    with locked(directory):
         _check_directory(directory, identity)  # it may have changed hands while we waited for the lock
         for name in (ROWS, TIMINGS, STATEMENTS):
             repair_jsonl(directory / name)
         (directory / FAILURES).unlink(missing_ok=True)  # what failed is tried again
-        yield Store(directory, check)
+        store = Store(directory, check)
+        try:
+            yield store
+        except BaseException:
+            if not store.done:
+                for name in (ROWS, TIMINGS, STATEMENTS, MANIFEST, LOCK):
+                    (directory / name).unlink(missing_ok=True)
+            raise
 
 
 def discard(directory: Path, identity: str) -> None:
@@ -174,8 +174,8 @@ def _check_directory(directory: Path, identity: str) -> None:
 
 
 def _ours(name: str) -> bool:
-    """Whether a file may be there before the manifest: left by a killed run, or the figures of one replicate."""
-    return name in (LOCK, partial_of(Path(MANIFEST)).name, NETWORK)
+    """Whether a file may be there before the manifest: left by a run without rows, or the figures of one replicate."""
+    return name in (LOCK, partial_of(Path(MANIFEST)).name, NETWORK, FAILURES)
 
 
 def load_results(directory: str | Path) -> pd.DataFrame:

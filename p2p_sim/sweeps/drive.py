@@ -5,6 +5,7 @@ import statistics
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,18 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.replicate.advice import advice
 from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario
-from p2p_sim.storage.rows import ROWS, Row, Store, open_store, read_rows, write_manifest
+from p2p_sim.storage.rows import FAILURES, ROWS, Row, Store, open_store, read_rows, write_manifest
 from p2p_sim.sweeps.file import Axis, Plot
 from p2p_sim.sweeps.plan import Plan, Point, make_plan
 from p2p_sim.sweeps.point import default_directory
+from p2p_sim.sweeps.stopped import counted
 from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Serial, Task, perform
 
 BATCH_S = 0.5
 """Small tasks are handed out in batches of about this many seconds."""
 LARGEST_BATCH = 64
+LONGEST_ERROR = 300
+"""Characters of an error that are shown."""
 
 
 @dataclass
@@ -74,6 +78,7 @@ class _Driver:
     times: deque[float] = field(default_factory=lambda: deque(maxlen=50))
     values: dict[str, list[float]] = field(default_factory=dict)
     failed: set[tuple[str, int]] = field(default_factory=set)
+    first_error: str = ""
 
     def add_points(self) -> None:
         """Note every point under its identity; two that are the same are a mistake."""
@@ -128,6 +133,7 @@ class _Driver:
                 columns = dict(self.points[done.task.point].columns)
                 fault = {"point": done.task.point, "replicate": done.task.replicate, "error": done.error}
                 self.store.fail({**fault, **columns})
+                self.first_error = self.first_error or str(done.error)
                 self.failed.add((done.task.point, done.task.replicate))
                 progress.failed += 1
             elif self.plan.until is not None:
@@ -184,11 +190,12 @@ def run_sweep(
         if missing:
             raise InputError(f"{directory / ROWS}: a row without {missing[0]} is of another sweep")
 
-    with open_store(directory, identity, check) as store:
+    with open_store(directory, identity, check) as store, ExitStack() as stop:
         driver = _Driver(plan, store, report)
         driver.add_points()
         held = sum(store.has(point, i) for point in driver.points for i in range(plan.replicates))
         progress = Progress(len(driver.points), len(driver.points) * plan.replicates, held, workers=chosen.workers)
+        stop.enter_context(counted(lambda: (progress.done, progress.replicates)))
         replicates = max(plan.replicates, store.replicates)
         write_manifest(directory, plan.name, plan.base, identity, replicates, plan.packages, _described(plan))
         if report:
@@ -202,7 +209,8 @@ def run_sweep(
                 driver.keep(results, progress)
                 more = True
         if not store.done:
-            raise InputError(f"{directory}: no replicate could be run; the first error is in failures.jsonl")
+            error = driver.first_error[:LONGEST_ERROR]
+            raise InputError(f"{directory}: no replicate could be run; the first of {FAILURES} says: {error}")
         order = {point: index for index, point in enumerate(driver.points)}
         rows = store.finish(lambda row: (order.get(row["scenario"], len(order)), row["scenario"]))
     return SweepResult(directory, rows, progress.failed)

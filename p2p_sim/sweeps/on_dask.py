@@ -14,7 +14,6 @@ from p2p_sim.sweeps.dask_worker import compare, perform_there, versions
 from p2p_sim.sweeps.task_queue import TaskQueue
 from p2p_sim.sweeps.work import Batch, Done, Perform, one_line
 
-_GO_ON = "finished rows are kept: run the same command again"
 _LOOK_S = 1.0
 """Seconds between two looks at the scheduler and its workers."""
 _ANSWER_S = 10.0
@@ -141,7 +140,7 @@ def _threads(client: Any, address: str) -> int:
 
 
 def _lost(address: str) -> RunFailed:
-    return RunFailed(f"dask: lost the scheduler at {address}; {_GO_ON}")
+    return RunFailed(f"dask: lost the scheduler at {address}")
 
 
 class _Flight:
@@ -195,7 +194,7 @@ class _Flight:
             self._seen = now
         elif now - self._seen > self._plan.patience_s:
             seconds = f"{self._plan.patience_s:g} s"
-            raise RunFailed(f"dask: no worker at {self._plan.address} for {seconds}; start some; {_GO_ON}")
+            raise RunFailed(f"dask: no worker at {self._plan.address} for {seconds}; start some")
 
     def _done(self, future: Any) -> list[Done]:
         from distributed import CancelledError, KilledWorker
@@ -216,9 +215,7 @@ class _Flight:
         except (CancelledError, OSError):
             raise _lost(self._plan.address) from None
         except Exception as fault:  # no fault of a task, which never raises
-            raise RunFailed(
-                f"dask: a worker at {self._plan.address} cannot work ({one_line(fault)}); {_GO_ON}"
-            ) from None
+            raise RunFailed(f"dask: a worker at {self._plan.address} cannot work ({one_line(fault)})") from None
 
     def abort(self) -> None:
         """Take back what nobody waits for any more."""

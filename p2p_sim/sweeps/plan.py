@@ -156,8 +156,11 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
         InputError: one line that names the file or key, the value and what is allowed.
     """
     path = find_scenario(path, sweep=True)
+    tree = read_toml(path)
+    if "axes" not in tree and "base" not in tree and tree.keys() & {"population", "mechanism"}:
+        raise InputError(f"{path}: this is a scenario, not a sweep: p2p-sim run {path}")
     try:
-        given = SweepFile.model_validate_json(json.dumps(read_toml(path), default=str))
+        given = SweepFile.model_validate_json(json.dumps(tree, default=str))
     except ValidationError as error:
         raise InputError(f"{path}: {explain(error, SweepFile)}") from None
     changes = [parse_override(override) for override in overrides]

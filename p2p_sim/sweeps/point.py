@@ -17,6 +17,7 @@ from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import ROWS, Row, open_store, write_manifest
 from p2p_sim.storage.statements import read_terms
+from p2p_sim.sweeps.stopped import counted
 
 Progress = Callable[[int, int], None]
 """Called with (replicates done, replicates wanted) before the first and after each."""
@@ -48,7 +49,11 @@ def run_point(
     data_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Finished:
-    """Run every replicate that is not on disk yet and draw the figure."""
+    """Run every replicate that is not on disk yet and draw the figure.
+
+    Raises:
+        RunFailed, Interrupted: says how many replicates are kept.
+    """
     from p2p_sim.analysis.figures.privacy_utility import plot_privacy_utility
 
     case = Case(scenario, data_dir=data_dir)
@@ -64,7 +69,10 @@ def run_point(
                 f"(hash {str(row['scenario'])[:8]}, not {hash_[:8]})"
             )
 
-    with open_store(directory, hash_, check) as store:
+    def standing() -> tuple[int, int]:
+        return sum(store.has(hash_[:16], index) for index in range(scenario.replicates)), scenario.replicates
+
+    with open_store(directory, hash_, check) as store, counted(standing):
         replicates = max(scenario.replicates, store.replicates)
         write_manifest(directory, scenario.name, scenario, hash_, replicates, scenario.packages)
         missing = [index for index in range(scenario.replicates) if not store.has(hash_[:16], index)]

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from p2p_sim.analysis.privacy.statement.record import Terms
+from p2p_sim.base.blame import plug_in_fault
+from p2p_sim.base.errors import InputError
 
 if TYPE_CHECKING:
     from p2p_sim.replicate.case import Case
@@ -87,7 +89,9 @@ def done(task: Task, compute: Callable[[Task], tuple[Any, Terms | None]]) -> Don
 
 
 def one_line(fault: BaseException, longest: int = 300) -> str:
-    """What went wrong, in one line."""
+    """What went wrong, in one line; in a plug-in, where."""
+    if not isinstance(fault, InputError) and (named := plug_in_fault(fault)) is not None:
+        return named[:longest]
     return " ".join(f"{type(fault).__name__}: {fault}".split())[:longest]
 
 

@@ -164,6 +164,7 @@ class PlainEngine:
     def ask(self, user: int, attempt: int) -> None:
         assert (user, attempt) not in self.state
         self.state[user, attempt] = "open"
+        self.done.counts["retries"] += attempt > 0
         if self.config.request_timeout_s is not None:
             self.deadline[user, attempt] = self.env.now + self.config.timeout_s(attempt)
             self.at(self.deadline[user, attempt], lambda: self.expire(user, attempt), LAST)
@@ -205,6 +206,7 @@ class PlainEngine:
         self.state[user, attempt] = "expired"
         rule, back = self.config.on_timeout, self.back_online(user)
         if not math.isfinite(back):
+            self.done.counts["departed"] += 1
             return
         if attempt + 1 < rule.attempts:
             self.at(back, lambda: self.ask(user, attempt + 1))

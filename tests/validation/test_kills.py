@@ -206,6 +206,6 @@ def test_a_killed_scheduler_leaves_a_directory_that_goes_on(folder, undisturbed)
         _, text = driver.communicate(timeout=60)
     assert driver.returncode == 1
     assert b"Traceback" not in text
-    assert b"finished rows are kept" in text
+    assert b"replicates are finished and kept" in text
     until_done(folder, out, "--workers", "2")
     assert (out / "rows.jsonl").read_bytes() == undisturbed

@@ -9,7 +9,7 @@ from p2p_sim.analysis.privacy.exchange.coalition import coalition_delta
 from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
-from p2p_sim.analysis.privacy.statement.checks import check_cluster_size, check_epsilon, check_flip_prob
+from p2p_sim.analysis.privacy.statement.checks import check_cluster_size, check_delta, check_epsilon, check_flip_prob
 from p2p_sim.analysis.privacy.statement.conditions import (
     ASKED_BY_DRAW,
     LEARNER_CONDITIONS,
@@ -147,14 +147,35 @@ class Coalition(Accountant):
         direct = local_delta(e.flip_prob, epsilon)
         if direct.upper == 0.0:
             return Bracket(0.0, 0.0)
-        met = some(1.0 / e.cluster_size, self.members)  # some member asked the target
+        met = self._met
         rest = coalition_delta(e.cluster_size, e.flip_prob, e.sampling_rate, self.members, epsilon)
         lower = (met * direct.lower + (1.0 - met) * rest.lower) * (1.0 - 2.0**-48)
         return outward(lower, (met * direct.upper + (1.0 - met) * rest.upper) * (1.0 + 2.0**-48))
 
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified."""
+        check_delta(delta)
+        check_epsilon(epsilon)
+        return not self._met_exceeds(epsilon, delta) and super().satisfies(epsilon, delta)
+
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ)."""
-        return invert(self.delta, delta, self.exchange.flip_prob, "coalition", self.basis, self.conditions)
+        check_delta(delta)
+
+        def curve(epsilon: float) -> Bracket:
+            return Bracket(1.0, 1.0) if self._met_exceeds(epsilon, delta) else self.delta(epsilon)
+
+        return invert(curve, delta, self.exchange.flip_prob, "coalition", self.basis, self.conditions)
+
+    @property
+    def _met(self) -> float:
+        """Probability that some member asked the target."""
+        return some(1.0 / self.exchange.cluster_size, self.members)
+
+    def _met_exceeds(self, epsilon: float, delta: float) -> bool:
+        """Whether the members who asked the target alone make δ(ε) larger than δ: a quick answer to most questions."""
+        direct = local_delta(self.exchange.flip_prob, epsilon).lower
+        return self._met * direct * (1.0 - 2.0**-40) > delta
 
 
 Observer = LabelExchange | TimedLearner | Peer | Coalition | Eavesdropper

@@ -13,7 +13,7 @@ from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.attacks.curator import CuratorAudit
 from p2p_sim.attacks.exchange import MOST_TRIALS, Audit
 from p2p_sim.attacks.faulty_network import RealisedAudit
-from p2p_sim.cli.printing.values import at_least, at_most, print_conditions, print_object, print_table
+from p2p_sim.cli.printing.values import at_least, at_most, print_conditions, print_object, print_table, say
 
 AnyAudit = Audit | RealisedAudit | CuratorAudit
 REALISED_BASIS = "mean over the realised networks"
@@ -121,7 +121,7 @@ def _print_exchange(audit: Audit) -> None:
     ]
     print_table(f"{audit.scenario}: audit, {who}", lines)
     if audit.passed:
-        print("passed: the attack stays within the exact bound, and the exchange keeps to the protocol's law")
+        say("passed: the attack stays within the exact bound, and the exchange keeps to the protocol's law")
 
 
 def _strength(found: Detection, trials: int) -> str:
@@ -155,7 +155,7 @@ def _print_realised(audit: RealisedAudit) -> None:
     ]
     print_table(f"{audit.scenario}: audit, learner, realised networks", lines)
     if audit.passed:
-        print("passed: the attack stays within the certified bound")
+        say("passed: the attack stays within the certified bound")
 
 
 def _print_curator(audit: CuratorAudit) -> None:
@@ -173,7 +173,7 @@ def _print_curator(audit: CuratorAudit) -> None:
     ]
     print_table(f"{audit.scenario}: audit, learner, curator", lines)
     if audit.passed:
-        print("passed: the attack stays within the upper bound")
+        say("passed: the attack stays within the upper bound")
 
 
 def _paper(audit: Audit) -> str:

@@ -3,10 +3,9 @@
 import sys
 from collections.abc import Sequence
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from p2p_sim.base.terminal import console
 from p2p_sim.cli.printing.values import print_object
 from p2p_sim.outputs.catalogue import Entry
 
@@ -32,8 +31,8 @@ def _print_part(title: str, lines: Sequence[tuple[str, str]]) -> None:
         )
         table.add_column(no_wrap=True)
         for line in lines:
-            table.add_row(*map(escape, line))
-        Console(highlight=False).print(table)
+            table.add_row(*line)
+        console().print(table)
     else:
         width = max(len(name) for name, _ in lines)
         print(title, *(f"{name:{width}}  {told}" for name, told in lines), sep="\n")

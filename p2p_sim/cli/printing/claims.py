@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from p2p_sim.analysis.privacy.claims import Verdict
-from p2p_sim.cli.printing.values import print_object
+from p2p_sim.cli.printing.values import print_object, say, show
 
 
 def print_verdicts(verdicts: Sequence[Verdict]) -> None:
@@ -20,13 +20,13 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
         text = f"{verdict.tightest:.4g} to {verdict.loosest:.4g} in {verdict.cases} cases"
         if verdict.counterexample is not None:
             text = ", ".join(f"{name} {value:.4g}" for name, value in verdict.counterexample.items())
-        table.add_row(verdict.name, "holds" if verdict.holds else "[bold red]fails[/]", text)
-    Console().print(table)
+        table.add_row(verdict.name, "holds" if verdict.holds else Text("fails", style="bold red"), text)
+    show(table)
     for verdict in verdicts:
         if not verdict.holds:
-            print(f"{verdict.name}: {verdict.statement}\n  instead: {verdict.corrected}")
+            say(f"{verdict.name}: {verdict.statement}", f"  instead: {verdict.corrected}")
     held = sum(verdict.holds for verdict in verdicts)
-    print(f"{len(verdicts)} claims: {held} hold on every case evaluated, {len(verdicts) - held} fail.")
+    say(f"{len(verdicts)} claims: {held} hold on every case evaluated, {len(verdicts) - held} fail.")
 
 
 def print_verdicts_json(verdicts: Iterable[Verdict]) -> None:

@@ -3,14 +3,18 @@
 import math
 from typing import Any
 
-from rich.console import Console
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
 from p2p_sim.analysis.figures.labels import pairs
 from p2p_sim.analysis.utility.intervals import Mean
 from p2p_sim.analysis.utility.paired import Difference
-from p2p_sim.cli.printing.values import at_least, at_most, number, print_object
+from p2p_sim.cli.printing.values import at_least, at_most, number, print_object, say, show
 from p2p_sim.outputs.comparison import Comparison
+
+ROUNDING = 1e-12
+"""Differences below this share of the values are what rounding leaves."""
 
 
 def print_comparison(found: Comparison) -> None:
@@ -20,58 +24,68 @@ def print_comparison(found: Comparison) -> None:
     )
     for key, one, two in found.settings:
         print(f"  {key}: {_shown(one)} in the first, {_shown(two)} in the second")
-    table = Table(title="Second minus first", title_justify="left")
-    for heading in ("column", "point", "first", "second", "difference, 95% interval", _count(found)):
-        table.add_column(heading)
+    table = Table(title="Second minus first", title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.padding = (0, 1, 0, 0)
+    table.add_column("point", overflow="fold", min_width=14)
+    for heading in ("first", "second", "difference", "95% interval"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("pairs" if found.paired else "replicates", overflow="fold")
     last = None
     for difference in found.differences:
-        if last is not None and last != difference.column:
+        if last != difference.column:
             table.add_section()
+            table.add_row(Text(difference.column, style="bold", no_wrap=True))
         last = difference.column
         table.add_row(*_line(difference, found))
-    Console(soft_wrap=True).print(table)
-    print(_method(found))
-
-
-def _count(found: Comparison) -> str:
-    return "pairs" if found.paired else "replicates"
+    show(table)
+    say(*_method(found))
 
 
 def _line(difference: Difference, found: Comparison) -> tuple[str, ...]:
     between = difference.difference
-    show = number
+    form = number
     if difference.column.startswith("epsilon"):
-        show = at_least if difference.column == "epsilon_lower" else at_most
-    values = (show(difference.first), show(difference.second))
-    counts = " and ".join(map(str, difference.counts))
+        form = at_least if difference.column == "epsilon_lower" else at_most
+    values = (form(difference.first), form(difference.second))
+    counts = " and ".join(map(str, dict.fromkeys(difference.counts)))
     if between is None:
-        shown = "worst replicates" if difference.counts[0] else "no common replicate"
+        shown = ("worst", "no interval") if difference.counts[0] else ("no common", "replicate")
     else:
-        shown, counts = _interval(between), str(between.replicates) if found.paired else counts
-    return difference.column, _place(difference), *values, shown, counts
+        scale = max(abs(difference.first), abs(difference.second))
+        shown, counts = _interval(between, scale), str(between.replicates) if found.paired else counts
+    return f"  {_place(difference)}", *values, *shown, counts
 
 
 def _place(difference: Difference) -> str:
     if difference.values is None:
-        return "all shared points"
+        return "all points"
     return pairs(list(difference.values), list(difference.values.values())) or "the only one"
 
 
-def _interval(mean: Mean) -> str:
-    if not math.isfinite(mean.low):
-        return f"{mean.value:+.4g} (no interval)"
-    return f"{mean.value:+.4g} [{mean.low:+.4g}, {mean.high:+.4g}]"
+def _interval(mean: Mean, scale: float) -> tuple[str, str]:
+    """A difference of values of some size and its interval; what is left by rounding is 0."""
+    value, low, high = (_signed(end, scale) for end in (mean.value, mean.low, mean.high))
+    return value, f"[{low}, {high}]" if math.isfinite(mean.low) else "no interval"
 
 
-def _method(found: Comparison) -> str:
+def _signed(value: float, scale: float) -> str:
+    return "0" if abs(value) <= ROUNDING * scale else f"{value:+.3g}"
+
+
+def _method(found: Comparison) -> tuple[str, ...]:
     """How the intervals came about."""
-    text = "Paired by replicate: both used the same seed, so a replicate meets the same random numbers on both sides"
+    text = "Paired by replicate: both used the same seed, so a replicate meets the same random numbers on both sides."
     if not found.paired:
         text = (
             f"NOT paired: the seeds differ ({found.first.seed} and {found.second.seed}), so the intervals are Welch's, "
-            "for independent samples"
+            "for independent samples."
         )
-    return f"{text}.\nPooled over points, replicates are averaged first. ε is each side's worst; it is never averaged."
+    of = "the replicates that both have" if found.paired else "equally many replicates of both, the first ones"
+    return (
+        text,
+        "All points are those that both have; replicates are averaged over them first.",
+        f"ε is each side's worst among {of}; it is never averaged.",
+    )
 
 
 def _shown(value: Any) -> str:

@@ -40,11 +40,18 @@ def _messages(r: dict[str, Any]) -> list[Line]:
         ("  of these lost on the way", f"{r['messages_lost']:,}"),
         ("  undelivered: receiver offline", f"{r['messages_undelivered']:,}"),
         ("  delivered", f"{r['messages_delivered']:,}"),
-        ("fetches", f"{r['fetches']:,}"),
+        ("requests made", f"{r['fetches']:,}, of which {r['retries']:,} retries"),
         ("  answered, expired, failed", f"{r['answered']:,}, {r['expired']:,}, {r['failed']:,}"),
-        ("late replies, dropped", f"{r['late_replies']:,}"),
-        ("own label for want of a reply", f"{r['fallbacks']:,} users"),
+        ("  late replies, dropped", f"{r['late_replies']:,}"),
+        ("users who got a label in time", f"{r['users_answered']:,}"),
+        ("users who gave up: no reply in time", f"{r['users_unanswered']:,}{_own(r)}"),
+        ("users who went offline for good", f"{r['users_departed']:,}"),
+        ("users who never asked: never online", f"{r['users_absent']:,}"),
     ]
+
+
+def _own(r: dict[str, Any]) -> str:
+    return f", of whom {r['fallbacks']:,} passed on their own label" if r["fallbacks"] else ""
 
 
 def _arrivals(r: dict[str, Any]) -> list[Line]:

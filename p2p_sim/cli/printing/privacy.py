@@ -2,7 +2,7 @@
 
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.cli.printing.values import at_least, at_most, number, print_conditions, print_object, print_table
-from p2p_sim.cli.questions import Answer, Calibration, Question
+from p2p_sim.cli.questions import RATED, Answer, Calibration, Question
 
 
 def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
@@ -13,7 +13,9 @@ def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
         figures = whole(bound) | ({} if found.delta_upper is None else ends)
         print_object({**figures, "epsilon_local": found.local, "epsilon_paper_lemma9": found.lemma9.epsilon})
         return
-    lines = [("observer", bound.observer + f" of {question.members or 1}" * (bound.observer == "coalition"))]
+    rate = f", θ = {question.sampling_rate:g}" if bound.observer in RATED else ""
+    exchange = f"{question.cluster_size:,} users, α = {question.flip_prob:g}{rate}"
+    lines = [("cluster", exchange), ("observer", _who(bound.observer, question.members))]
     if found.delta_upper is not None:
         lines.append((f"δ at ε = {bound.epsilon_upper:g}, at most", at_most(found.delta_upper)))
         lines.append(("  no smaller δ holds than", at_least(found.delta_lower)))
@@ -28,7 +30,7 @@ def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
 def print_calibration(found: Calibration, as_json: bool) -> None:
     """The flip probability for all clusters, and for each size on its own."""
     if as_json:
-        figures = {"flip_prob": found.flip_prob, "sampling_rate": found.sampling_rate}
+        figures = {"flip_prob": found.flip_prob, "sampling_rate": found.sampling_rate, "members": found.members}
         each = {str(size): alpha for size, alpha in found.each.items()}
         print_object({**figures, "flip_prob_by_size": each, **whole(found.bound)})
         return
@@ -36,9 +38,15 @@ def print_calibration(found: Calibration, as_json: bool) -> None:
     lines = [
         ("flip probability α, all clusters", number(found.flip_prob)),
         *((f"  clusters of {size:,} alone", number(alpha)) for size, alpha in alone.items()),
+        ("sampling rate θ", "any" if found.sampling_rate is None else f"{found.sampling_rate:g}"),
         (f"certified ε at δ = {bound.delta:g}", f"{at_most(bound.epsilon_upper)} (target {found.epsilon:g})"),
-        ("observer", bound.observer),
+        ("observer", _who(bound.observer, found.members)),
         ("basis", bound.basis),
     ]
     print_table(None, lines)
     print_conditions(bound)
+
+
+def _who(observer: str, members: int | None) -> str:
+    """An observer, a coalition with its size."""
+    return observer if members is None else f"{observer} of {members:,} with the learner"

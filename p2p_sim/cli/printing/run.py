@@ -1,6 +1,6 @@
 """What `p2p-sim run` shows: the summary table, JSON."""
 
-import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from p2p_sim.cli.printing.values import (
     print_conditions,
     print_object,
     print_table,
+    say,
     warn_of_oddities,
     worst_row,
 )
@@ -49,8 +50,18 @@ TRUSTED = {
 """What the learner's figure takes for granted, by whom a mechanism trusts."""
 
 
-def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Path, int]]) -> None:
-    """A table of what was found, then the paths of everything that was written."""
+def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Path, int]], quiet: bool) -> None:
+    """A table of what was found, then the paths of everything that was written; the paths alone if `quiet`."""
+    if not quiet:
+        _print_found(scenario, finished)
+    for name in (ROWS, TABLE, MANIFEST, FIGURE):
+        print(finished.directory / name)
+    for path, lines in written:
+        print(path if quiet else f"{path} ({lines} lines)")
+
+
+def _print_found(scenario: Scenario, finished: Finished) -> None:
+    """A table of what was found, and what it means."""
     rows = finished.rows
     found = [
         *_setting(scenario, rows),
@@ -59,21 +70,17 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
         *_utility(rows),
         *_network(rows),
     ]
-    print_table(f"{scenario.name}: {len(rows)} replicates", found)
+    print_table(f"{scenario.name}: {len(rows)} replicate{'s' * (len(rows) != 1)}", found)
     for warning in warnings_of(rows):
-        print(f"p2p-sim: warning: {warning}", file=sys.stderr)
+        warnings.warn(warning, stacklevel=2)
     warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
-    print(_statement(rows))
+    say(*_statement(rows).split("\n"))
     if (bound := statement_of(worst_row(rows), finished.terms, "epsilon_upper")) is not None:
         print_conditions(bound)
     else:
-        print("The conditions of these figures were not kept: run again into another directory to keep them.")
+        say("The conditions of these figures were not kept: run again into another directory to keep them.")
     if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
-        print(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
-    for name in (ROWS, TABLE, MANIFEST, FIGURE):
-        print(finished.directory / name)
-    for path, lines in written:
-        print(f"{path} ({lines} lines)")
+        say(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
 
 
 def _statement(rows: Any) -> str:

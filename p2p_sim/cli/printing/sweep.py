@@ -31,9 +31,9 @@ def print_plan(plan: Plan, held: int, directory: str) -> None:
 
 
 @contextmanager
-def progress(name: str) -> Iterator[Report]:
+def progress(name: str, quiet: bool = False) -> Iterator[Report]:
     """A bar on a terminal; elsewhere a plain line now and then, and as soon as the time to go is known."""
-    with shown(name, "replicates", estimate=False) as show:
+    with shown(name, "replicates", estimate=False, quiet=quiet) as show:
         begun = False
 
         def report(state: Progress) -> None:
@@ -47,12 +47,12 @@ def progress(name: str) -> Iterator[Report]:
 
 def _rest(state: Progress) -> str:
     """Time to go and failures."""
-    text = f" of {state.points:,} points"
+    text = f" of {state.points:,} points" + (f"; {state.failed:,} failed" if state.failed else "")
     if state.remaining_s is not None:
         text += (
             f"; about {duration(state.remaining_s)} to go ({state.task_s or 0.0:.2g} s each, {state.workers} at a time)"
         )
-    return text + (f"; {state.failed:,} failed" if state.failed else "")
+    return text
 
 
 def duration(seconds: float) -> str:
@@ -62,10 +62,11 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def print_sweep(plan: Plan, result: SweepResult, figures: list[str]) -> None:
-    """What was found, in a line, then every path."""
+def print_sweep(plan: Plan, result: SweepResult, figures: list[str], quiet: bool) -> None:
+    """What was found, in a line, then every path; the paths alone if `quiet`."""
     rows, directory = result.rows, result.directory
-    print(f"{plan.name}: {len(rows):,} rows of {rows['scenario'].nunique():,} points")
+    if not quiet:
+        print(f"{plan.name}: {len(rows):,} rows of {rows['scenario'].nunique():,} points")
     if result.failed:
         print(f"p2p-sim: {result.failed:,} replicates failed; see {directory / FAILURES}", file=sys.stderr)
     low, known = points_not_above(rows)
@@ -79,7 +80,8 @@ def print_sweep(plan: Plan, result: SweepResult, figures: list[str]) -> None:
         print(directory / name)
     for figure in figures:
         print(figure)
-    print(f"next: p2p-sim plot {directory}   p2p-sim report {directory}")
+    if not quiet:
+        print(f"next: p2p-sim plot {directory}   p2p-sim report {directory}")
 
 
 def print_sweep_json(plan: Plan, result: SweepResult, figures: list[str]) -> None:

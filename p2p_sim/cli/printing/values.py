@@ -3,18 +3,22 @@
 import json
 import math
 import sys
+import textwrap
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.table import Table
 
 from p2p_sim.analysis.figures.labels import four_digits
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.base.terminal import console
 
 Line = tuple[str, str]
+PROSE, UNLIMITED = 80, 100_000
+"""Columns of a sentence on a terminal; of a line in a file."""
 
 PROTECTED = {
     "label": "It protects one user's label",
@@ -42,7 +46,30 @@ def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False)
         for line in part:
             table.add_row(*line)
         table.add_section()
-    Console(stderr=stderr, soft_wrap=True).print(table)
+    show(table, stderr)
+
+
+def show(table: Table, stderr: bool = False) -> None:
+    """Print a table: with boxes on a terminal and no wider than it, else plain columns, a line for each row."""
+    out = console(stderr)
+    if out.is_terminal:
+        out.print(table)
+        return
+    table.box, table.pad_edge, table.padding, table.collapse_padding = None, False, (0, 2, 0, 0), False
+    out.width = UNLIMITED
+    with out.capture() as captured:
+        out.print(table)
+    text = "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+    print(text, end="", file=sys.stderr if stderr else sys.stdout)
+
+
+def say(*sentences: str) -> None:
+    """Print sentences: on a terminal in lines of at most 80 columns, else a line for each."""
+    out = console()
+    width = min(out.width, PROSE) if out.is_terminal else UNLIMITED
+    for sentence in sentences:
+        indent = "  " if sentence.startswith("- ") else ""
+        print(textwrap.fill(sentence, width, subsequent_indent=indent, break_on_hyphens=False))
 
 
 def print_object(record: dict[str, Any]) -> None:
@@ -53,18 +80,18 @@ def print_object(record: dict[str, Any]) -> None:
 def warn_of_oddities(counts: Mapping[str, str]) -> None:
     """Print a warning for each count, as it is shown, of something odd about the overlay."""
     for column, shown in counts.items():
-        print(f"p2p-sim: warning: network.overlay: {shown} {ODDITIES[column]}", file=sys.stderr)
+        warnings.warn(f"network.overlay: {shown} {ODDITIES[column]}", stacklevel=2)
 
 
 def print_conditions(bound: PrivacyBound) -> None:
     """Whom a statement protects, from whom, and its conditions, a line each."""
     given = f", given {bound.conditional_on}" if bound.conditional_on else ""
     who = "learner who also sees when submissions arrive" if bound.observer == "learner-times" else bound.observer
-    print(f"{PROTECTED[bound.adjacency]}, for every data set{given}, from the {who}, if")
+    say(f"{PROTECTED[bound.adjacency]}, for every data set{given}, from the {who}, if")
     for condition in bound.conditions:
-        print(f"- {condition}")
+        say(f"- {condition}")
     if given:
-        print("Each realised network has a figure of its own: the worst is shown, and they must not be averaged.")
+        say("Each realised network has a figure of its own: the worst is shown, and they must not be averaged.")
 
 
 def number(value: float | None) -> str:
