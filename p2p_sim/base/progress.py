@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 PLAIN_EVERY_S = 10.0
+_silent = False
 
 
 class Show(Protocol):
@@ -15,6 +16,12 @@ class Show(Protocol):
 
     def __call__(self, done: int, total: int, more: str = "", news: bool = False) -> None:
         """Done of total; `more` follows the two; `news`: a plain line at once."""
+
+
+def silence() -> None:
+    """Leave the terminal to whoever started this process."""
+    global _silent
+    _silent = True
 
 
 @contextmanager
@@ -29,7 +36,7 @@ def shown(name: str, unit: str, estimate: bool = True) -> Iterator[Show]:
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _plain_lines(name, unit)
-    elif multiprocessing.parent_process() is not None:
+    elif _silent or multiprocessing.parent_process() is not None:
         yield lambda done, total, more="", news=False: None
     else:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
