@@ -70,7 +70,7 @@ def sweep(
             result = run_sweep(plan, directory, executor, report)
     except KeyboardInterrupt:
         raise interrupted() from None
-    (print_sweep_json if json_ else print_sweep)(plan, result, list(map(str, draw_plots(directory))))
+    (print_sweep_json if json_ else print_sweep)(plan, result, list(map(str, draw_plots(directory, result.rows))))
     if result.failed:
         raise typer.Exit(1)
 

@@ -110,6 +110,27 @@ class Plan:
         return scenario.content_hash(self.checksums if same else Case(scenario, data_dir=self.data_dir).checksums)
 
     @cached_property
+    def identified(self) -> dict[str, Point]:
+        """Every point under the first 16 digits of its identity.
+
+        Raises:
+            InputError: two points are the same.
+        """
+        found: dict[str, Point] = {}
+        for point in self.points():
+            identity = self.identity(self.scenario(point))[:16]
+            if identity in found:
+                shown = ", ".join(f"{key} = {value}" for key, value in point.columns.items())
+                raise InputError(f"axes: the point {shown} occurs twice")
+            found[identity] = point
+        return found
+
+    def asks_for(self, point: str, replicate: int) -> bool:
+        """Whether a replicate is of this sweep; with `until`, whether it may become so."""
+        most = self.replicates if self.until is None else max(self.replicates, self.until.most)
+        return replicate < most and point in self.identified
+
+    @cached_property
     def packages(self) -> dict[str, str]:
         """Names and versions of the packages that offer kinds which some point uses, besides the simulator's own."""
         return {name: version for place in self._places() for name, version in self._at(place).packages.items()}

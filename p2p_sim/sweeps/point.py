@@ -25,11 +25,16 @@ FIGURE = "privacy-utility.png"
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished run: its directory, its rows, one a replicate, and what is said of their figures."""
+    """A finished run.
+
+    directory: of the results. rows: of the replicates that were asked for, one each. terms: what is said of their
+    figures. more: replicates on disk that were not asked for.
+    """
 
     directory: Path
     rows: pd.DataFrame
     terms: Terms
+    more: int = 0
 
 
 def default_directory(name: str, hash_: str) -> Path:
@@ -48,7 +53,7 @@ def run_point(
     data_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Finished:
-    """Run every replicate that is not on disk yet and draw the figure."""
+    """Run every replicate that is not on disk yet, and draw the figure of those that were asked for."""
     from p2p_sim.analysis.figures.privacy_utility import plot_privacy_utility
 
     case = Case(scenario, data_dir=data_dir)
@@ -76,14 +81,18 @@ def run_point(
             store.append([result.row], [time.perf_counter() - begin], [result.terms])
         if progress:
             progress(scenario.replicates, scenario.replicates)
-        rows = store.finish(lambda row: 0)
+        rows = store.finish(lambda row: 0, lambda row: row["replicate"] < scenario.replicates)
         with writing(directory), in_place_of(directory / FIGURE) as partial:
             plot_privacy_utility(rows, scenario.name, partial)
-    return Finished(directory, rows, merged(read_terms(directory).values()))
+        said = read_terms(directory)
+    used = [said[name] for name in dict.fromkeys(rows.get("statement", ())) if name in said]
+    return Finished(directory, rows, merged(used), store.size - len(rows))
 
 
 def run_all(scenario: Scenario, out: str | Path | None = None, data_dir: str | Path | None = None) -> pd.DataFrame:
-    """Run every replicate of a scenario and return the rows; running again resumes.
+    """Run every replicate of a scenario and return their rows; running again resumes.
+
+    Replicates on disk beyond the scenario's count stay there; `load_results` returns them too.
 
     Args:
         scenario: what to run.

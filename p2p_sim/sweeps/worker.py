@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 
@@ -60,10 +61,8 @@ def start(imports: str, perform: Perform) -> Worker:
     )
     for end in (there, watched):  # now only the worker holds them, and its death ends the pipe
         end.close()
-    try:
+    with suppress(OSError):  # it died at once, which will be the first news of it
         here.send((imports, perform))
-    except OSError:  # it died at once, which will be the first news of it
-        pass
     return Worker(process, here, life)
 
 

@@ -59,7 +59,8 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
         *_utility(rows),
         *_network(rows),
     ]
-    print_table(f"{scenario.name}: {len(rows)} replicates", found)
+    more = f" ({finished.more:,} more on disk)" if finished.more else ""
+    print_table(f"{scenario.name}: {len(rows)} replicates{more}", found)
     for warning in warnings_of(rows):
         print(f"p2p-sim: warning: {warning}", file=sys.stderr)
     warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
@@ -217,5 +218,6 @@ def _range(values: Any) -> str:
 def print_json(scenario: Scenario, finished: Finished) -> None:
     """One JSON object; an infinite ε is the string "inf"."""
     record = {"name": scenario.name, "directory": str(finished.directory), **summarise(finished.rows)}
+    record["more_on_disk"] = finished.more
     record["statements"] = finished.terms
     print_object(record)
