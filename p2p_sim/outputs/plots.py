@@ -174,6 +174,17 @@ def _check(request: Chosen, table: pd.DataFrame) -> None:
         raise InputError(f"--x {request.x}: has no value at any of these points")
 
 
+def view_of(request: Request, results: Results, table: pd.DataFrame) -> View:
+    """The lines that a request without panels and colours asks for.
+
+    Raises:
+        InputError: a column is not there or not fit for its use.
+    """
+    full = _defaults(request, results, table)
+    _check(full, table)
+    return _view(full, results, table)
+
+
 def _view(request: Chosen, results: Results, table: pd.DataFrame) -> View:
     """Which points make a line: along x, or along one axis if x is measured; other axes join the group."""
     named = [column for column in (request.group, request.facet) if column]

@@ -14,6 +14,7 @@ import pandas as pd
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import Terms, identifier, statement_of
+from p2p_sim.base.arguments import path_of
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import append_jsonl, in_place_of, partial_of, repair_jsonl, write_whole, writing
 from p2p_sim.base.version import version
@@ -191,7 +192,7 @@ def load_results(directory: str | Path) -> pd.DataFrame:
     Raises:
         InputError: the directory holds no results.
     """
-    directory = Path(directory)
+    directory = path_of("directory", directory)
     if not (directory / MANIFEST).is_file():
         raise InputError(f"{directory}: holds no results of p2p-sim")
     frame = _frame(directory) if (directory / ROWS).exists() else _table(directory)

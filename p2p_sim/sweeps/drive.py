@@ -4,7 +4,7 @@ import contextlib
 import statistics
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,15 @@ from typing import Any
 import pandas as pd
 
 from p2p_sim.analysis.utility.intervals import mean_interval
+from p2p_sim.analysis.utility.points import derived
+from p2p_sim.base.arguments import count_of, optional_path
 from p2p_sim.base.config import nearest
 from p2p_sim.base.errors import InputError
 from p2p_sim.replicate.advice import advice
-from p2p_sim.replicate.case import Case
+from p2p_sim.replicate.case import Case, scenario_of
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import ROWS, Row, Store, open_store, read_rows, write_manifest
-from p2p_sim.sweeps.file import Axis, Plot
+from p2p_sim.sweeps.file import axes_of, plots_of
 from p2p_sim.sweeps.plan import Plan, Point, make_plan
 from p2p_sim.sweeps.point import default_directory
 from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Serial, Task, perform
@@ -54,7 +56,7 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SweepResult:
     """A finished sweep.
 
@@ -66,6 +68,11 @@ class SweepResult:
     rows: pd.DataFrame
     failed: int
     more: int = 0
+
+    def __repr__(self) -> str:
+        """What is where, in one line."""
+        counts = f"{self.rows['scenario'].nunique():,} points, {len(self.rows):,} rows, {self.failed:,} failed"
+        return f"SweepResult({str(self.directory)!r}, {counts}, {self.more:,} more on disk)"
 
 
 @dataclass
@@ -227,13 +234,13 @@ def _described(plan: Plan) -> dict[str, Any]:
 
 
 def sweep(
-    base: Scenario,
-    axes: dict[str, Sequence[Any]],
+    base: Scenario | str | Path,
+    axes: Mapping[str, Sequence[Any]],
     replicates: int | None = None,
     out: str | Path | None = None,
     workers: int = 1,
     data_dir: str | Path | None = None,
-    plots: Sequence[dict[str, Any]] = (),
+    plots: Sequence[Mapping[str, Any]] = (),
 ) -> pd.DataFrame:
     """Run a base scenario over all combinations of some values and return their rows; running again resumes.
 
@@ -241,19 +248,21 @@ def sweep(
     import the caller's main module, so that a script needs no `if __name__ == "__main__"`.
 
     Args:
-        base: the scenario.
+        base: the scenario, the path of its file, or the name of a shipped one.
         axes: dotted keys and their values.
         replicates: of each point; None: the base scenario's.
         out: results directory; default results/<name>-<hash8> below the current directory.
         workers: local processes; 1: this one.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
         plots: what `p2p-sim plot` draws, such as {"x": "epsilon_upper", "y": "error_rate"}.
+
+    Raises:
+        InputError: an argument is of a wrong type, or a point cannot be run; one line.
     """
     from p2p_sim.sweeps.local import LocalProcesses
 
-    place, data = (None if path is None else Path(path) for path in (out, data_dir))
-    given = [Axis(key=key, values=tuple(values)) for key, values in axes.items()]
-    figures = [Plot(**plot) for plot in plots]
-    plan = make_plan(base.name, base, given, replicates or base.replicates, figures, data_dir=data)
-    executor: Executor = LocalProcesses(workers) if workers > 1 else Serial()
-    return run_sweep(plan, place, executor).rows
+    chosen, place, data = scenario_of(base), optional_path("out", out), optional_path("data_dir", data_dir)
+    wanted = chosen.replicates if replicates is None else count_of("replicates", replicates, 1)
+    plan = make_plan(chosen.name, chosen, axes_of(axes), wanted, plots_of(plots), data_dir=data)
+    executor: Executor = LocalProcesses(workers) if count_of("workers", workers, 1) > 1 else Serial()
+    return derived(run_sweep(plan, place, executor).rows)

@@ -40,7 +40,7 @@ class Point:
     columns: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """A sweep ready to run.
 
@@ -54,6 +54,11 @@ class Plan:
     plots: tuple[Plot, ...] = ()
     until: Until | None = None
     data_dir: Path | None = None
+
+    def __repr__(self) -> str:
+        """The sweep in one line."""
+        keys = ", ".join(self.keys)
+        return f"Plan({self.name!r}, {self.size:,} points over {keys}, {self.replicates:,} replicates each)"
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pandas as pd
 
 from p2p_sim.analysis.privacy.statement.record import Terms, merged
+from p2p_sim.analysis.utility.points import derived
+from p2p_sim.base.arguments import optional_path
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import in_place_of, writing
 from p2p_sim.replicate.advice import advice
-from p2p_sim.replicate.case import Case, identity
+from p2p_sim.replicate.case import Case, identity, scenario_of
 from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import ROWS, Row, open_store, write_manifest
@@ -23,7 +25,7 @@ Progress = Callable[[int, int], None]
 FIGURE = "privacy-utility.png"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finished:
     """A finished run.
 
@@ -35,6 +37,10 @@ class Finished:
     rows: pd.DataFrame
     terms: Terms
     more: int = 0
+
+    def __repr__(self) -> str:
+        """What is where, in one line."""
+        return f"Finished({str(self.directory)!r}, {len(self.rows):,} replicates, {self.more:,} more on disk)"
 
 
 def default_directory(name: str, hash_: str) -> Path:
@@ -89,15 +95,17 @@ def run_point(
     return Finished(directory, rows, merged(used), store.size - len(rows))
 
 
-def run_all(scenario: Scenario, out: str | Path | None = None, data_dir: str | Path | None = None) -> pd.DataFrame:
+def run_all(
+    scenario: Scenario | str | Path, out: str | Path | None = None, data_dir: str | Path | None = None
+) -> pd.DataFrame:
     """Run every replicate of a scenario and return their rows; running again resumes.
 
     Replicates on disk beyond the scenario's count stay there; `load_results` returns them too.
 
     Args:
-        scenario: what to run.
+        scenario: what to run, the path of its file, or the name of a shipped one.
         out: results directory; default results/<name>-<hash8> below the current directory.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
     """
-    place, data = (None if path is None else Path(path) for path in (out, data_dir))
-    return run_point(scenario, place, data).rows
+    place, data = optional_path("out", out), optional_path("data_dir", data_dir)
+    return derived(run_point(scenario_of(scenario), place, data).rows)

@@ -11,8 +11,8 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from p2p_sim.analysis.figures.labels import four_digits
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.shown import four_digits
 
 Line = tuple[str, str]
 
