@@ -10,10 +10,14 @@ project = "p2p-sim"
 author = "The p2p-sim authors"
 project_copyright = "The p2p-sim authors, Apache-2.0"
 release = importlib.metadata.version("p2p-sim")
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "docs.docstrings"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "docs.docstrings"]
 exclude_patterns = ["values", "figures"]
 
 myst_heading_anchors = 4
+nb_execution_mode = "force"  # the notebooks, in a folder that is removed afterwards
+nb_execution_in_temp = True
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
 highlight_language = "text"
 smartquotes = False  # quotes belong to values
 

@@ -13,6 +13,8 @@ ROOT = Path(__file__).parent.parent
 OUT = ROOT / "docs" / "figures"
 PAGE = ROOT / "docs" / "tutorial.md"
 PLOT = "results/noise/plot-error_rate-vs-epsilon_upper-by-mechanism_sampling_rate.png"
+RECIPE = re.compile(r"^run:.*\n\t\$\(BIN\)/(.*)$", re.MULTILINE)
+"""What `make run` does once everything is installed."""
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -41,8 +43,10 @@ def run(commands: str, folder: Path) -> str:
 
 
 def prepare(folder: Path) -> None:
-    """Make a folder look like the checkout, as far as the page needs it."""
+    """Make a folder look like the checkout after `make run`, as far as the page needs it."""
     (folder / "scenarios").symlink_to(ROOT / "scenarios")
+    [first] = RECIPE.findall((ROOT / "Makefile").read_text(encoding="utf-8"))
+    run(first, folder)
 
 
 def main(out: Path = OUT) -> Path:

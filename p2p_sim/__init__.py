@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.base.errors import InputError
+    from p2p_sim.outputs.axes import plot
+    from p2p_sim.outputs.frames import load_results
     from p2p_sim.replicate.run import Result, run
     from p2p_sim.scenario import Scenario, load_scenario
-    from p2p_sim.storage.rows import load_results, load_statements
+    from p2p_sim.storage.rows import load_statements
     from p2p_sim.sweeps.drive import sweep
     from p2p_sim.sweeps.point import run_all
 
@@ -28,6 +30,7 @@ __all__ = [
     "load_results",
     "load_scenario",
     "load_statements",
+    "plot",
     "run",
     "run_all",
     "sweep",
@@ -37,9 +40,10 @@ _PUBLIC = {
     "InputError": "p2p_sim.base.errors",
     "Result": "p2p_sim.replicate.run",
     "Scenario": "p2p_sim.scenario",
-    "load_results": "p2p_sim.storage.rows",
+    "load_results": "p2p_sim.outputs.frames",
     "load_statements": "p2p_sim.storage.rows",
     "load_scenario": "p2p_sim.scenario",
+    "plot": "p2p_sim.outputs.axes",
     "run": "p2p_sim.replicate.run",
     "run_all": "p2p_sim.sweeps.point",
     "sweep": "p2p_sim.sweeps.drive",

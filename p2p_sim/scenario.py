@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
+import numpy as np
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from p2p_sim.analysis.privacy.statement.domain import Situation
-from p2p_sim.base.config import Config, explain
+from p2p_sim.analysis.privacy.statement.shown import card
+from p2p_sim.base.arguments import is_a, path_of
+from p2p_sim.base.config import Config, OneLine, explain
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
 from p2p_sim.base.shipped import find_scenario, lacking
@@ -90,7 +93,7 @@ class PrivacyConfig(Config):
     """δ of the (ε, δ) statement, between 0 and 1."""
 
 
-class Scenario(Config):
+class Scenario(Config, metaclass=OneLine):
     """One experiment: users, clusters, mechanism, network, learner and the privacy statement."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -171,6 +174,30 @@ class Scenario(Config):
             )
         return self
 
+    def __repr__(self) -> str:
+        """The scenario in one line: its name and what it runs."""
+        return f"Scenario({', '.join([repr(self.name), *(f'{key} = {text}' for key, text in self._shown())])})"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """The scenario as a small table, for notebooks."""
+        return card(f"Scenario {self.name}", self._shown())
+
+    def _shown(self) -> list[tuple[str, str]]:
+        """What a reader looks for first, by key; `model_dump()` has everything."""
+        said = self.mechanism.model_dump(mode="json", exclude_defaults=True)
+        given = ", ".join(f"{key} {value}" for key, value in said.items() if isinstance(value, int | float))
+        return [
+            ("population", self.population.kind),
+            ("clusters", self.clusters.kind),
+            ("mechanism", f"{self.mechanism.kind} ({given})" if given else self.mechanism.kind),
+            ("learner", self.learner.kind),
+            ("engine", self.engine),
+            ("replicates", str(self.replicates)),
+            ("seed", str(self.seed)),
+        ]
+
     @property
     def folder(self) -> Path:
         """The directory of the scenario file; files that it names are looked for there first."""
@@ -190,11 +217,13 @@ class Scenario(Config):
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any], folder: Path = Path()) -> Self:
         """Validate a nested mapping, as read from TOML; one InputError names the first fault."""
+        if not isinstance(tree, Mapping):
+            raise InputError(f"tree {is_a(tree)}: must be a mapping of keys to values; load_scenario reads files")
         mechanism = tree.get("mechanism")
         if isinstance(mechanism, dict) and "kind" not in mechanism:
             tree = {**tree, "mechanism": {"kind": "label_exchange", **mechanism}}
         try:  # through JSON, whose strict mode takes lists for tuples and 1 for 1.0
-            scenario = cls.model_validate_json(json.dumps(tree, default=_date))
+            scenario = cls.model_validate_json(json.dumps(tree, default=_plain))
         except ValidationError as error:
             raise InputError(explain(error, cls)) from None
         scenario._folder = folder
@@ -256,7 +285,9 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
     Raises:
         InputError: one line that names the file or key, the value and what is allowed.
     """
-    path = find_scenario(path)
+    path = find_scenario(path_of("path", path))
+    if isinstance(overrides, str) or not isinstance(overrides, Iterable):
+        raise InputError(f"overrides {is_a(overrides)}: must be a list, such as ['seed=2']")
     tree = read_toml(path)
     if "axes" in tree and "base" in tree:
         raise InputError(f"{path}: this is a sweep, not a scenario: p2p-sim sweep {path}")
@@ -311,6 +342,6 @@ def drop_key(tree: dict[str, Any], key: str) -> None:
         node.pop(last, None)
 
 
-def _date(value: object) -> list[str]:
-    """A TOML date as something that no field takes."""
-    return [str(value)]
+def _plain(value: object) -> Any:
+    """A number of NumPy as one of Python; what JSON lacks, such as a TOML date, as something that no field takes."""
+    return value.item() if isinstance(value, np.generic) else [str(value)]

@@ -101,5 +101,6 @@ def pids(folder: Path) -> list[int]:
 
 if __name__ == "__main__":
     from p2p_sim.sweeps.local import LocalProcesses
+    from tests import stand_ins  # workers do not know the main module
 
-    collect(LocalProcesses(2, imports="tests.stand_ins"), tasks(8, sys.argv[1]), endless, 1)
+    collect(LocalProcesses(2, imports="tests.stand_ins"), tasks(8, sys.argv[1]), stand_ins.endless, 1)

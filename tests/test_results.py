@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import p2p_sim
+from p2p_sim.analysis.utility.points import derived
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import repair_jsonl
 from p2p_sim.protocol.traffic import Traffic
@@ -155,7 +156,9 @@ def test_changed_data_do_not_mix_with_old_rows(tmp_path):
 def test_rows_hold_no_clock_time_and_the_manifest_says_what_they_are(tmp_path):
     rows = p2p_sim.run_all(small(), tmp_path / "a")
     pd.testing.assert_frame_equal(rows, p2p_sim.load_results(tmp_path / "a"))
-    pd.testing.assert_frame_equal(rows, pd.read_parquet(tmp_path / "a" / "rows.parquet"), check_dtype=False)
+    table = pd.read_parquet(tmp_path / "a" / "rows.parquet")
+    pd.testing.assert_frame_equal(rows, derived(table), check_dtype=False)
+    assert set(rows) - set(table) == {"accuracy", "nonprivate_accuracy", "excess_error_rate", "relative_accuracy"}
     assert not [c for c in rows if "wall" in c or "date" in c]
     manifest = json.loads((tmp_path / "a" / "manifest.json").read_text())
     assert p2p_sim.Scenario.from_tree(manifest["scenario"]) == small()

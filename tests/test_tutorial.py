@@ -10,7 +10,6 @@ from docs.make_tutorial_figure import PAGE, PLOT, prepare, run, steps
 
 def follow(page: str, folder: Path) -> list[str]:
     """Lines that a page shows and its commands did not print."""
-    prepare(folder)
     missing = []
     for commands, shown in steps(page):
         printed = run(commands, folder)
@@ -22,6 +21,8 @@ def follow(page: str, folder: Path) -> list[str]:
 def test_every_command_runs_and_prints_what_the_page_shows(tmp_path):
     page = PAGE.read_text(encoding="utf-8")
     assert sum(len(shown) for _, shown in steps(page)) >= 12
+    prepare(tmp_path)  # after `make run`, where the reader starts
+    assert list(tmp_path.glob("results/quickstart-*/rows.parquet"))
     assert follow(page, tmp_path) == []
     assert (tmp_path / PLOT).stat().st_size > 10_000
     assert (tmp_path / "accuracy.png").stat().st_size > 10_000

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 from pandas import DataFrame
+
+from p2p_sim.analysis.privacy.statement.shown import four_digits as four_digits
 
 NAMES: Mapping[str, tuple[str, str]] = {
     "flip_prob": ("α", "flip probability α"),
@@ -104,13 +105,6 @@ def value(found: object) -> str:
     if isinstance(found, float) and not math.isfinite(found):
         return "∞" if found > 0 else "none"
     return f"{found:,}" if isinstance(found, int) else f"{found:.4g}" if abs(found) < 1e4 else f"{found:,.0f}"
-
-
-def four_digits(value: float, up: bool) -> float:
-    """A bound in four significant digits, rounded to the side on which it still holds."""
-    if not math.isfinite(value):
-        return value
-    return float(Context(prec=4, rounding=ROUND_CEILING if up else ROUND_FLOOR).create_decimal_from_float(value))
 
 
 def at_most(value: float) -> str:

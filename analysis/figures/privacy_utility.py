@@ -1,13 +1,14 @@
 """The figure of a single point: what is learned, beside every ε that could be stated for it."""
 
 import math
+import textwrap
 from pathlib import Path
 
 import pandas as pd
 from matplotlib.axes import Axes
 
 from p2p_sim.analysis.figures.labels import at_most, loss_text
-from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing
+from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing, inches
 from p2p_sim.analysis.utility.intervals import Mean, mean_interval
 
 STATEMENTS = (
@@ -24,6 +25,14 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
     Args:
         rows: one line a replicate of a single point, as `load_results` gives them.
     """
+    with drawing(path) as (figure, [axes]):
+        draw_privacy_utility(axes, rows)
+        axes.set_title(f"{title}: one result, and the ε one could state for it")
+        figure.legend(loc="outside lower left", fontsize=9)
+
+
+def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
+    """The same on given axes, without title and legend."""
     excess = bool(rows["excess_risk"].notna().all())
     if excess:
         values, references = rows["excess_risk"], rows["nonprivate_excess_risk"]
@@ -32,35 +41,33 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
         values, references = 1.0 - rows["error_rate"], 1.0 - rows["nonprivate_error_rate"].astype(float)
         label = "accuracy on the holdout"
     value = mean_interval(values)
-    with drawing(path) as (figure, [axes]):
-        if references.notna().all():
-            reference = mean_interval(references)
-            axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
-            axes.axhline(reference.value, color=GREY, linestyle="--", label=f"without privacy: {reference.value:.3f}")
-        _draw_baseline(axes, rows, excess)
-        shown = _statements(rows)
-        low, high = _ends(value)
-        error = [[value.value - low], [high - value.value]]
-        for index, (epsilon, text) in enumerate(shown):
-            axes.errorbar(
-                [epsilon], [value.value], yerr=error, fmt=MARKERS[index], color=COLOURS[index], capsize=4,
-                markersize=8, label=f"{text}: ε = {at_most(epsilon)}",
-            )  # fmt: skip
-        if len(shown) > 1:
-            span = [min(e for e, _ in shown), max(e for e, _ in shown)]
-            axes.plot(span, [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
-        axes.set_xscale("log")
-        _wide_limits(axes, [epsilon for epsilon, _ in shown])
-        axes.set_xlabel(f"ε at δ = {rows['delta'].iloc[0]:g}, learner's view, label adjacency (log scale)")
-        axes.set_ylabel(label)
-        axes.set_title(f"{title}: one result, and the ε one could state for it")
-        bars = "95% confidence intervals" if value.replicates > 1 else "no interval"
-        axes.text(
-            0.99, 0.02, f"{value.replicates} replicates, {bars}", transform=axes.transAxes, ha="right",
-            fontsize=8, color=GREY,
+    if references.notna().all():
+        reference = mean_interval(references)
+        axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
+        axes.axhline(reference.value, color=GREY, linestyle="--", label=f"without privacy: {reference.value:.3f}")
+    _draw_baseline(axes, rows, excess)
+    shown = _statements(rows)
+    low, high = _ends(value)
+    error = [[value.value - low], [high - value.value]]
+    for index, (epsilon, text) in enumerate(shown):
+        axes.errorbar(
+            [epsilon], [value.value], yerr=error, fmt=MARKERS[index], color=COLOURS[index], capsize=4,
+            markersize=8, label=f"{text}: ε = {at_most(epsilon)}",
         )  # fmt: skip
-        axes.margins(y=0.25)
-        figure.legend(loc="outside lower left", fontsize=9)
+    if len(shown) > 1:
+        span = [min(e for e, _ in shown), max(e for e, _ in shown)]
+        axes.plot(span, [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
+    axes.set_xscale("log")
+    _wide_limits(axes, [epsilon for epsilon, _ in shown])
+    text = f"ε at δ = {rows['delta'].iloc[0]:g}, learner's view, label adjacency (log scale)"
+    axes.set_xlabel(textwrap.fill(text, int(14 * inches(axes)[0])))
+    axes.set_ylabel(label)
+    bars = "95% confidence intervals" if value.replicates > 1 else "no interval"
+    count = f"{value.replicates} replicate{'s' * (value.replicates > 1)}"
+    axes.text(
+        0.99, 0.02, f"{count}, {bars}", transform=axes.transAxes, ha="right", fontsize=8, color=GREY,
+    )  # fmt: skip
+    axes.margins(y=0.25)
 
 
 def _draw_baseline(axes: Axes, rows: pd.DataFrame, excess: bool) -> None:

@@ -70,6 +70,43 @@ def drawing(
         save(figure, path)
 
 
+@contextmanager
+def on_axes(given: "Axes | None", width: float = 7.2, height: float = 4.4) -> Iterator["Axes"]:
+    """The axes that a caller gave, as they are, or those of a new figure of pyplot, which notebooks show.
+
+    Args:
+        given: the axes, or None. width, height: of a new figure, inches.
+    """
+    if given is not None:
+        yield given
+        return
+    from matplotlib import pyplot, rc_context
+
+    figure = pyplot.figure(
+        figsize=(width, height), layout="constrained"
+    )  # outside: it may choose how figures are shown
+    with rc_context(RC):
+        yield figure.subplots()
+
+
+def inches(axes: "Axes") -> tuple[float, float]:
+    """Width and height of axes, as far as the layout is known."""
+    from matplotlib.figure import Figure
+
+    figure = axes.get_figure(root=True)
+    assert isinstance(figure, Figure)
+    size = axes.get_window_extent()
+    return size.width / figure.dpi, size.height / figure.dpi
+
+
+def legend_inside(axes: "Axes") -> None:
+    """A legend on the axes, in lines that fit their width; none where nothing has a label."""
+    handles, labels = axes.get_legend_handles_labels()
+    if labels:
+        fitting = [textwrap.fill(label, max(12, int(11 * inches(axes)[0]))) for label in labels]
+        axes.legend(handles, fitting, fontsize="small")
+
+
 def legend_below(figure: "Figure", grid: Sequence["Axes"], note: str, columns: int = 3, size: float = 9) -> None:
     """One legend for all panels, each label once, with a note below it."""
     found = _labels(grid)

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 
 from p2p_sim.analysis.figures.labels import long, pairs, short, value
 from p2p_sim.analysis.figures.marks import Named, name_marks
-from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing, legend_below, plain_log_ticks
+from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing, inches, legend_below, plain_log_ticks
 from p2p_sim.analysis.utility.points import HIGH, LOW, is_privacy
 
 if TYPE_CHECKING:
@@ -132,6 +132,29 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
         finish(figure, grid, caption(table, shown, view, note) + marks)
         if named:
             name_marks(grid[0], _names(shown, view))
+
+
+def draw_lines(axes: Axes, table: pd.DataFrame, view: View) -> str:
+    """Draw y against x on given axes, with labels of both, as `plot_lines` does for one panel without facets.
+
+    Returns:
+        The caption, which says what the intervals are and how ε is taken.
+    """
+    shown, places = drawable(table, view)
+    draw_reference(axes, shown, view)
+    draw_baseline(axes, shown, view)
+    for line in _apart(series(shown, view.group, shown), places):
+        draw_series(axes, line, view, places)
+    scale(axes, shown, view, places)
+    width, height = inches(axes)
+    x_text, y_text = (
+        long(name, table) + _scale_text(shown, name, log) for name, log in ((view.x, view.log_x), (view.y, view.log_y))
+    )
+    axes.set_xlabel(wrapped(x_text, 1.15 * width))
+    axes.set_ylabel(wrapped(y_text, height))
+    if view.along:
+        name_marks(axes, _names(shown, view))
+    return caption(table, shown, view, "")
 
 
 def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from p2p_sim.base.errors import shortened
+from p2p_sim.base.errors import InputError, shortened
 
 
 class Config(BaseModel):
@@ -21,6 +21,19 @@ class Config(BaseModel):
     model_config = ConfigDict(
         strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+
+class OneLine(type(BaseModel)):  # type: ignore[misc]
+    """The class of configuration classes whose mistakes are one line when they are called: an `InputError`."""
+
+    def __call__(cls, *positional: Any, **given: Any) -> Any:
+        """Make a value from keywords."""
+        if positional:
+            raise InputError(f"{cls.__name__}: takes its keys by name, such as {next(iter(cls.model_fields))}=...")
+        try:
+            return super().__call__(**given)
+        except ValidationError as error:
+            raise InputError(explain(error, cls)) from None
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

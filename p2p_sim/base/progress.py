@@ -12,6 +12,7 @@ from p2p_sim.base.terminal import console
 PLAIN_EVERY_S = 10.0
 DIGITS = 7
 """Of the larger of two counts that a bar shows side by side, at most."""
+_silent = False
 
 
 class Show(Protocol):
@@ -19,6 +20,12 @@ class Show(Protocol):
 
     def __call__(self, done: int, total: int, more: str = "", news: bool = False) -> None:
         """Done of total; `more` follows the two; `news`: a plain line at once."""
+
+
+def silence() -> None:
+    """Leave the terminal to whoever started this process."""
+    global _silent
+    _silent = True
 
 
 @contextmanager
@@ -30,7 +37,7 @@ def shown(name: str, unit: str, estimate: bool = True, quiet: bool = False) -> I
         quiet: show nothing.
     """
     errors = console(stderr=True)
-    if quiet or (errors.is_interactive and multiprocessing.parent_process() is not None):
+    if quiet or (errors.is_interactive and (_silent or multiprocessing.parent_process() is not None)):
         yield lambda done, total, more="", news=False: None
     elif not errors.is_interactive:
         yield _plain_lines(name, unit)

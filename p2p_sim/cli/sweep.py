@@ -71,7 +71,7 @@ def sweep(
             result = run_sweep(plan, directory, executor, report)
     except KeyboardInterrupt as stop:
         raise interrupted(stop) from None
-    figures = list(map(str, draw_plots(directory)))
+    figures = list(map(str, draw_plots(directory, result.rows)))
     if json_:
         print_sweep_json(plan, result, figures)
     else:

@@ -48,7 +48,13 @@ class Chosen(Request):
     y: str = ""
 
 
-def plot(directory: Path, request: Request, out: Path | None = None, format_: str | None = None) -> list[Path]:
+def plot(
+    directory: Path,
+    request: Request,
+    out: Path | None = None,
+    format_: str | None = None,
+    rows: pd.DataFrame | None = None,
+) -> list[Path]:
     """Draw figures of a results directory: the one asked for, else those its manifest names, else a sensible one.
 
     Args:
@@ -56,6 +62,7 @@ def plot(directory: Path, request: Request, out: Path | None = None, format_: st
         request: which columns.
         out: the file, for a single figure; default: plot-<columns>.<format> in the directory.
         format_: png, svg or pdf; default: the ending of `out`, else png.
+        rows: of those in the directory, which to show; default: all.
 
     Returns:
         The files written.
@@ -65,6 +72,7 @@ def plot(directory: Path, request: Request, out: Path | None = None, format_: st
     """
     ending = _ending(out, format_)
     results = read_results(directory)
+    results = results if rows is None else replace(results, rows=rows)
     table = points(results.rows, results.keys)
     chosen = replace(request, log_x=None, log_y=None) == Request()
     requests = [request_of(entry, results) for entry in results.plots] if chosen and results.plots else [request]
@@ -85,9 +93,10 @@ def plot(directory: Path, request: Request, out: Path | None = None, format_: st
     return written
 
 
-def draw_plots(directory: Path) -> list[Path]:
-    """Draw what a finished sweep asks for; nothing where no replicate succeeded."""
-    return [] if load_results(directory).empty else plot(directory, Request())
+def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
+    """Draw what a finished sweep asks for; nothing where no replicate succeeded. `rows`: those to show, if not all."""
+    rows = load_results(directory) if rows is None else rows
+    return [] if rows.empty else plot(directory, Request(), rows=rows)
 
 
 def _ending(out: Path | None, format_: str | None) -> str:
@@ -163,6 +172,17 @@ def _check(request: Chosen, table: pd.DataFrame) -> None:
         raise InputError(f"{option} {name}: has no value at any of these points")
     if table[request.x].isna().all():
         raise InputError(f"--x {request.x}: has no value at any of these points")
+
+
+def view_of(request: Request, results: Results, table: pd.DataFrame) -> View:
+    """The lines that a request without panels and colours asks for.
+
+    Raises:
+        InputError: a column is not there or not fit for its use.
+    """
+    full = _defaults(request, results, table)
+    _check(full, table)
+    return _view(full, results, table)
 
 
 def _view(request: Chosen, results: Results, table: pd.DataFrame) -> View:

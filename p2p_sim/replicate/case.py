@@ -1,7 +1,7 @@
 """One replicate of a scenario as one value: what to run, which repetition, where its files are."""
 
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,11 +9,13 @@ from threading import Lock
 
 from cachetools import LRUCache, cached
 
+from p2p_sim.base.arguments import is_a
+from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.build import build_population
 from p2p_sim.population.files import checksum
 from p2p_sim.population.population import Population
-from p2p_sim.scenario import Scenario
+from p2p_sim.scenario import Scenario, load_scenario
 
 KEPT = 2**27
 """Bytes of the users that are kept for the next cases."""
@@ -71,6 +73,20 @@ class Case:
 @cached(LRUCache(KEPT, lambda people: people.features.nbytes), key=lambda case: case.people_key, lock=Lock())
 def _people(case: Case) -> Population:
     return build_population(case.scenario.population, case.scenario.clusters, case.places, case.streams)
+
+
+def scenario_of(given: Scenario | str | Path) -> Scenario:
+    """A scenario, or the one that a file holds.
+
+    Raises:
+        InputError: it is neither, or the file cannot be read.
+    """
+    if isinstance(given, Scenario):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return load_scenario(given)
+    hint = "; Scenario.from_tree makes one of it" if isinstance(given, Mapping) else ""
+    raise InputError(f"scenario {is_a(given)}: must be a Scenario or the path of a scenario file{hint}")
 
 
 def identity(scenario: Scenario, data_dir: Path | None = None) -> str:

@@ -2,23 +2,29 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
 from p2p_sim.analysis.privacy.statement import record
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import Terms
+from p2p_sim.analysis.privacy.statement.shown import bound_text, card
+from p2p_sim.base.arguments import axes_of_matplotlib, count_of, optional_path
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.mechanisms.interface import Accounted, Mechanism, Setup
 from p2p_sim.mechanisms.outcome import Outcome, Release
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.transcript import Transcript
-from p2p_sim.replicate.case import Case
+from p2p_sim.replicate.case import Case, scenario_of
 from p2p_sim.replicate.learn import learn
 from p2p_sim.replicate.memory import check_memory
 from p2p_sim.replicate.row import Row, row_of
-from p2p_sim.scenario import Scenario, load_scenario
+from p2p_sim.scenario import Scenario
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class Exchanged:
     outcome: Outcome
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """A finished replicate.
 
@@ -56,21 +62,64 @@ class Result:
     terms: Terms
     transcript: Transcript | None = None
 
+    def __repr__(self) -> str:
+        """The result in one line."""
+        return f"Result({', '.join(f'{name} {text}' for name, text in self._shown())})"
+
+    def _repr_html_(self) -> str:
+        """The result as a small table, for notebooks."""
+        return card("Result", self._shown())
+
+    def _shown(self) -> list[tuple[str, str]]:
+        row = self.row
+        accuracy = f"{1.0 - row['error_rate']:.4f}"
+        if row["nonprivate_error_rate"] is not None:
+            accuracy += f" ({1.0 - row['nonprivate_error_rate']:.4f} without privacy)"
+        return [
+            ("replicate", str(row["replicate"])),
+            ("users", f"{row['num_users']:,} in {row['num_clusters']:,} clusters"),
+            ("mechanism", row["mechanism"]),
+            ("ε", f"≤ {bound_text(row['epsilon_upper'], True)} at δ = {row['delta']:g} ({row['observer']})"),
+            ("accuracy", accuracy),
+        ]
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw accuracy, or excess risk where the law is known, beside every ε that could be stated for the result.
+
+        Args:
+            ax: matplotlib axes to draw on; default: new ones.
+        """
+        import pandas as pd
+
+        from p2p_sim.analysis.figures.privacy_utility import draw_privacy_utility
+        from p2p_sim.analysis.figures.style import legend_inside, on_axes
+
+        with on_axes(axes_of_matplotlib("ax", ax)) as axes:
+            draw_privacy_utility(axes, pd.DataFrame([self.row]))
+            if ax is None:
+                axes.figure.legend(loc="outside lower left", fontsize=9)
+            else:
+                legend_inside(axes)
+        return axes
+
 
 def run(
-    scenario: Scenario | str | Path, replicate: int = 0, data_dir: Path | None = None, record: bool = False
+    scenario: Scenario | str | Path, replicate: int = 0, data_dir: str | Path | None = None, record: bool = False
 ) -> Result:
     """Run one replicate to the end.
 
     Args:
-        scenario: what to run; a file, or the name of a shipped scenario, will do.
-        replicate, data_dir: see `Case`.
+        scenario: what to run, the path of its file, or the name of a shipped one.
+        replicate: its index; the same index gives the same numbers on every machine with the same libraries.
+        data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
         record: keep the transcript (event engine).
+
+    Raises:
+        InputError: an argument is of a wrong type, or the scenario cannot be run; one line.
     """
-    if not isinstance(scenario, Scenario):
-        scenario = load_scenario(scenario)
-    case = Case(scenario, replicate, data_dir)
-    return complete(case, exchange(case, record, study=scenario.engine == "events"))
+    chosen = scenario_of(scenario)
+    case = Case(chosen, count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
+    return complete(case, exchange(case, record, study=chosen.engine == "events"))
 
 
 def prepare(case: Case) -> Prepared:

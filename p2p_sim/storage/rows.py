@@ -13,6 +13,7 @@ import pandas as pd
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import Terms, identifier, statement_of
+from p2p_sim.base.arguments import path_of
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import append_jsonl, in_place_of, partial_of, repair_jsonl, write_whole, writing
 from p2p_sim.base.version import version
@@ -51,6 +52,11 @@ class Store:
         return replicate in self.done.get(point, ())
 
     @property
+    def size(self) -> int:
+        """How many rows are on disk."""
+        return sum(map(len, self.done.values()))
+
+    @property
     def replicates(self) -> int:
         """One more than the largest replicate's index."""
         return max((index + 1 for indices in self.done.values() for index in indices), default=0)
@@ -83,11 +89,11 @@ class Store:
         with writing(self.directory):
             append_jsonl(self.directory / FAILURES, [record])
 
-    def finish(self, order: Callable[[Row], Any]) -> pd.DataFrame:
-        """Sort the rows, write them as lines and as a Parquet table, and return them.
+    def finish(self, order: Callable[[Row], Any], asked: Callable[[Row], bool]) -> pd.DataFrame:
+        """Sort the rows, write them all as lines and as a Parquet table, and return those that were asked for.
 
         Args:
-            order: a row's place among the others, besides its replicate.
+            order: a row's place among the others, besides its replicate. asked: whether a row is returned.
         """
         path, places = self.directory / ROWS, []
         with writing(self.directory):
@@ -105,7 +111,7 @@ class Store:
             write_terms(self.directory, frame)
             with in_place_of(self.directory / TABLE) as partial, partial.open("wb") as out:
                 frame.to_parquet(out, index=False)
-        return frame
+        return frame if all(map(asked, read_rows(self.directory))) else _frame(self.directory, asked)
 
 
 @contextmanager
@@ -147,12 +153,12 @@ def discard(directory: Path, identity: str) -> None:
             (directory / name).unlink(missing_ok=True)
 
 
-def held_replicates(directory: Path, identity: str) -> int:
-    """How many rows of these results a directory holds."""
+def held_replicates(directory: Path, identity: str) -> set[Key]:
+    """The points and replicates of these results that a directory holds."""
     if not directory.exists():
-        return 0
+        return set()
     _check_directory(directory, identity)
-    return len({(row["scenario"], row["replicate"]) for row in read_rows(directory)})
+    return {(row["scenario"], row["replicate"]) for row in read_rows(directory)}
 
 
 def _check_directory(directory: Path, identity: str) -> None:
@@ -186,7 +192,7 @@ def load_results(directory: str | Path) -> pd.DataFrame:
     Raises:
         InputError: the directory holds no results.
     """
-    directory = Path(directory)
+    directory = path_of("directory", directory)
     if not (directory / MANIFEST).is_file():
         raise InputError(f"{directory}: holds no results of p2p-sim")
     frame = _frame(directory) if (directory / ROWS).exists() else _table(directory)
@@ -206,10 +212,10 @@ def _table(directory: Path) -> pd.DataFrame:
         raise InputError(f"{path}: cannot be read ({error})") from None
 
 
-def _frame(directory: Path) -> pd.DataFrame:
-    """All rows as a data frame, built piece by piece, in the order of the lines."""
+def _frame(directory: Path, asked: Callable[[Row], bool] = lambda row: True) -> pd.DataFrame:
+    """The rows that are asked for as a data frame, built piece by piece, in the order of the lines."""
     pieces, rows = [], []
-    for row in read_rows(directory):
+    for row in filter(asked, read_rows(directory)):
         rows.append(row)
         if len(rows) == CHUNK:
             pieces.append(pd.DataFrame(rows))

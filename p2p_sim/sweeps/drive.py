@@ -4,7 +4,7 @@ import contextlib
 import statistics
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +13,15 @@ from typing import Any
 import pandas as pd
 
 from p2p_sim.analysis.utility.intervals import mean_interval
+from p2p_sim.analysis.utility.points import derived
+from p2p_sim.base.arguments import count_of, optional_path
 from p2p_sim.base.config import nearest
 from p2p_sim.base.errors import InputError
 from p2p_sim.replicate.advice import advice
-from p2p_sim.replicate.case import Case
+from p2p_sim.replicate.case import Case, scenario_of
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import FAILURES, ROWS, Row, Store, open_store, read_rows, write_manifest
-from p2p_sim.sweeps.file import Axis, Plot
+from p2p_sim.sweeps.file import axes_of, plots_of
 from p2p_sim.sweeps.plan import Plan, Point, make_plan
 from p2p_sim.sweeps.point import default_directory
 from p2p_sim.sweeps.stopped import counted
@@ -58,13 +60,23 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SweepResult:
-    """A finished sweep: its directory, its rows, and how many replicates failed."""
+    """A finished sweep.
+
+    directory: of the results. rows: of the points and replicates that were asked for. failed: replicates that could
+    not be run. more: rows on disk that were not asked for: of other values, or of more replicates.
+    """
 
     directory: Path
     rows: pd.DataFrame
     failed: int
+    more: int = 0
+
+    def __repr__(self) -> str:
+        """What is where, in one line."""
+        counts = f"{self.rows['scenario'].nunique():,} points, {len(self.rows):,} rows, {self.failed:,} failed"
+        return f"SweepResult({str(self.directory)!r}, {counts}, {self.more:,} more on disk)"
 
 
 @dataclass
@@ -72,24 +84,26 @@ class _Driver:
     plan: Plan
     store: Store
     report: Report | None
-    points: dict[str, Point] = field(default_factory=dict)
     scenarios: dict[str, str] = field(default_factory=dict)
     wanted: dict[str, int] = field(default_factory=dict)
     times: deque[float] = field(default_factory=lambda: deque(maxlen=50))
-    values: dict[str, list[float]] = field(default_factory=dict)
+    values: dict[str, dict[int, float]] = field(default_factory=dict)
     failed: set[tuple[str, int]] = field(default_factory=set)
     first_error: str = ""
 
-    def add_points(self) -> None:
-        """Note every point under its identity; two that are the same are a mistake."""
-        for point in self.plan.points():
-            scenario = self.plan.scenario(point)
-            identity = self.plan.identity(scenario)[:16]
-            if identity in self.points:
-                shown = ", ".join(f"{key} = {value}" for key, value in point.columns.items())
-                raise InputError(f"axes: the point {shown} occurs twice")
-            self.points[identity] = point
-            self.wanted[identity] = self.plan.replicates
+    @property
+    def points(self) -> dict[str, Point]:
+        """Every point under its identity."""
+        return self.plan.identified
+
+    def asked(self, row: Row) -> bool:
+        """Whether a row on disk is of this sweep as it was asked for."""
+        return bool(row["replicate"] < self.wanted.get(row["scenario"], 0))
+
+    @property
+    def held(self) -> int:
+        """How many of the wanted replicates are on disk."""
+        return sum(self.store.has(point, index) for point, count in self.wanted.items() for index in range(count))
 
     def tasks(self) -> Iterator[Task]:
         """Missing replicates: everybody's first, everybody's second, and so on."""
@@ -154,12 +168,13 @@ class _Driver:
         if isinstance(value, bool) or not isinstance(value, int | float):
             numbers = [name for name, cell in row.items() if isinstance(cell, int | float)]
             raise InputError(f"until.column = {until.column!r}: is no numeric column{nearest(until.column, numbers)}")
-        seen = self.values.setdefault(point, [])
-        seen.append(float(value))
-        if len(seen) >= self.wanted[point]:
-            mean = mean_interval(pd.Series(seen))
-            if mean.high - mean.low > 2.0 * until.half_width and self.wanted[point] < until.most:
-                self.wanted[point] = min(until.most, self.wanted[point] + max(self.wanted[point] // 2, 1))
+        seen = self.values.setdefault(point, {})
+        seen[row["replicate"]] = float(value)
+        while (wanted := self.wanted[point]) < until.most and all(index in seen for index in range(wanted)):
+            mean = mean_interval(pd.Series([seen[index] for index in range(wanted)]))
+            if mean.high - mean.low <= 2.0 * until.half_width:
+                return
+            self.wanted[point] = min(until.most, wanted + max(wanted // 2, 1))
 
 
 def run_sweep(
@@ -169,7 +184,7 @@ def run_sweep(
     report: Report | None = None,
     work: Perform = perform,
 ) -> SweepResult:
-    """Run what is missing of a sweep and return all its rows; running again goes on.
+    """Run what is missing of a sweep and return the rows that it asks for; running again goes on.
 
     Args:
         plan: what to run.
@@ -190,30 +205,29 @@ def run_sweep(
         if missing:
             raise InputError(f"{directory / ROWS}: a row without {missing[0]} is of another sweep")
 
+    wanted = dict.fromkeys(plan.identified, plan.replicates)
     with open_store(directory, identity, check) as store, ExitStack() as stop:
-        driver = _Driver(plan, store, report)
-        driver.add_points()
-        held = sum(store.has(point, i) for point in driver.points for i in range(plan.replicates))
-        progress = Progress(len(driver.points), len(driver.points) * plan.replicates, held, workers=chosen.workers)
+        driver = _Driver(plan, store, report, wanted=wanted)
+        for row in read_rows(directory) if plan.until else ():
+            driver.learn(row)
+        progress = Progress(len(driver.points), sum(driver.wanted.values()), driver.held, workers=chosen.workers)
         stop.enter_context(counted(lambda: (progress.done, progress.replicates)))
         replicates = max(plan.replicates, store.replicates)
         write_manifest(directory, plan.name, plan.base, identity, replicates, plan.packages, _described(plan))
         if report:
             report(progress)
-        for row in read_rows(directory) if plan.until else ():
-            driver.learn(row)
         more = True
         while more:  # a second time only where results asked for more replicates
             more = False
             for results in chosen.run(driver.batches(driver.tasks()), work):
                 driver.keep(results, progress)
                 more = True
-        if not store.done:
+        if not driver.held:
             error = driver.first_error[:LONGEST_ERROR]
             raise InputError(f"{directory}: no replicate could be run; the first of {FAILURES} says: {error}")
         order = {point: index for index, point in enumerate(driver.points)}
-        rows = store.finish(lambda row: (order.get(row["scenario"], len(order)), row["scenario"]))
-    return SweepResult(directory, rows, progress.failed)
+        rows = store.finish(lambda row: (order.get(row["scenario"], len(order)), row["scenario"]), driver.asked)
+    return SweepResult(directory, rows, progress.failed, store.size - len(rows))
 
 
 def _described(plan: Plan) -> dict[str, Any]:
@@ -228,30 +242,35 @@ def _described(plan: Plan) -> dict[str, Any]:
 
 
 def sweep(
-    base: Scenario,
-    axes: dict[str, Sequence[Any]],
+    base: Scenario | str | Path,
+    axes: Mapping[str, Sequence[Any]],
     replicates: int | None = None,
     out: str | Path | None = None,
     workers: int = 1,
     data_dir: str | Path | None = None,
-    plots: Sequence[dict[str, Any]] = (),
+    plots: Sequence[Mapping[str, Any]] = (),
 ) -> pd.DataFrame:
-    """Run a base scenario over all combinations of some values and return the rows; running again resumes.
+    """Run a base scenario over all combinations of some values and return their rows; running again resumes.
+
+    Rows on disk of other values or of more replicates stay there; `load_results` returns them too. Workers do not
+    import the caller's main module, so that a script needs no `if __name__ == "__main__"`.
 
     Args:
-        base: the scenario.
+        base: the scenario, the path of its file, or the name of a shipped one.
         axes: dotted keys and their values.
         replicates: of each point; None: the base scenario's.
         out: results directory; default results/<name>-<hash8> below the current directory.
         workers: local processes; 1: this one.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
         plots: what `p2p-sim plot` draws, such as {"x": "epsilon_upper", "y": "error_rate"}.
+
+    Raises:
+        InputError: an argument is of a wrong type, or a point cannot be run; one line.
     """
     from p2p_sim.sweeps.local import LocalProcesses
 
-    place, data = (None if path is None else Path(path) for path in (out, data_dir))
-    given = [Axis(key=key, values=tuple(values)) for key, values in axes.items()]
-    figures = [Plot(**plot) for plot in plots]
-    plan = make_plan(base.name, base, given, replicates or base.replicates, figures, data_dir=data)
-    executor: Executor = LocalProcesses(workers) if workers > 1 else Serial()
-    return run_sweep(plan, place, executor).rows
+    chosen, place, data = scenario_of(base), optional_path("out", out), optional_path("data_dir", data_dir)
+    wanted = chosen.replicates if replicates is None else count_of("replicates", replicates, 1)
+    plan = make_plan(chosen.name, chosen, axes_of(axes), wanted, plots_of(plots), data_dir=data)
+    executor: Executor = LocalProcesses(workers) if count_of("workers", workers, 1) > 1 else Serial()
+    return derived(run_sweep(plan, place, executor).rows)

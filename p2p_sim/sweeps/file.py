@@ -1,11 +1,14 @@
-"""What a sweep file says."""
+"""What a sweep file says, and the same as arguments of Python."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from p2p_sim.base.config import Config
+from p2p_sim.base.arguments import is_a
+from p2p_sim.base.config import Config, explain
+from p2p_sim.base.errors import InputError
 
 
 class Axis(Config):
@@ -106,3 +109,41 @@ class SweepFile(Config):
     """Figures to draw."""
     until: Until | None = None
     """Add replicates until a mean is known well enough; absent: the same number for every point."""
+
+
+def axes_of(given: Any) -> list[Axis]:
+    """Axes from a mapping of dotted keys to their values, each a list, a range, an array or a column.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if not isinstance(given, Mapping) or not given:
+        raise InputError(f"axes {is_a(given)}: must map keys to lists of values, such as {_EXAMPLE}")
+    found = []
+    for key, values in given.items():
+        if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__") or np.ndim(values) == 0:
+            raise InputError(f"axes: {key} {is_a(values)}: must be a list of values, such as {_EXAMPLE}")
+        plain = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+        try:
+            found.append(Axis(key=key, values=plain))
+        except ValidationError as error:
+            raise InputError(f"axes: {key}: {explain(error, Axis)}") from None
+    return found
+
+
+def plots_of(given: Any) -> list[Plot]:
+    """Figures from a list of mappings.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if not isinstance(given, list | tuple) or not all(isinstance(entry, Mapping) for entry in given):
+        raise InputError(f"plots {is_a(given)}: must be a list of mappings, such as {_PLOTS}")
+    try:
+        return [Plot(**entry) for entry in given]
+    except ValidationError as error:
+        raise InputError(f"plots: {explain(error, Plot)}") from None
+
+
+_EXAMPLE = '{"mechanism.flip_prob": [0.1, 0.2]}'
+_PLOTS = '[{"x": "epsilon_upper", "y": "error_rate"}]'

@@ -40,7 +40,7 @@ class Point:
     columns: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """A sweep ready to run.
 
@@ -54,6 +54,11 @@ class Plan:
     plots: tuple[Plot, ...] = ()
     until: Until | None = None
     data_dir: Path | None = None
+
+    def __repr__(self) -> str:
+        """The sweep in one line."""
+        keys = ", ".join(self.keys)
+        return f"Plan({self.name!r}, {self.size:,} points over {keys}, {self.replicates:,} replicates each)"
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -108,6 +113,27 @@ class Plan:
         """A point's content hash, its data files' checksums included."""
         same = not any(key.startswith(("population", "network")) for key in self.keys)
         return scenario.content_hash(self.checksums if same else Case(scenario, data_dir=self.data_dir).checksums)
+
+    @cached_property
+    def identified(self) -> dict[str, Point]:
+        """Every point under the first 16 digits of its identity.
+
+        Raises:
+            InputError: two points are the same.
+        """
+        found: dict[str, Point] = {}
+        for point in self.points():
+            identity = self.identity(self.scenario(point))[:16]
+            if identity in found:
+                shown = ", ".join(f"{key} = {value}" for key, value in point.columns.items())
+                raise InputError(f"axes: the point {shown} occurs twice")
+            found[identity] = point
+        return found
+
+    def asks_for(self, point: str, replicate: int) -> bool:
+        """Whether a replicate is of this sweep; with `until`, whether it may become so."""
+        most = self.replicates if self.until is None else max(self.replicates, self.until.most)
+        return replicate < most and point in self.identified
 
     @cached_property
     def packages(self) -> dict[str, str]:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pandas as pd
 
 from p2p_sim.analysis.privacy.statement.record import Terms, merged
+from p2p_sim.analysis.utility.points import derived
+from p2p_sim.base.arguments import optional_path
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import in_place_of, writing
 from p2p_sim.replicate.advice import advice
-from p2p_sim.replicate.case import Case, identity
+from p2p_sim.replicate.case import Case, identity, scenario_of
 from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import ROWS, Row, open_store, write_manifest
@@ -24,13 +26,22 @@ Progress = Callable[[int, int], None]
 FIGURE = "privacy-utility.png"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finished:
-    """A finished run: its directory, its rows, one a replicate, and what is said of their figures."""
+    """A finished run.
+
+    directory: of the results. rows: of the replicates that were asked for, one each. terms: what is said of their
+    figures. more: replicates on disk that were not asked for.
+    """
 
     directory: Path
     rows: pd.DataFrame
     terms: Terms
+    more: int = 0
+
+    def __repr__(self) -> str:
+        """What is where, in one line."""
+        return f"Finished({str(self.directory)!r}, {len(self.rows):,} replicates, {self.more:,} more on disk)"
 
 
 def default_directory(name: str, hash_: str) -> Path:
@@ -49,7 +60,7 @@ def run_point(
     data_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Finished:
-    """Run every replicate that is not on disk yet and draw the figure.
+    """Run every replicate that is not on disk yet, and draw the figure of those that were asked for.
 
     Raises:
         RunFailed, Interrupted: says how many replicates are kept.
@@ -84,19 +95,25 @@ def run_point(
             store.append([result.row], [time.perf_counter() - begin], [result.terms])
         if progress:
             progress(scenario.replicates, scenario.replicates)
-        rows = store.finish(lambda row: 0)
+        rows = store.finish(lambda row: 0, lambda row: row["replicate"] < scenario.replicates)
         with writing(directory), in_place_of(directory / FIGURE) as partial:
             plot_privacy_utility(rows, scenario.name, partial)
-    return Finished(directory, rows, merged(read_terms(directory).values()))
+        said = read_terms(directory)
+    used = [said[name] for name in dict.fromkeys(rows.get("statement", ())) if name in said]
+    return Finished(directory, rows, merged(used), store.size - len(rows))
 
 
-def run_all(scenario: Scenario, out: str | Path | None = None, data_dir: str | Path | None = None) -> pd.DataFrame:
-    """Run every replicate of a scenario and return the rows; running again resumes.
+def run_all(
+    scenario: Scenario | str | Path, out: str | Path | None = None, data_dir: str | Path | None = None
+) -> pd.DataFrame:
+    """Run every replicate of a scenario and return their rows; running again resumes.
+
+    Replicates on disk beyond the scenario's count stay there; `load_results` returns them too.
 
     Args:
-        scenario: what to run.
+        scenario: what to run, the path of its file, or the name of a shipped one.
         out: results directory; default results/<name>-<hash8> below the current directory.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
     """
-    place, data = (None if path is None else Path(path) for path in (out, data_dir))
-    return run_point(scenario, place, data).rows
+    place, data = optional_path("out", out), optional_path("data_dir", data_dir)
+    return derived(run_point(scenario_of(scenario), place, data).rows)

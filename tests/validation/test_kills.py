@@ -59,9 +59,11 @@ def descendants(pid: int) -> list[int]:
 def workers(pid: int) -> list[int]:
     """Descendants that have been at work for a while."""
     try:
-        return [p for p in descendants(pid) if b"spawn_main" in Path(f"/proc/{p}/cmdline").read_bytes()]
+        lines = {p: Path(f"/proc/{p}/cmdline").read_bytes() for p in descendants(pid)}
     except OSError:
         return []
+    marks = (b"sweeps.worker import serve", b"spawn_main")  # of local workers, and of Dask's
+    return [p for p, line in lines.items() if any(mark in line for mark in marks)]
 
 
 def kill(pid: int) -> None:

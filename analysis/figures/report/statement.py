@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from p2p_sim.analysis.figures.labels import four_digits
 from p2p_sim.analysis.figures.report.points import worst_bases
 from p2p_sim.analysis.figures.report.text import count, number, plain, span
 from p2p_sim.analysis.privacy.statement.record import Terms
+from p2p_sim.analysis.privacy.statement.shown import four_digits
 from p2p_sim.analysis.utility.points import POINT
 
 OBSERVERS = (

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from p2p_sim.analysis.privacy.statement.conditions import identifier_of
+from p2p_sim.analysis.privacy.statement.shown import bound_text, card
 
 Adjacency = Literal["label", "example"]
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
@@ -22,7 +23,7 @@ class Bracket:
     upper: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivacyBound:
     """ε at a given δ, for one observer, with everything that the statement needs.
 
@@ -57,6 +58,33 @@ class PrivacyBound:
     def condition_ids(self) -> tuple[str, ...]:
         """The identifiers of the conditions, in their order."""
         return tuple(identifier_of(condition) for condition in self.conditions)
+
+    def __repr__(self) -> str:
+        """The statement in one line; ε is rounded to the safe side, the conditions are counted.
+
+        >>> PrivacyBound(0.74208, 0.74211, 1e-5, "learner", "label", "exact", ("one", "two"))
+        PrivacyBound(ε ≤ 0.7422 at δ = 1e-05, observer 'learner', adjacency 'label', exact, 2 conditions)
+        """
+        given = f" given {self.conditional_on}" if self.conditional_on else ""
+        count = f"{len(self.conditions)} condition{'s' * (len(self.conditions) != 1)}"
+        return (
+            f"PrivacyBound(ε ≤ {bound_text(self.epsilon_upper, True)} at δ = {self.delta:g}{given}, observer "
+            f"{self.observer!r}, adjacency {self.adjacency!r}, {self.basis}, {count})"
+        )
+
+    def _repr_html_(self) -> str:
+        """The statement with its conditions, for notebooks."""
+        lines = [
+            ("ε, no more than", bound_text(self.epsilon_upper, True)),
+            ("no smaller ε holds than", bound_text(self.epsilon_lower, False)),
+            ("δ", f"{self.delta:g}"),
+            ("observer", self.observer),
+            ("adjacency", self.adjacency),
+            ("basis", self.basis),
+            *([("given", self.conditional_on)] if self.conditional_on else []),
+        ]
+        title = "Privacy statement" + "; it holds if" * bool(self.conditions)
+        return card(title, lines, map(str, self.conditions))
 
 
 def together(bounds: Sequence[PrivacyBound]) -> PrivacyBound:

@@ -70,7 +70,8 @@ def _print_found(scenario: Scenario, finished: Finished) -> None:
         *_utility(rows),
         *_network(rows),
     ]
-    print_table(f"{scenario.name}: {len(rows)} replicate{'s' * (len(rows) != 1)}", found)
+    more = f" ({finished.more:,} more on disk)" if finished.more else ""
+    print_table(f"{scenario.name}: {len(rows)} replicate{'s' * (len(rows) != 1)}{more}", found)
     for warning in warnings_of(rows):
         warnings.warn(warning, stacklevel=2)
     warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
@@ -224,5 +225,6 @@ def _range(values: Any) -> str:
 def print_json(scenario: Scenario, finished: Finished) -> None:
     """One JSON object; an infinite ε is the string "inf"."""
     record = {"name": scenario.name, "directory": str(finished.directory), **summarise(finished.rows)}
+    record["more_on_disk"] = finished.more
     record["statements"] = finished.terms
     print_object(record)

@@ -8,15 +8,20 @@ from p2p_sim.analysis.privacy.statement.record import statement_of, whole
 from p2p_sim.analysis.utility.baseline import points_not_above
 from p2p_sim.base.progress import shown
 from p2p_sim.cli.printing.values import print_object, print_table, worst_row
-from p2p_sim.storage.rows import FAILURES, MANIFEST, ROWS, TABLE
+from p2p_sim.storage.rows import FAILURES, MANIFEST, ROWS, TABLE, Key
 from p2p_sim.storage.statements import read_terms
 from p2p_sim.sweeps.drive import Progress, Report, SweepResult
 from p2p_sim.sweeps.plan import Plan
 
 
-def print_plan(plan: Plan, held: int, directory: str) -> None:
-    """The sweep before it runs, on standard error."""
+def print_plan(plan: Plan, held: set[Key], directory: str) -> None:
+    """The sweep before it runs, on standard error.
+
+    Args:
+        held: points and replicates on disk; those that the sweep does not ask for are counted apart.
+    """
     total = plan.size * plan.replicates
+    asked = sum(plan.asks_for(point, replicate) for point, replicate in held)
     lines = []
     for axis, values in zip(plan.axes, plan.steps, strict=True):
         steps = [str(v[0] if len(v) == 1 else v) for v in values] if axis.labels is None else list(axis.labels)
@@ -24,10 +29,19 @@ def print_plan(plan: Plan, held: int, directory: str) -> None:
             ", ".join(steps) if len(steps) <= 8 else f"{', '.join(steps[:4])}, ... {steps[-1]} ({len(steps)} values)"
         )
         lines.append((" with ".join(axis.names), shown))
-    lines.append(("replicates", f"{plan.replicates:,} of each point: {total:,}, of which {held:,} are on disk"))
+    lines.append(
+        (
+            "replicates",
+            f"{plan.replicates:,} of each point: {total:,}, of which {asked:,} are on disk{_apart(len(held) - asked)}",
+        )
+    )
     if plan.until is not None:
         lines.append(("until", f"{plan.until.column} ± {plan.until.half_width:g}, at most {plan.until.most:,}"))
     print_table(f"{plan.name}: a sweep of {plan.size:,} points", [*lines, ("results", directory)], stderr=True)
+
+
+def _apart(more: int) -> str:
+    return f" ({more:,} more on disk)" if more else ""
 
 
 @contextmanager
@@ -66,7 +80,7 @@ def print_sweep(plan: Plan, result: SweepResult, figures: list[str], quiet: bool
     """What was found, in a line, then every path; the paths alone if `quiet`."""
     rows, directory = result.rows, result.directory
     if not quiet:
-        print(f"{plan.name}: {len(rows):,} rows of {rows['scenario'].nunique():,} points")
+        print(f"{plan.name}: {len(rows):,} rows of {rows['scenario'].nunique():,} points{_apart(result.more)}")
     if result.failed:
         print(f"p2p-sim: {result.failed:,} replicates failed; see {directory / FAILURES}", file=sys.stderr)
     low, known = points_not_above(rows)
@@ -93,6 +107,7 @@ def print_sweep_json(plan: Plan, result: SweepResult, figures: list[str]) -> Non
         "directory": str(result.directory),
         "points": points,
         "rows": len(result.rows),
+        "more_on_disk": result.more,
         "failed": result.failed,
         "figures": figures,
         "worst_point": str(worst["scenario"]),

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from p2p_sim.analysis.figures.labels import four_digits
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.shown import four_digits
 from p2p_sim.base.terminal import console
 
 Line = tuple[str, str]

@@ -1,0 +1,38 @@
+"""How results show themselves at a prompt and in a notebook: a short line, and a small table."""
+
+import math
+from collections.abc import Iterable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from html import escape
+
+
+def four_digits(value: float, up: bool) -> float:
+    """A bound in four significant digits, rounded to the side on which it still holds.
+
+    >>> four_digits(0.74211, up=True), four_digits(0.74219, up=False)
+    (0.7422, 0.7421)
+    """
+    if not math.isfinite(value):
+        return value
+    return float(Context(prec=4, rounding=ROUND_CEILING if up else ROUND_FLOOR).create_decimal_from_float(value))
+
+
+def bound_text(value: float, up: bool) -> str:
+    """The same as text.
+
+    >>> bound_text(0.5, True), bound_text(float("inf"), True)
+    ('0.5', '∞')
+    """
+    return "∞" if value == math.inf else f"{four_digits(value, up):.4g}"
+
+
+def card(title: str, lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> str:
+    """HTML of a heading, a table of two columns, and a list of notes.
+
+    >>> card("a < b", [], ["one"])
+    '<strong>a &lt; b</strong><table></table><ul><li>one</li></ul>'
+    """
+    left = 'style="text-align:left"'
+    rows = "".join(f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(text)}</td></tr>" for name, text in lines)
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return f"<strong>{escape(title)}</strong><table>{rows}</table>" + (f"<ul>{items}</ul>" if items else "")
