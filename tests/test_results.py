@@ -158,7 +158,13 @@ def test_rows_hold_no_clock_time_and_the_manifest_says_what_they_are(tmp_path):
     pd.testing.assert_frame_equal(rows, p2p_sim.load_results(tmp_path / "a"))
     table = pd.read_parquet(tmp_path / "a" / "rows.parquet")
     pd.testing.assert_frame_equal(rows, derived(table), check_dtype=False)
-    assert set(rows) - set(table) == {"accuracy", "nonprivate_accuracy", "excess_error_rate", "relative_accuracy"}
+    assert set(rows) - set(table) == {
+        "accuracy",
+        "nonprivate_accuracy",
+        "majority_accuracy",
+        "excess_error_rate",
+        "relative_accuracy",
+    }
     assert not [c for c in rows if "wall" in c or "date" in c]
     manifest = json.loads((tmp_path / "a" / "manifest.json").read_text())
     assert p2p_sim.Scenario.from_tree(manifest["scenario"]) == small()
