@@ -23,6 +23,7 @@ def out(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_a_small_run_leaves_a_table_figures_and_a_manifest(out):
     assert (out / "table.csv").read_text(encoding="utf-8").splitlines()[0] == ",".join(table.COLUMNS)
     rows = table.read(out / "table.csv")
@@ -36,6 +37,7 @@ def test_a_small_run_leaves_a_table_figures_and_a_manifest(out):
     assert set(facts["vectorised"]) == {"cores", "processor", "load_average_at_start", "python", "libraries"}
 
 
+@pytest.mark.slow
 def test_one_benchmark_again_keeps_the_others(out):
     before = table.read(out / "table.csv")
     bench.measure(out, ["accountant"], small=True)

@@ -201,6 +201,7 @@ def test_a_true_statement_is_not_refuted(cases):
     assert holds(cases())
 
 
+@pytest.mark.slow
 def test_a_tenth_of_lemma_9_is_refuted_by_an_attained_value(monkeypatch):
     monkeypatch.setattr(exchange, "LARGE", ((12_000, 0.1, 0.1, 1 / 12_000**2),))
 

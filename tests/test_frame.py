@@ -34,7 +34,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow if n in ("vector", "consistency") else ()) for n in STUDIES]
+    "name", [pytest.param(n, marks=pytest.mark.slow if n not in ("privacy", "10⁸ users") else ()) for n in STUDIES]
 )
 def test_a_stopped_study_goes_on(frame, tmp_path, monkeypatch, name):
     for setting, value in {"EPSILONS": (1.0, 4.0), "COUNTS": (2,), "SKEWS": (0.9,), "TUNING": 1}.items():
@@ -79,6 +79,7 @@ print(Frame(Path("out"), Path("work"), workers=1).each(tenfold, range(5)))
 """
 
 
+@pytest.mark.slow
 def test_a_killed_study_goes_on(tmp_path):
     script = tmp_path / "killed.py"
     script.write_text(KILLED)

@@ -98,6 +98,7 @@ def test_epsilon_is_where_delta_crosses(exchange):
     assert any("realised" in condition for condition in bound.conditions)
 
 
+@pytest.mark.slow
 def test_large_networks_are_quick_and_near_the_exact_figure():
     n = 10**6
     exact = UniformSources(n, 0, n, 0.1).epsilon(1e-9)

@@ -296,6 +296,7 @@ def test_every_kind_of_scenario_is_listed_in_full(scenarios, file):
     assert p2p_sim.Scenario.from_tree(listed, scenario.folder).content_hash() == scenario.content_hash()
 
 
+@pytest.mark.slow
 def test_a_large_sweep_makes_a_small_page(tmp_path):
     flips = [[float(f"{x:.4g}")] for x in np.linspace(0.01, 0.4, 25)]
     users = [[100 * 2**i] for i in range(10)]
