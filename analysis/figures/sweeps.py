@@ -163,7 +163,8 @@ def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[st
     if is_number(table[view.x]):
         shown = shown[np.isfinite(shown[view.x])]
         shown = shown.assign(at=shown[view.x].astype(float))
-        return (shown if view.along else shown.sort_values("at", kind="stable")), None
+        along = view.along if view.along and is_number(shown[view.along]) else None if view.along else "at"
+        return (shown.sort_values(along, kind="stable") if along else shown), None
     names = [value(v) for v in table[view.x].unique()]
     return shown.assign(at=[float(names.index(value(v))) for v in shown[view.x]]), names
 

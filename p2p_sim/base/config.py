@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -34,6 +34,10 @@ class OneLine(type(BaseModel)):  # type: ignore[misc]
             return super().__call__(**given)
         except ValidationError as error:
             raise InputError(explain(error, cls)) from None
+
+
+MOST_NAMED = 12
+"""Keys of a table that a message lists."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -69,10 +73,13 @@ def explain(error: ValidationError, model: type[Config]) -> str:
     key, value = shortened(".".join(parts)), first.get("input")
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     if first["type"] == "extra_forbidden":
-        known = sorted(_keys(model))
-        if key in known:
-            return f"{key}: unknown key for this kind{more}"
-        return f"{key}: unknown key{nearest(key, known)}{more}"
+        known, fields = sorted(_keys(model)), _fields(model, first["loc"][:-1])
+        hint = nearest(parts[-1], fields) if fields else "" if key in known else nearest(key, known)
+        hint = hint.replace("did you mean ", f"did you mean {'.'.join([*parts[:-1], ''])}") if fields else hint
+        if fields and not hint:
+            rest = f" and {len(fields) - MOST_NAMED} more" if len(fields) > MOST_NAMED else ""
+            hint = f"; it takes {', '.join(fields[:MOST_NAMED])}{rest}"
+        return f"{key}: unknown key{' for this kind' if key in known else ''}{hint}{more}"
     if first["type"] == "missing":
         return f"{key}: is missing{more}"
     if first["type"].startswith("union_tag"):
@@ -87,6 +94,20 @@ def explain(error: ValidationError, model: type[Config]) -> str:
     message = message[0].lower() + message[1:]
     shown = "" if isinstance(value, dict) else f" = {shortened(json.dumps(value, default=str))}"
     return f"{key}{shown}: {message}{more}" if key else f"{message}{more}"
+
+
+def _fields(model: type[Config], place: Sequence[int | str]) -> list[str]:
+    """The keys of the table at a place, where a kind follows the name of what has kinds; none if a plug-in has them."""
+    schema = _schema(model)
+    nodes = [schema]
+    for part in place:
+        branches = [branch for node in nodes for branch in _branches(node, schema)]
+        kinds = [branch.get("discriminator", {}).get("mapping", {}).get(part) for branch in branches]
+        below = [branch.get("properties", {}).get(part, branch.get("items", {})) for branch in branches]
+        nodes = [{"$ref": kind} for kind in kinds if kind] or [node for node in below if node]
+    return sorted(
+        {name for node in nodes for branch in _branches(node, schema) for name in branch.get("properties", ())}
+    )
 
 
 def _kinds(model: type[Config], path: list[str]) -> list[str]:

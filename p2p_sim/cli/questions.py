@@ -98,8 +98,13 @@ def _observer(q: Question) -> Observer | KaryExchange:
     if q.members is None and q.observer == "coalition":
         raise InputError("--observer coalition: needs --members, the number of users in the coalition, at least 1")
     if q.num_classes > 2:
+        if q.observer == "eavesdropper":
+            return Eavesdropper(q.flip_prob, q.num_classes)
         if q.observer != "learner" or q.rounds > 1:
-            raise InputError(f"--num-classes {q.num_classes}: is known for --observer learner and a single round")
+            raise InputError(
+                f"--num-classes {q.num_classes}: is known for --observer learner in a single round, and for "
+                "--observer eavesdropper, whose ε holds against every other observer too"
+            )
         return KaryExchange(q.cluster_size, q.flip_prob, q.sampling_rate, q.num_classes)
     any_flip_prob = q.observer in ("peer", "eavesdropper")  # whose figures hold for the smallest, too
     exchange = LabelExchange(q.cluster_size, 0.5 if any_flip_prob else q.flip_prob, q.sampling_rate, q.rounds)

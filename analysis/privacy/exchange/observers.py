@@ -29,7 +29,8 @@ class Eavesdropper(Accountant):
     """Reads every message on the links: each noisy label with its owner. Nothing is amplified.
 
     Args:
-        flip_prob: α in [0, 1/2].
+        flip_prob: α in [0, (K-1)/K].
+        num_classes: K, at least 2.
     """
 
     requires = REALISED
@@ -37,15 +38,17 @@ class Eavesdropper(Accountant):
     conditions = LOCAL_CONDITIONS
 
     flip_prob: float
+    num_classes: int = 2
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) of the noisy label itself."""
         check_epsilon(epsilon)
-        return local_delta(self.flip_prob, epsilon)
+        return local_delta(self.flip_prob, epsilon, self.num_classes)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ) = ln((1-α-δ)/α), at least 0."""
-        return invert(self.delta, delta, self.flip_prob, "eavesdropper", self.basis, self.conditions)
+        """ε(δ) = ln((K-1)(1-α-δ)/α), at least 0."""
+        said = ("eavesdropper", self.basis, self.conditions)
+        return invert(self.delta, delta, self.flip_prob, *said, self.num_classes)
 
 
 @dataclass(frozen=True)

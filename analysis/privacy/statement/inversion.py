@@ -12,24 +12,32 @@ Curve = Callable[[float], Bracket]
 
 
 def invert(
-    curve: Curve, delta: float, flip_prob: float, observer: str, basis: str, conditions: tuple[str, ...]
+    curve: Curve,
+    delta: float,
+    flip_prob: float,
+    observer: str,
+    basis: str,
+    conditions: tuple[str, ...],
+    num_classes: int = 2,
 ) -> PrivacyBound:
     """The privacy bound at δ of a curve of brackets that falls with ε and is 0 at ε₀.
 
     Args:
-        curve: δ(ε). delta: δ in (0, 1). flip_prob: α in [0, 1/2], for ε₀.
+        curve: δ(ε). delta: δ in (0, 1). flip_prob, num_classes: α and K, for ε₀.
         observer, basis, conditions: as in `PrivacyBound`.
     """
     check_delta(delta)
     cached = lru_cache(maxsize=256)(curve)
-    lower, _ = cross(lambda epsilon: cached(epsilon).lower > delta, flip_prob)
-    _, upper = cross(lambda epsilon: cached(epsilon).upper > delta, flip_prob)
+    lower, _ = cross(lambda epsilon: cached(epsilon).lower > delta, flip_prob, num_classes=num_classes)
+    _, upper = cross(lambda epsilon: cached(epsilon).upper > delta, flip_prob, num_classes=num_classes)
     return PrivacyBound(lower, upper, delta, observer, "label", basis, conditions)
 
 
-def cross(above: Callable[[float], bool], flip_prob: float, precision: float = 1e-7) -> tuple[float, float]:
+def cross(
+    above: Callable[[float], bool], flip_prob: float, precision: float = 1e-7, num_classes: int = 2
+) -> tuple[float, float]:
     """The last ε seen above and the first not above; 0 and 0 if none is above, ∞ and ∞ if every ε is."""
-    low, high = 0.0, local_epsilon(flip_prob)
+    low, high = 0.0, local_epsilon(flip_prob, num_classes)
     if not above(low):
         return low, low
     if math.isinf(high):

@@ -1,5 +1,6 @@
 """What `p2p-sim run` shows: the summary table, JSON."""
 
+import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,10 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
         print(path if quiet else f"{path} ({lines} lines)")
 
 
+NEAR_LOCAL = 0.9
+"""Share of ε₀ above which the exchange is said to add little."""
+
+
 def _print_found(scenario: Scenario, finished: Finished) -> None:
     """A table of what was found, and what it means."""
     rows = finished.rows
@@ -76,6 +81,13 @@ def _print_found(scenario: Scenario, finished: Finished) -> None:
         warnings.warn(warning, stacklevel=2)
     warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
     say(*_statement(rows).split("\n"))
+    if rows["mechanism_kind"].iloc[0] == "label_exchange":
+        worst, alone = float(rows["epsilon_upper"].max()), float(rows["epsilon_local"].max())
+        if NEAR_LOCAL * alone < worst < math.inf:
+            say(
+                f"The exchange adds little here: ε is {worst / alone:.1%} of ε₀, which the noise on each label gives. "
+                "Larger clusters help, or a smaller θ, or a larger δ; `p2p-sim calibrate` finds the α for an ε."
+            )
     if (bound := statement_of(worst_row(rows), finished.terms, "epsilon_upper")) is not None:
         print_conditions(bound)
     else:
