@@ -26,6 +26,10 @@ def steps(page: str) -> Iterator[tuple[str, list[str]]]:
             yield text, shown.splitlines() if follows == "text" else []
 
 
+TERMINAL = {"COLUMNS": "80", "TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "0", "NO_COLOR": "1"}
+"""Variables by which rich prints as it does on a terminal of 80 columns."""
+
+
 def run(commands: str, folder: Path) -> str:
     """Run a block in a folder as a reader would, with this Python and this checkout; return all that it prints.
 
@@ -33,8 +37,7 @@ def run(commands: str, folder: Path) -> str:
         subprocess.CalledProcessError: a command failed.
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    terminal = {"COLUMNS": "80", "TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "0", "NO_COLOR": "1"}  # to rich
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **terminal}
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **TERMINAL}
     shell = ["bash", "-euo", "pipefail", "-c", commands]
     done = subprocess.run(
         shell, cwd=folder, env=environment, check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.make_tutorial_figure import PAGE, PLOT, steps
+from docs.make_tutorial_figure import PAGE, PLOT, TERMINAL, steps
 from p2p_sim.base.shipped import shipped
 from tests.conftest import ROOT
 from tests.wheels import built, copied
@@ -16,10 +16,9 @@ from tests.wheels import built, copied
 SCRIPT = """
 import p2p_sim
 
-if __name__ == "__main__":
-    scenario = p2p_sim.load_scenario("quickstart").replace(engine="vectorised")
-    rows = p2p_sim.sweep(scenario, {"mechanism.flip_prob": [0.1, 0.3]}, replicates=2, out="results/script", workers=2)
-    print(len(rows), "rows")
+scenario = p2p_sim.load_scenario("quickstart").replace(engine="vectorised")
+rows = p2p_sim.sweep(scenario, {"mechanism.flip_prob": [0.1, 0.3]}, replicates=2, out="results/script", workers=2)
+print(len(rows), "rows")
 """
 NO_INDEX = re.compile(r"No matching distribution|Could not find a version|ConnectionError|Temporary failure|HTTPError")
 
@@ -58,7 +57,7 @@ def clean() -> dict[str, str]:
 def shell(environment: Path, commands: str, folder: Path) -> str:
     """What commands print in a folder, with the programs of an environment; a failure shows what they printed."""
     path = os.pathsep.join([str(environment / "bin"), os.environ.get("PATH", "")])
-    variables = {**clean(), "PATH": path, "COLUMNS": "80", "VIRTUAL_ENV": str(environment)}
+    variables = {**clean(), "PATH": path, **TERMINAL, "VIRTUAL_ENV": str(environment)}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands], cwd=folder, env=variables, text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -38,7 +38,7 @@ def test_a_statement_is_judged_by_the_tests_that_run_it():
     text = (ROOT / MODULE).read_text(encoding="utf-8").splitlines()
     blanket = (ROOT / "analysis/privacy/exchange/blanket.py").read_text(encoding="utf-8").splitlines()
     constant = next(i for i, line in enumerate(blanket, 1) if line.startswith("BLOCKS = "))
-    inside = next(i for i, line in enumerate(text, 1) if "odds = " in line)
+    inside = next(i for i, line in enumerate(text, 1) if "certain = np.isinf(odds)" in line)
     tests = [
         covering.Test("far", 1.0, {MODULE: {1}}),
         covering.Test("slow", 2.0, {MODULE: {inside}}),
@@ -47,7 +47,7 @@ def test_a_statement_is_judged_by_the_tests_that_run_it():
     mutant = Mutant(MODULE, "NumberReplacer", 0, inside, 0)
     assert [test.name for test in judges(mutant, tests, 10.0)] == ["fast", "slow"]
     assert [test.name for test in judges(mutant, tests, 1.0)] == ["fast"]
-    assert function_of(MODULE, inside) == "binomial_pmf"
+    assert function_of(MODULE, inside) == "binomial_columns"
     assert function_of(MODULE, 1) is None
     assert place_of("analysis/privacy/exchange/blanket.py", constant)[1] == {"BLOCKS"}
 
@@ -58,7 +58,8 @@ def test_killed_late_and_survived():
     limits, code = dict.fromkeys(names, 60.0), (ROOT / MODULE).read_text(encoding="utf-8")
     assert run(names, limits).result == "passed"
     assert run(names, limits, MODULE, code).result == "passed"
-    wrong = code.replace("weights / weights.sum()", "weights * weights.sum()")
+    wrong = code.replace("weights /= sums", "weights *= sums")
+    assert wrong != code
     assert run(names, limits, MODULE, wrong).result == "failed"
     own = "analysis/privacy/others/alibi.py"  # a doctest of the module that is changed
     noise = (ROOT / own).read_text(encoding="utf-8").replace("-math.expm1(-inverse)", "math.expm1(-inverse)")
@@ -66,7 +67,8 @@ def test_killed_late_and_survived():
         run([f"p2p_sim/{own}::p2p_sim.analysis.privacy.others.alibi.laplace_variation"], {}, own, noise).result
         == "failed"
     )
-    endless = code.replace("weights = np.exp(exponent)", "while True: pass")
+    endless = code.replace("certain = np.isinf(odds)", "while True: pass")
+    assert endless != code
     assert run(names, dict.fromkeys(names, 1.0), MODULE, endless).result == "late"
 
 
