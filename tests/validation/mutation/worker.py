@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.validation.mutation import PACKAGES, ROOT, imported
+from tests.validation.mutation import PACKAGES, ROOT
 
 LOADED = [
     "coverage",
@@ -89,7 +89,7 @@ def run(tests: list[str], limits: dict[str, float], module: str = "", code: str 
 
     def work(log: Path) -> int:
         if code:
-            _replace(str(ROOT / imported(module)), code)
+            _replace(str(ROOT / module), code)
         return int(pytest.main([*OPTIONS, "-x", *tests], plugins=[Clock(log, limits)]))
 
     return outcome(*forked(work), changed=bool(code))
