@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import p2p_sim
 from p2p_sim.analysis.figures.sweeps import View, drawable
 from p2p_sim.analysis.privacy import Eavesdropper, local_epsilon
 from tests.commands import command
@@ -70,3 +71,11 @@ def test_it_is_said_when_the_exchange_adds_little(tmp_path):
         assert status == 0, err
         said.append("The exchange adds little here" in out)
     assert said == [True, False]
+
+
+def test_a_sweep_says_where_its_rows_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tree = {"population": {"kind": "synthetic", "users": 200}, "mechanism": {"flip_prob": 0.1}, "engine": "vectorised"}
+    small = p2p_sim.Scenario.from_tree({"name": "small", **tree})
+    rows = p2p_sim.sweep(small, {"mechanism.flip_prob": [0.2]}, replicates=2)
+    assert len(p2p_sim.load_results(rows.attrs["directory"])) == len(rows) == 2

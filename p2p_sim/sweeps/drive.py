@@ -264,6 +264,9 @@ def sweep(
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
         plots: what `p2p-sim plot` draws, such as {"x": "epsilon_upper", "y": "error_rate"}.
 
+    Returns:
+        A frame, one row a replicate; its `attrs["directory"]` is the results directory.
+
     Raises:
         InputError: an argument is of a wrong type, or a point cannot be run; one line.
     """
@@ -273,4 +276,7 @@ def sweep(
     wanted = chosen.replicates if replicates is None else count_of("replicates", replicates, 1)
     plan = make_plan(chosen.name, chosen, axes_of(axes), wanted, plots_of(plots), data_dir=data)
     executor: Executor = LocalProcesses(workers) if count_of("workers", workers, 1) > 1 else Serial()
-    return derived(run_sweep(plan, place, executor).rows)
+    result = run_sweep(plan, place, executor)
+    rows = derived(result.rows)
+    rows.attrs["directory"] = str(result.directory)
+    return rows
