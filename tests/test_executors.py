@@ -71,7 +71,7 @@ def test_local_processes_give_the_rows_of_serial():
     assert serial[3][2].startswith("JSONDecodeError: ")
 
 
-@pytest.mark.parametrize("work", [stand_ins.poisoned, stand_ins.killed])
+@pytest.mark.parametrize("work", [pytest.param(stand_ins.poisoned, marks=pytest.mark.slow), stand_ins.killed])
 def test_a_task_that_kills_its_worker_is_given_up_and_no_other(work):
     done = collect(local(), tasks(16), work)
     assert done[POISON].error == "killed its worker 3 times"

@@ -19,6 +19,7 @@ from p2p_sim.base.errors import LONGEST_LINE, InputError, RunFailed
 from p2p_sim.network.overlay_file import FileOverlay, read_edges
 from p2p_sim.network.overlay_graph import OverlayInput
 from p2p_sim.outputs.export import export_release
+from p2p_sim.outputs.report import write_report
 from p2p_sim.population.datasets import AdultConfig
 from p2p_sim.population.images import Cifar10Config, MnistConfig
 from p2p_sim.population.table import TableConfig
@@ -320,3 +321,11 @@ def test_a_data_set_that_was_changed_is_read_again(tmp_path, config, kind):
         os.utime(tmp_path / name, ns=(1, 1))  # a clock may be too coarse to tell
     after = config.sample((tmp_path,), STREAMS).users
     assert not (np.array_equal(before.features, after.features) and np.array_equal(before.labels, after.labels))
+
+
+def test_replicates_of_one_point_that_differ_in_a_text_get_a_report(tmp_path):
+    """A point's line has no such column, and the report read it from there."""
+    write_sweep(tmp_path / "s", AXES, 2)
+    path = tmp_path / "s" / "rows.jsonl"
+    path.write_text(path.read_text().replace('"adjacency": "label"', '"adjacency": "labels"', 1))
+    assert "Adjacency: labels." in write_report(tmp_path / "s").read_text()

@@ -133,7 +133,7 @@ def test_k_ary_flips_follow_their_law():
 
 
 @pytest.mark.parametrize("overlay", [RegularOverlay(degree=3), ScaleFreeOverlay(), GeometricOverlay(mean_degree=1.5)])
-@pytest.mark.parametrize("length", [1, 2, 5])
+@pytest.mark.parametrize("length", [1, pytest.param(2, marks=pytest.mark.slow), 5])
 def test_engines_release_the_same_bytes_on_overlays(overlay, length):
     """Users without a neighbour are among them: they get nothing, and walk nowhere."""
     offsets = np.concatenate([[0], np.cumsum(np.random.default_rng(0).integers(2, 400, 400))])

@@ -94,8 +94,8 @@ def test_a_shuffler_permutes_within_clusters():
 
 def test_debiased_exchange_has_the_labels_mean():
     given = scenario("label_exchange", users=40_000).replace(**{"population.heterogeneity": 0.0})
-    flip = p2p_sim.run(given).row["flip_prob"]
-    weights = p2p_sim.run(given).release.payload
+    result = p2p_sim.run(given)
+    flip, weights = result.row["flip_prob"], result.release.payload
     assert np.abs(weights.sum(axis=1) - 1.0).max() < 1e-12
     truth = prepare(Case(given)).population.labels.mean()
     error = 6.2 * 0.5 / np.sqrt(len(weights)) / (1.0 - 2.0 * flip)  # of a vote, flipped and drawn anew; 1e-9

@@ -64,7 +64,7 @@ def statement(
     lines = [_line(done, *entry) for entry in OBSERVERS if done[entry[0]].notna().any()]
     compared = [_line(done, *entry) for entry in COMPARED if (done[entry[0]] > 0).any()]
     return {
-        "promise": (_who(rows), _figure(done), _caution(rows, done)),
+        "promise": (_who(rows), _figure(rows, done), _caution(rows, done)),
         "lines": lines,
         "compared": compared,
         "partial": any(line.note for line in (*lines, *compared)),
@@ -87,7 +87,7 @@ def _who(rows: pd.DataFrame) -> str:
     return f"{what} is protected from the {seen}, who sees what is released. {text}"
 
 
-def _figure(done: pd.DataFrame) -> str:
+def _figure(rows: pd.DataFrame, done: pd.DataFrame) -> str:
     worst = float(done["epsilon_upper"].fillna(math.inf).max())
     place = "worst cluster and the worst replicate"
     if len(done) > 1:
@@ -97,7 +97,7 @@ def _figure(done: pd.DataFrame) -> str:
             f"In the {place} no finite ε is known to hold: ε = ∞, nothing is promised there. Each point has its own ε."
         )
     factor = rounded_up(math.exp(worst)) if worst < 50 else f"e^{rounded_up(worst)}"
-    changed = "row" if set(done["adjacency"].dropna().astype(str)) == {"example"} else "user's label"
+    changed = "row" if set(rows["adjacency"].astype(str)) == {"example"} else "user's label"
     each = " Each point has its own ε, in the table." if len(done) > 1 else ""
     return (
         f"At δ = {span(done['delta'])}, ε is at most {rounded_up(worst)} in the {place}: changing one {changed} "
