@@ -9,7 +9,6 @@ True
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from p2p_sim.analysis.privacy.statement.checks import (
 )
 from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS
 from p2p_sim.analysis.privacy.statement.domain import LEARNER
+from p2p_sim.analysis.privacy.statement.kept import kept
 from p2p_sim.analysis.privacy.statement.local import worth
 from p2p_sim.analysis.privacy.statement.windows import LEAST, Floats, binomial_pmf
 
@@ -143,6 +143,6 @@ class LabelExchange(Accountant):
         return views.nodes.first_above(kept, -math.log1p((lose - keep) / keep), None) - 1
 
 
-@lru_cache(maxsize=65_536)
+@kept
 def _epsilon(setting: Setting, delta: float) -> Bracket:
     return setting.epsilon(delta)

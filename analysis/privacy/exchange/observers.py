@@ -20,6 +20,7 @@ from p2p_sim.analysis.privacy.statement.conditions import (
 )
 from p2p_sim.analysis.privacy.statement.domain import INSIDERS, REALISED
 from p2p_sim.analysis.privacy.statement.inversion import invert
+from p2p_sim.analysis.privacy.statement.kept import kept
 from p2p_sim.analysis.privacy.statement.local import local_delta, outward
 from p2p_sim.analysis.privacy.statement.windows import some
 
@@ -164,11 +165,8 @@ class Coalition(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ)."""
         check_delta(delta)
-
-        def curve(epsilon: float) -> Bracket:
-            return Bracket(1.0, 1.0) if self._met_exceeds(epsilon, delta) else self.delta(epsilon)
-
-        return invert(curve, delta, self.exchange.flip_prob, "coalition", self.basis, self.conditions)
+        found = _coalition_epsilon(self, delta)
+        return PrivacyBound(found.lower, found.upper, delta, "coalition", "label", self.basis, self.conditions)
 
     @property
     def _met(self) -> float:
@@ -179,6 +177,15 @@ class Coalition(Accountant):
         """Whether the members who asked the target alone make δ(ε) larger than δ: a quick answer to most questions."""
         direct = local_delta(self.exchange.flip_prob, epsilon).lower
         return self._met * direct * (1.0 - 2.0**-40) > delta
+
+
+@kept
+def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
+    def curve(epsilon: float) -> Bracket:
+        return Bracket(1.0, 1.0) if coalition._met_exceeds(epsilon, delta) else coalition.delta(epsilon)
+
+    found = invert(curve, delta, coalition.exchange.flip_prob, "coalition", coalition.basis, coalition.conditions)
+    return Bracket(found.epsilon_lower, found.epsilon_upper)
 
 
 Observer = LabelExchange | TimedLearner | Peer | Coalition | Eavesdropper

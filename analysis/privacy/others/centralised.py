@@ -23,7 +23,6 @@ Where q̃ is not released (β = 0) the learner sees noisy labels alone, whose ow
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from p2p_sim.analysis.privacy.others.resampled_counts import affordable, counts_delta
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
@@ -32,6 +31,7 @@ from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON, check_clu
 from p2p_sim.analysis.privacy.statement.conditions import LABEL_FREE_CLUSTERS, Condition
 from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
 from p2p_sim.analysis.privacy.statement.inversion import bisect
+from p2p_sim.analysis.privacy.statement.kept import kept
 
 CURATOR_CONDITIONS = (
     Condition("trusted-curator", "a trusted curator holds all labels"),
@@ -201,7 +201,7 @@ class ClusterResampling(Accountant):
                 yield probability, tau, tau + x
 
 
-@lru_cache(maxsize=65_536)
+@kept
 def _counted_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
     """ε(δ) by bisection of either end of δ(ε); the pure ε where nothing smaller is certified."""
 
