@@ -47,6 +47,25 @@ WORST = (
     "epsilon_paper_lemma9",
     "epsilon_paper_theorem3",
 )
+TOTALS = (
+    "fetches",
+    "answered",
+    "expired",
+    "failed",
+    "late_replies",
+    "retries",
+    "departed",
+    "fallbacks",
+    "messages_sent",
+    "messages_duplicated",
+    "messages_lost",
+    "messages_undelivered",
+    "messages_delivered",
+    "bytes_sent",
+    "learner_messages",
+    "learner_bytes",
+)
+"""Counts of requests, messages and bytes, which add up over the replicates."""
 
 
 def means(rows: pd.DataFrame) -> dict[str, Mean]:
@@ -68,8 +87,13 @@ def worst_epsilons(rows: pd.DataFrame) -> dict[str, float | None]:
     return {name: float(rows[name].max()) if rows[name].notna().all() else None for name in WORST}
 
 
+def totals(rows: pd.DataFrame) -> dict[str, int]:
+    """Sums over the replicates of the counts of requests, messages and bytes; empty where no message was simulated."""
+    return {name: int(rows[name].sum()) for name in TOTALS if name in rows and rows[name].notna().all()}
+
+
 def summarise(rows: pd.DataFrame) -> dict[str, Any]:
-    """A flat record of a point, ready for JSON."""
+    """A record of a point, ready for JSON; `totals` is there if messages were simulated."""
     first = rows.iloc[0]
     record: dict[str, Any] = {"replicates": len(rows)}
     record |= {
@@ -85,4 +109,6 @@ def summarise(rows: pd.DataFrame) -> dict[str, Any]:
     for name, mean in {**means(rows), **({"excess_error_rate": paired} if paired else {})}.items():
         interval = [mean.low, mean.high] if mean.replicates > 1 else None
         record[name] = {"mean": mean.value, "interval_95": interval}
+    if counts := totals(rows):
+        record["totals"] = counts
     return record

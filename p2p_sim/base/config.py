@@ -89,7 +89,10 @@ def explain(error: ValidationError, model: type[Config]) -> str:
             return f"{key}.kind{given}: {context['fault']}{more}"
         allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
         hint = nearest(context.get("tag", ""), allowed.replace("'", "").split(", "))
-        return f"{key}.kind{given}: must be one of {allowed}{hint}{more}"
+        note = context.get("note", "")
+        if note:
+            note = f" {note[0].upper()}{note[1:]}" if hint else f"; {note}"
+        return f"{key}.kind{given}: must be one of {allowed}{hint}{note}{more}"
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     message = message[0].lower() + message[1:]
     shown = "" if isinstance(value, dict) else f" = {shortened(json.dumps(value, default=str))}"

@@ -80,7 +80,7 @@ def lacking(path: Path) -> str:
         return ""
     return (
         f"needs the plug-in {', '.join(missing)}: `p2p-sim scenarios --copy-example DIR` copies it, "
-        "`python -m pip install --editable DIR` installs it"
+        "`pip install --editable DIR` installs it"
     )
 
 

@@ -3,12 +3,12 @@
 import io
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
@@ -19,7 +19,22 @@ from p2p_sim.population.source import Source
 DigitTask = Literal["even-odd", "classes", "one-against-rest"]
 
 
-class DigitsConfig(Source):
+class RandomSplit(Source):
+    """Rows of which every replicate holds some out; of the others, all or a random part are users."""
+
+    later: ClassVar[tuple[str, ...]] = ("users",)
+    """Keys that a scenario's identity leaves out where they have their default: it is older than these keys."""
+    users: int | None = Field(default=None, ge=2)
+    """Users drawn at random from the rows that are not held out in each replicate, at least 2; absent: all of them."""
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        tree: dict[str, Any] = handler(self)
+        usual = type(self).model_fields
+        return {key: v for key, v in tree.items() if key not in self.later or getattr(self, key) != usual[key].default}
+
+
+class DigitsConfig(RandomSplit):
     """scikit-learn's bundled 8 by 8 digits (1,797 rows); every replicate draws a fresh holdout."""
 
     kind: Literal["digits"] = "digits"
@@ -40,7 +55,7 @@ class DigitsConfig(Source):
 
         features, digits = load_digits(return_X_y=True)
         labels, num_classes = digit_labels(digits, self.task, self.one)
-        return split(Examples(features / 16.0, labels), num_classes, self.test_fraction, streams)
+        return split(Examples(features / 16.0, labels), num_classes, self.test_fraction, streams, self.users)
 
 
 class OfficialSplit(Source):
@@ -82,15 +97,24 @@ def digit_labels(digits: NDArray[np.integer], task: DigitTask, one: int = 0) -> 
     return (digits % 2 if task == "even-odd" else digits == one).astype(np.uint8), 2
 
 
-def split(rows: Examples, num_classes: int, test_fraction: float, streams: Streams) -> Sample:
-    """Hold out a random share of the rows."""
-    learned, held = held_out(len(rows.labels), test_fraction, streams)
-    users, holdout = rows.take(learned), rows.take(held)
-    return Sample(users, num_classes, Examples(holdout.features, holdout.labels, holdout.cluster))
+def split(rows: Examples, num_classes: int, test_fraction: float, streams: Streams, users: int | None = None) -> Sample:
+    """Hold out a random share of the rows; `users`: as many of the others take part, None: all."""
+    learned, held = held_out(len(rows.labels), test_fraction, streams, users)
+    people, holdout = rows.take(learned), rows.take(held)
+    return Sample(people, num_classes, Examples(holdout.features, holdout.labels, holdout.cluster))
 
 
-def held_out(count: int, test_fraction: float, streams: Streams) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Indices of the rows of users and of those held out, drawn at random from `count` rows."""
+def held_out(
+    count: int, test_fraction: float, streams: Streams, users: int | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Indices of the rows of users and of those held out, drawn at random from `count` rows.
+
+    users: how many of the rows that are not held out are users; None: all. The draw looks at no label, so that ε of
+    those who take part is that of an exchange of so many. The rows held out do not depend on it.
+
+    Raises:
+        InputError: too few rows are left to test on, or to be users.
+    """
     order = streams.generator("population").permutation(count)
     held = round(test_fraction * count)
     if held < 1 or held > count - 2:
@@ -98,7 +122,9 @@ def held_out(count: int, test_fraction: float, streams: Streams) -> tuple[NDArra
             f"population.test_fraction = {test_fraction:g}: leaves {held} of {count} rows to test on; "
             "at least 1 and all but 2 are allowed"
         )
-    return order[held:], order[:held]
+    if users is not None and users > count - held:
+        raise InputError(f"population.users = {users}: {count - held} of {count} rows are not held out to test on")
+    return order[held:][:users], order[:held]
 
 
 @lru_cache(maxsize=1)
