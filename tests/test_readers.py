@@ -22,6 +22,7 @@ from p2p_sim.population.heart import HeartConfig
 from p2p_sim.population.table import TableConfig
 from p2p_sim.storage.results import check_column
 from tests.commands import command
+from tests.conftest import ROOT
 
 
 def test_points_are_joined_in_the_order_of_what_varies_along_a_line():
@@ -218,3 +219,29 @@ def test_an_unknown_column_leads_to_those_alike_and_to_the_whole_list():
         check_column("--x", "qqq", known)
     with pytest.raises(InputError, match=r"qqq: no such column; choose one of a, b$"):
         check_column("--x", "qqq", ["b", "a"])
+
+
+def test_the_guide_to_extending_starts_from_a_copy_that_runs(installed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    guide = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```\n(p2p-sim scenarios --copy-example .*?)```", guide, re.MULTILINE | re.DOTALL)
+    copy, install, run = (line.partition("#")[0].split() for line in block.splitlines())
+    assert install == ["pip", "install", "--editable", "mine"]  # which `installed` stands for
+    assert command(*copy[1:])[0] == 0
+    status, out, err = command(*run[1:], "--set", "replicates=1", "--set", "population.users=200")
+    assert (status, "own" in out) == (0, True), err
+
+
+def test_pages_and_messages_say_pip_in_one_way():
+    places = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    places += (ROOT / "p2p_sim").rglob("*.py")
+    assert [place.name for place in places if "python -m pip" in place.read_text(encoding="utf-8")] == []
+
+
+def test_conditions_about_a_peer_name_the_peer():
+    asked = ("privacy", "--cluster-size", 40, "--flip-prob", 0.1, "--delta", 1e-5, "--observer", "peer")
+    _, out, _ = command(*asked)
+    assert "- the peer is passive: whom the peer asks is drawn" in out
+    assert "- the peer does not see the release" in out
+    found = json.loads(command(*asked, "--json")[1])
+    assert found["condition_ids"][:2] == ["passive-peer", "release-unseen"]
