@@ -109,8 +109,8 @@ def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms) -> str:
     if rows["flip_prob"].isna().any():
         noise, what = f"user makes a noisy message of her label once, ε₀ = {span(rows['epsilon_local'])}", "message"
     return (
-        f"Each {noise}, fetches the {what} of a random peer of her cluster, and passes that {what} on to a learner with "
-        f"probability θ = {span(rows['sampling_rate'])}."
+        f"Each {noise}, fetches the {what} of a random peer of her cluster, and passes that {what} on to a learner "
+        f"with probability θ = {span(rows['sampling_rate'])}."
     )
 
 
