@@ -50,6 +50,12 @@ def test_a_statement_is_judged_by_the_tests_that_run_it():
     assert function_of(MODULE, inside) == "binomial_columns"
     assert function_of(MODULE, 1) is None
     assert place_of("analysis/privacy/exchange/blanket.py", constant)[1] == {"BLOCKS"}
+    silent, other = (
+        covering.Test(f"{JUDGE}::silent", 0.1, {}),
+        covering.Test("tests/test_privacy_precision.py::u", 0.1, {}),
+    )
+    unit = Mutant(MODULE, "NumberReplacer", 0, 1 + text.index("UNIT = 2.0**-53"), 0)
+    assert judges(unit, [silent, other], 1.0) == [other]
 
 
 SHARING = """

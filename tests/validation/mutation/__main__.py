@@ -146,7 +146,8 @@ def read_list(path: Path) -> tuple[list[Mutant], dict[str, str], int]:
             print(f"no such line any more: {kept['file']} | {kept['function']} | {kept['old']}")
             continue
         sample.append(mutant)
-        firsts[mutant.key] = kept["first"]
+        if "first" in kept:
+            firsts[mutant.key] = kept["first"]
     return sample, firsts, gone
 
 

@@ -93,13 +93,17 @@ def judges(mutant: Mutant, tests: list[Test], most: float, anew: bool = False) -
     """The tests that run the changed statement: as many as fit into `most` seconds, and of these the fastest first.
 
     Those are taken that are quick and run little else. Of a statement that runs at import, and of one in a function
-    whose project is imported anew: those that run any line of its file, or one elsewhere that names what it binds.
+    whose project is imported anew: those that run any line of its file, or one elsewhere that names what it binds, and
+    those whose own file names it.
     """
     lines, names = place_of(mutant.module, mutant.line)
     if names is None and anew:
         names = frozenset({str(function_of(mutant.module, mutant.line)).rpartition(".")[2]})
     wanted = {mutant.module: lines} if names is None else _naming(names) | {mutant.module: set(range(1, 10_000))}
     found = [t for t in tests if any(not at.isdisjoint(t.lines.get(module, ())) for module, at in wanted.items())]
+    if names:  # a constant is read without a line run
+        known = {test.name for test in found}
+        found += [t for t in tests if t.name not in known and _mentions(t.name.split("::")[0], names)]
     chosen, total, paid = [], 0.0, set()
     for test in sorted(found, key=lambda test: test.alone * sum(map(len, test.lines.values()))):
         more = test.seconds + sum(seconds for name, seconds in test.shared.items() if name not in paid)
@@ -168,6 +172,12 @@ def _bound(statement: ast.AST) -> set[str]:
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return {statement.name}
     return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+@lru_cache
+def _mentions(file: str, names: frozenset[str]) -> bool:
+    """Whether one of these words stands in a file of tests."""
+    return not names.isdisjoint(re.findall(r"\w+", (ROOT / file).read_text(encoding="utf-8")))
 
 
 @lru_cache
