@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     try:
         measure(given.out, given.only or tuple(NAMES), given.small, given.against)
-    except processes.UnknownCheckout as fault:
+    except processes.CheckoutError as fault:
         parser.error(f"--against {fault}")
 
 

@@ -18,11 +18,11 @@ RUNNER = ROOT / "benchmarks" / "job.py"
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-class JobFailed(RuntimeError):
+class JobError(RuntimeError):
     """A job that did not end well; the last line that it wrote."""
 
 
-class UnknownCheckout(ValueError):
+class CheckoutError(ValueError):
     """What is neither a commit nor a directory with the simulator's code."""
 
 
@@ -65,7 +65,7 @@ def measured(job: Job, checkout: Path = ROOT, cache: str = "off") -> Measured:
         job: what to run. checkout: whose `p2p_sim` runs it. cache: P2P_SIM_CACHE, where figures of ε are kept.
 
     Raises:
-        JobFailed: it ended with an error.
+        JobError: it ended with an error.
     """
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -85,7 +85,7 @@ def measured(job: Job, checkout: Path = ROOT, cache: str = "off") -> Measured:
             errors.seek(0)
             said = errors.read().decode("utf-8", "replace").strip().splitlines()
         if process.returncode != 0:
-            raise JobFailed(said[-1] if said else f"ended with status {process.returncode}")
+            raise JobError(said[-1] if said else f"ended with status {process.returncode}")
         found = json.loads((place / "result.json").read_text(encoding="utf-8"))
     total, seconds = used.ru_utime + used.ru_stime, found["seconds"]
     exit_s = max(total - sum(seconds.values()), 0.0)
@@ -97,11 +97,11 @@ def checkout_of(named: str) -> Iterator[Path]:
     """The files of a commit, in a temporary work tree of git; or of a directory, as they are.
 
     Raises:
-        UnknownCheckout: it is neither.
+        CheckoutError: it is neither.
     """
     if Path(named).is_dir():
         if not (Path(named) / "p2p_sim").is_dir():
-            raise UnknownCheckout(f"{named}: is no checkout; it has no p2p_sim")
+            raise CheckoutError(f"{named}: is no checkout; it has no p2p_sim")
         yield Path(named).resolve()
         return
     git = ["git", "-C", str(ROOT)]
@@ -109,7 +109,7 @@ def checkout_of(named: str) -> Iterator[Path]:
         place = Path(folder) / "before"
         command = [*git, "worktree", "add", "--quiet", "--detach", str(place), named]
         if subprocess.run(command, capture_output=True, check=False).returncode != 0:
-            raise UnknownCheckout(f"{named}: is neither a directory nor a commit")
+            raise CheckoutError(f"{named}: is neither a directory nor a commit")
         try:
             yield place
         finally:

@@ -1,7 +1,7 @@
 """Whole jobs, from the start of the interpreter to rows on disk, and where their time goes.
 
-Each runs in a process of its own, on one worker and one numerical thread, and keeps no figure of ε unless the row says so.
-`--against` runs an older commit alternately with today's code.
+Each runs in a process of its own, on one worker and one numerical thread, and keeps no figure of ε unless the row says
+so. `--against` runs an older commit alternately with today's code.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.job import PARTS
-from benchmarks.processes import ROOT, Job, JobFailed, Measured, checkout_of, measured
+from benchmarks.processes import ROOT, Job, JobError, Measured, checkout_of, measured
 from benchmarks.table import FASTER, Row
 from benchmarks.timing import spread_of
 
@@ -118,7 +118,7 @@ def job_rows(name: str, job: Job, small: bool, before: Path | None, commit: str)
         if before is not None:
             try:
                 older.append(measured(job, before))
-            except JobFailed as fault:
+            except JobError as fault:
                 print(f"{name}: {commit} cannot run it: {fault}")
                 before = None
         now.append(measured(job))
