@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 START, REST = "start-up", "storing"
-PARTS = (START, "users", "clustering", "exchange", "accounting", "learning", REST)
-"""`start-up`: the interpreter and all imports, whenever they happen. `storing`: rows, statements, table, figure, and
+PARTS = (START, "users", "clustering", "exchange", "engine", "accounting", "learning", REST)
+"""`start-up`: the interpreter and all imports, whenever they happen. `exchange`: the network, the noisy labels and what
+is known of a run, without the event engine, which is a part of its own. `storing`: rows, statements, table, figure, and
 what else the driver of a run does. The exit comes after the clock stops: who started the process adds it."""
 NAMES = {
     "users": (
@@ -36,6 +37,7 @@ NAMES = {
         "p2p_sim.replicate.streamed:prepare_streamed",
         "p2p_sim.replicate.streamed:exchange_streamed",
     ),
+    "engine": ("p2p_sim.protocol.shard_exchange:ShardExchange.run",),
     "accounting": ("p2p_sim.replicate.run:account",),
     "learning": ("p2p_sim.replicate.run:learn",),
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from benchmarks.job import PARTS
 from benchmarks.table import FASTER, PASSES, SHARE, Row, short
-from benchmarks.whole_jobs import ALL, KEPT, MEGABYTES, PEAK, SECONDS
+from benchmarks.whole_jobs import ALL, KEPT, MEGABYTES, PEAK, SECONDS, SHARE_OF_JOB
 from benchmarks.whole_jobs import NAME as WHOLE
 from docs.markdown import table
 
@@ -34,7 +34,7 @@ class Line:
 
 LOOP, EVENTS, DRAW = "SimPy, bare timeout loop", "event engine", "vectorised engine"
 SIMULATORS, ANCHOR = "other simulators", "C++ anchor"
-EPSILON = "ε over all data sets, in every setting of the table, ms"
+EPSILON = Line("ε over all data sets, in every setting of the table, ms", "accountant", "ms", "ε over all data sets")
 SUMMARY = (
     Line("event engine, 10⁵ and 10⁶ users: events a second over SimPy's bare loop", EVENTS, FASTER, LOOP, CLEAN),
     Line("the same with 1% loss, time-outs and retries", EVENTS, FASTER, LOOP, ("faults",)),
@@ -53,12 +53,12 @@ SUMMARY = (
         "C++, binary heap",
         ("medians",),
     ),
-    Line("the same with 1% loss, time-outs and retries", ANCHOR, FASTER, "C++, binary heap", ("faults",)),
+    Line("the same queue with 1% loss, time-outs and retries", ANCHOR, FASTER, "C++, binary heap", ("faults",)),
     Line("event engine over C++ without a queue; with and without faults", ANCHOR, FASTER, "C++, no queue"),
     Line("vectorised engine, 10⁷ labels: time over one `Generator.random` pass", DRAW, PASSES, "NumPy"),
     Line("the same, compiled (`[fast]`)", DRAW, PASSES, "compiled"),
     Line("dp-accounting's time for one δ over ours, n = 50 to 400", "accountant", FASTER, "dp-accounting"),
-    Line(EPSILON, "accountant", "ms", "ε over all data sets"),
+    EPSILON,
     Line(
         "sweep, share of what two bare processes reach: local processes",
         "sweeps",
@@ -101,6 +101,13 @@ def jobs(rows: Sequence[Row]) -> str:
     return table(("whole job, CPU s", "all", *PARTS, "peak MB"), cells) + "\n" if cells else ""
 
 
+def engine_shares(rows: Sequence[Row]) -> str:
+    """The event engine's part of each whole job, a line each; nothing if none was measured."""
+    chosen = [row for row in rows if (row.benchmark, row.unit) == (WHOLE, SHARE_OF_JOB)]
+    cells = [(row.name, f"{short(row.median)}%") for row in chosen if row.setting == "engine" and row.median > 0.0]
+    return table(("whole job", "event engine"), cells) if cells else ""
+
+
 def slowest(rows: Sequence[Row]) -> str:
     """The setting in which ε takes longest."""
     timed = [row for row in rows if (row.benchmark, row.unit) == ("accountant", "ms")]
@@ -109,11 +116,9 @@ def slowest(rows: Sequence[Row]) -> str:
 
 def summary(rows: Sequence[Row]) -> str:
     """The README's few lines: whole jobs, then medians, from the smallest to the largest setting."""
-    found = {
-        line.words: " to ".join(dict.fromkeys(short(end(of)) for end in (min, max)))
-        for line in SUMMARY
-        if (of := line.medians(rows))
-    }
-    if EPSILON in found:
-        found[EPSILON] += f" (slowest setting: {slowest(rows)})"
-    return jobs(rows) + table(("", "median"), list(found.items()))
+    cells = []
+    for line in SUMMARY:
+        if of := line.medians(rows):
+            ends = " to ".join(dict.fromkeys(short(end(of)) for end in (min, max)))
+            cells.append((line.words, f"{ends} (slowest setting: {slowest(rows)})" if line is EPSILON else ends))
+    return jobs(rows) + table(("", "median"), cells)

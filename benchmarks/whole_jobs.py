@@ -57,7 +57,7 @@ def on_overlay(users: int, cluster_size: int, overlay: dict[str, Any]) -> Job:
 def jobs(small: bool) -> Iterator[tuple[str, Job]]:
     """The six jobs by name; the small ones are for tests."""
     count = 1 if small else 20
-    yield f"quickstart, {count} replicates", Job(shipped("quickstart.toml", replicates=count))
+    yield f"quickstart, {count} replicate{'s' if count > 1 else ''}", Job(shipped("quickstart.toml", replicates=count))
     yield sweep_of_digits(small)
     users = 2000 if small else 1_000_000
     tree = shipped("network/million.toml", population={"users": users, "num_clusters": users // 1000})

@@ -59,7 +59,7 @@ def test_a_part_that_fails_stops_its_clock():
 
 
 def test_a_whole_job_is_split_into_its_parts():
-    found = measured(Job(whole_jobs.synthetic(200, 100, engine="vectorised")))
+    found = measured(Job(whole_jobs.synthetic(200, 100)))
     assert set(found.seconds) == set(PARTS)
     assert all(found.seconds[part] > 0.0 for part in WORK)
     assert sum(found.seconds.values()) == pytest.approx(found.total, rel=0.05)
