@@ -1,5 +1,6 @@
 """The benchmarks: every table of their page, the README's, and how the event engine stands beside C++."""
 
+from benchmarks.anchor import LOSS
 from benchmarks.anchor import NAME as ANCHOR
 from benchmarks.page import engine_shares, full, jobs, summary
 from benchmarks.table import FASTER, read
@@ -10,7 +11,7 @@ SOURCES = {
     "whole": ("make bench", "test_whole_jobs.py::test_a_whole_job_is_split_into_its_parts"),
     "engine_part": ("make bench", "test_whole_jobs.py::test_a_whole_job_is_split_into_its_parts"),
     **dict.fromkeys(
-        ("heap", "heap_faults", "loop", "loop_faults"),
+        ("lost", "heap", "heap_faults", "loop", "loop_faults"),
         ("python -m benchmarks --only anchor", "test_whole_jobs.py::test_cpp_counts_what_the_event_engine_counts"),
     ),
 }
@@ -25,5 +26,6 @@ def _medians(benchmark: str, name: str, faults: bool) -> list[float]:
     return [row.median for row in chosen if (", faults" in row.setting) == faults]
 
 
+lost = LOSS
 heap, heap_faults = (_medians(ANCHOR, "C++, binary heap", faults)[0] for faults in (False, True))
 loop, loop_faults = (1.0 / _medians(ANCHOR, "C++, no queue", faults)[0] for faults in (False, True))
