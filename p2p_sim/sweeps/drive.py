@@ -15,8 +15,8 @@ import pandas as pd
 from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.analysis.utility.points import derived
 from p2p_sim.base.arguments import count_of, optional_path
-from p2p_sim.base.config import nearest
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.nearest import nearest
 from p2p_sim.replicate.advice import advice
 from p2p_sim.replicate.case import Case, scenario_of
 from p2p_sim.scenario import Scenario
