@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from p2p_sim.base.errors import RunFailed
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.replicate.run import Exchanged, Prepared, Result, complete, prepare
-from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Task, done, one_line
+from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Task, done, failed
 
 PARTS_PER_WORKER = 2
 
@@ -83,7 +83,7 @@ class SplitShards:
         except RunFailed:
             raise
         except Exception as fault:  # of this replicate alone
-            return Done(task, None, one_line(fault, 1000), time.perf_counter() - begin)
+            return failed(task, fault, time.perf_counter() - begin)
 
 
 def _result(task: Task, parts: list[Outcome]) -> Result:
