@@ -22,8 +22,8 @@ from p2p_sim.analysis.privacy.exchange.paper import Lemma9
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_positive_epsilon
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
 from p2p_sim.analysis.privacy.statement.local import local_flip_prob
-from p2p_sim.base.config import nearest
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.nearest import nearest
 
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
 RATED = ("learner", "coalition")

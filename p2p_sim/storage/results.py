@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.base.config import nearest
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.nearest import nearest
 from p2p_sim.storage.rows import MANIFEST, ROWS, load_results, read_manifest
 
 
