@@ -1,5 +1,7 @@
 """The commands: they parse and print; everything else happens in the rooms below."""
 
+import atexit
+import gc
 import sys
 import warnings
 from collections.abc import Callable
@@ -328,6 +330,7 @@ def _warn(message: Warning | str, category: type[Warning], *_: object, **__: obj
 
 def main() -> None:
     """Entry point: bad input ends in one clear line and exit status 2, a run that failed in one and exit status 1."""
+    atexit.register(gc.freeze)  # what is left at the end of the process needs no search for garbage
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer names it only by its children
     try:
         with warnings.catch_warnings():
