@@ -9,7 +9,7 @@ import scipy.sparse as sparse
 from p2p_sim.analysis.privacy import Coalition, LabelExchange, local_epsilon
 from p2p_sim.analysis.privacy.networks.fetch import NEAR, FetchDistribution
 from p2p_sim.analysis.privacy.networks.losses import Pair, product
-from p2p_sim.analysis.privacy.networks.three_point import tail_bounds
+from p2p_sim.analysis.privacy.networks.tails import tail_bounds
 from p2p_sim.analysis.privacy.statement.local import local_delta
 from tests.reference import fetch as reference
 

@@ -154,6 +154,16 @@ NAMED = {
         ),
         (4, 3),
     ),
+    "walk, loss": Case(
+        NetworkConfig(
+            overlay=RegularOverlay(degree=2),
+            peers=RandomWalk(length=3),
+            loss=0.1,
+            on_timeout=SAME,
+            **{**HURRY, "request_timeout_s": 4.0},
+        ),
+        (5, 3),
+    ),
     "churn, redraw": Case(NetworkConfig(availability=CHURN, on_timeout=AGAIN, duplication=0.3, **HURRY), (4,)),
     "churn, same peer": Case(NetworkConfig(availability=CHURN, on_timeout=SAME, **HURRY), (4, 3)),
     "churn, same peer, early deadline": Case(

@@ -138,8 +138,8 @@ def lone_pair(extra: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
 def test_forgetting_that_others_use_the_same_bits_is_caught(monkeypatch):
     """Control: user 1 shows the bit that hides user 0's; with no rings the bound falls below the truth."""
 
-    def silent(users, cells, entries, rates, draws):
-        return np.zeros(len(rates)), np.ones(len(rates))
+    def silent(users, cells, entries, rates, draws, num_cells):
+        return np.zeros(len(rates)), np.ones(num_cells)
 
     weights, rates = lone_pair({1: 2})
     truth = reference.delta(weights, 0.1, rates, 1.0, targets=[3])

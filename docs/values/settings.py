@@ -6,7 +6,7 @@ from sklearn.datasets import load_breast_cancer
 
 from docs.values.forms import ROOT
 from p2p_sim.analysis.privacy import local_epsilon
-from p2p_sim.analysis.privacy.networks.fetch import NEAR
+from p2p_sim.analysis.privacy.networks.fetch import CLOSELY, NEAR, SAMPLED
 from p2p_sim.attacks.exchange import LARGEST_CLUSTER
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.table import TableConfig
@@ -26,6 +26,14 @@ SOURCES = {
     "memory": ("p2p-sim sweep SWEEP.toml --dask sched.json", DASK),
     "failures": ("p2p-sim sweep SWEEP.toml --dask sched.json", DASK),
     "near": ("p2p-sim network SCENARIO.toml", "test_fetch.py::test_bound_lies_above_enumeration"),
+    "closely": (
+        "p2p-sim run SCENARIO.toml",
+        "test_large_overlays.py::test_a_row_names_the_figure_of_a_sample_beside_the_bound_for_all",
+    ),
+    "sampled": (
+        "p2p-sim run SCENARIO.toml",
+        "test_large_overlays.py::test_a_row_names_the_figure_of_a_sample_beside_the_bound_for_all",
+    ),
     "audited": ("p2p-sim audit SCENARIO.toml", "test_audit.py::test_mistakes_are_named"),
     "digits": ("p2p-sim run scenarios/quickstart.toml --set replicates=3", TUTORIAL),
     "tumours": ("p2p-sim run tumours.toml", TUTORIAL),
@@ -37,6 +45,7 @@ SOURCES = {
 }
 
 uneven = UNEVEN
+closely, sampled = CLOSELY, SAMPLED
 local, near, audited = local_epsilon(0.1), NEAR, LARGEST_CLUSTER
 attempts = LocalProcesses(1).attempts
 memory = dask.config.get("distributed.worker.memory.terminate")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
 from p2p_sim.analysis.privacy.networks.realised_network import CappedFetch, UniformSources
+from p2p_sim.analysis.privacy.networks.transitive import EveryPlaceAlike
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import REALISED, PrivacyBound, together
 from p2p_sim.analysis.privacy.statement.conditions import (
@@ -40,7 +41,8 @@ class ClusterPrivacy:
     timed: a learner who also sees when each submission came. coalition: the learner and the cluster's members of the
     coalition, about the others; watched: there is one here.
     meets: probability that some member fetched a given user's label, at most; unmet: the coalition about users whose
-    label no member fetched; both None where they are not known.
+    label no member fetched; both None where they are not known. sample: the largest figure of a sample of the users,
+    where `others` was not computed from every user's place.
     """
 
     learner: PrivacyBound
@@ -50,6 +52,7 @@ class ClusterPrivacy:
     watched: bool = False
     meets: float | None = None
     unmet: PrivacyBound | None = None
+    sample: PrivacyBound | None = None
 
 
 def cluster_privacy(shards: Sequence[RealisedShard], noise: Message, delta: float) -> Iterator[ClusterPrivacy]:
@@ -72,6 +75,8 @@ def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
     }
     if any(cluster.watched for cluster in clusters):
         found["epsilon_coalition_upper"] = together([cluster.coalition for cluster in clusters])
+    if any(cluster.sample is not None for cluster in clusters):
+        found["epsilon_sample_upper"] = together([cluster.sample or cluster.others for cluster in clusters])
     unmet = [cluster.unmet for cluster in clusters if cluster.unmet is not None]
     return {**found, "epsilon_unmet_upper": together(unmet)} if unmet else found
 
@@ -107,10 +112,21 @@ class _Cluster:
         counted = (self.answers, self.known, self.fetched, self.member)
         self.sources, self.revealed, self.submissions, self.members = (int(np.count_nonzero(x)) for x in counted)
         if isinstance(self.law, Table):
-            self.weights = self.law.weights[part, part]
-            self.asked = None if self.law.asked is None else self.law.asked[part, part]
+            self.even = None if self.law.even is None else self.law.even.shard(part.start, part.stop)
+            self.weights = _square(self.law.weights, part)
+            self.asked = None if self.law.asked is None else _square(self.law.asked, part)
         if isinstance(self.law, Capped):
             self.caps = self.law.caps[part]
+
+
+def _square(table: "scipy.sparse.csr_array", part: slice) -> "scipy.sparse.csr_array":
+    """Rows and columns of one cluster, whose users fetch from nobody else."""
+    if part == slice(0, table.shape[0]):
+        return table
+    start = table.indptr[part.start : part.stop + 1]
+    entries, size = slice(start[0], start[-1]), part.stop - part.start
+    own = (table.data[entries], table.indices[entries] - part.start, start - start[0])
+    return scipy.sparse.csr_array(own, shape=(size, size))
 
 
 def _clusters(shards: Sequence[RealisedShard]) -> Iterator[_Cluster]:
@@ -126,7 +142,7 @@ def target_deltas(shards: Sequence[RealisedShard], noise: RandomizedResponse, ep
 
 
 def _cluster(cluster: _Cluster, noise: Message, delta: float) -> ClusterPrivacy:
-    others = _epsilon(_model(cluster, noise), delta, cluster.hidden)
+    others, sample = _with_sample(_model(cluster, noise), delta, cluster.hidden)
     fell_back = bool((cluster.own & ~cluster.constant).any())
     learner = NoiseAlone(noise, "a user passed on her own label").epsilon(delta) if fell_back else others
     timed = learner
@@ -141,7 +157,8 @@ def _cluster(cluster: _Cluster, noise: Message, delta: float) -> ClusterPrivacy:
             coalition = NoiseAlone(noise, "a member chose whom to ask, or a user fell back").epsilon(delta)
         else:
             meets, unmet = _unmet(cluster, noise, delta)
-    return ClusterPrivacy(learner, others, timed, replace(coalition, observer="coalition"), watched, meets, unmet)
+    coalition = replace(coalition, observer="coalition")
+    return ClusterPrivacy(learner, others, timed, coalition, watched, meets, unmet, sample)
 
 
 def _with_times(bound: PrivacyBound) -> PrivacyBound:
@@ -201,8 +218,11 @@ def _table(cluster: _Cluster, noise: Message, alpha: float, members: bool) -> Ac
             return NoiseAlone(noise, "members may have seen requests on their way to others, or failed ones")
         weights = scipy.sparse.csr_array(weights.multiply(others[:, None])) + cluster.asked
     pooled, draws = (cluster.member, cluster.draws) if members else (None, 1)
-    model = FetchDistribution(weights, alpha, rates, known=cluster.known, members=pooled, draws=draws)
-    return GivenNetwork(model, (REALISED_NETWORK, *model.conditions))
+    given = FetchDistribution(weights, alpha, rates, known=cluster.known, members=pooled, draws=draws)
+    model: Accountant = given
+    if cluster.even is not None and cluster.even.transitive and not (members or cluster.known.any()):
+        model = EveryPlaceAlike(given, cluster.even.indptr, cluster.even.indices)
+    return GivenNetwork(model, (REALISED_NETWORK, *given.conditions))
 
 
 def _users(cluster: _Cluster, noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
@@ -247,7 +267,14 @@ def _capped_delta(submissions: int, cap: float, known: int, flip_prob: float, ep
 
 def _epsilon(model: Accountant, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:
     """ε for the worst of the users whose bit is not known."""
-    return _kept_epsilon(model, delta) if model.kept else model.epsilon_among(delta, hidden)
+    return _with_sample(model, delta, hidden)[0]
+
+
+def _with_sample(
+    model: Accountant, delta: float, hidden: NDArray[np.bool_]
+) -> tuple[PrivacyBound, PrivacyBound | None]:
+    """The same, and that of a sample if not everybody's place was looked at."""
+    return (_kept_epsilon(model, delta), None) if model.kept else model.epsilon_and_sample(delta, hidden)
 
 
 @lru_cache(maxsize=65_536)

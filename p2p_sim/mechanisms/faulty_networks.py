@@ -93,6 +93,11 @@ class GivenNetwork(Accountant):
         """At most the accountant's."""
         return self._given(self.model.epsilon_among(delta, users))
 
+    def epsilon_and_sample(self, delta: float, users: NDArray[np.bool_]) -> tuple[PrivacyBound, PrivacyBound | None]:
+        """At most the accountant's."""
+        bound, sample = self.model.epsilon_and_sample(delta, users)
+        return self._given(bound), None if sample is None else self._given(sample, sample.conditions[-1:])
+
     def each_epsilon(self, delta: float, users: NDArray[np.bool_]) -> Floats:
         """The accountant's."""
         return self.model.each_epsilon(delta, users)
@@ -101,5 +106,5 @@ class GivenNetwork(Accountant):
         """The accountant's."""
         return self.model.user_delta(user, epsilon)
 
-    def _given(self, bound: PrivacyBound) -> PrivacyBound:
-        return replace(bound, epsilon_lower=0.0, conditions=self.said, conditional_on=REALISED)
+    def _given(self, bound: PrivacyBound, more: tuple[str, ...] = ()) -> PrivacyBound:
+        return replace(bound, epsilon_lower=0.0, conditions=(*self.said, *more), conditional_on=REALISED)

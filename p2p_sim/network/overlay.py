@@ -2,8 +2,9 @@
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -11,7 +12,8 @@ from pydantic import Field, model_validator
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import OVERLAYS, PlugIns
 from p2p_sim.network.overlay_file import FileOverlay
-from p2p_sim.network.overlay_graph import Overlay, OverlayInput, Pairs, Points, cluster_of, from_pairs
+from p2p_sim.network.overlay_graph import Overlay, OverlayInput, Pairs, Points, cluster_of, from_pairs, side_by_side
+from p2p_sim.network.random_graphs import regular_edges, small_world_edges
 from p2p_sim.network.trace import WithoutFile
 from p2p_sim.population.shards import Shard, shards
 
@@ -56,10 +58,14 @@ class _Generated(WithoutFile, ABC):
                 f"network.overlay: {settings} gives {int(sizes.sum())} users about {expected:.1g} neighbours together; "
                 f"at most {MOST_NEIGHBOURS:.0g} are allowed"
             )
-        drawn = [(s.start, *self._draw(s, streams.generator("overlay", s.index))) for s in shards(offsets)]
-        pairs = np.concatenate([start + part for start, part, _ in drawn])
-        points = [part for *_, part in drawn if part is not None]
-        return from_pairs(int(offsets[-1]), pairs, np.concatenate(points) if points else None)
+        drawn = ((s.size, self._draw(s, streams.generator("overlay", s.index))) for s in shards(offsets))
+        built = side_by_side([from_pairs(size, *part) for size, part in drawn])
+        return replace(built, transitive=True) if self.transitive else built
+
+    @property
+    def transitive(self) -> bool:
+        """Whether any two users of a cluster could change places on every graph drawn."""
+        return False
 
     @abstractmethod
     def expected_degree(self, size: int) -> float:
@@ -75,16 +81,21 @@ class GraphOverlay(_Generated):
 
     Otherwise hubs and neighbours on a ring would depend on the order in which users are stored, and so on their
     features. A derived class gives the expected number of neighbours and the edges.
+
+    exchangeable: renumbering the nodes does not change the graph's law, so that nobody needs to assign them.
     """
 
     kind: str
+    exchangeable: ClassVar[bool] = False
 
     def _draw(self, shard: Shard, rng: np.random.Generator) -> tuple[Pairs, None]:
         seeds = rng.integers(2**63, size=len(shard.offsets) - 1)
-        dealt = np.lexsort((rng.random(shard.size), cluster_of(shard.offsets)))
         spans = zip(shard.offsets[:-1].tolist(), shard.offsets[1:].tolist(), seeds.tolist(), strict=True)
-        edges = [begin + self._checked(self.graph(end - begin, seed), end - begin) for begin, end, seed in spans]
-        return dealt[np.concatenate(edges)], None
+        parts = [begin + self._checked(self.graph(end - begin, seed), end - begin) for begin, end, seed in spans]
+        edges = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        if self.exchangeable:
+            return edges, None
+        return np.lexsort((rng.random(shard.size), cluster_of(shard.offsets)))[edges], None
 
     def _checked(self, edges: Pairs, size: int) -> Pairs:
         """The edges, if they are distinct and join different nodes of the cluster: privacy is accounted for on them."""
@@ -93,7 +104,11 @@ class GraphOverlay(_Generated):
             raise InputError(
                 f"network.overlay.kind = {self.kind!r}: edges must join two different nodes of 0..{size - 1}"
             )
-        if len(np.unique(low * size + high)) < len(edges):
+        keys = low * size
+        keys += high
+        if np.any(keys[1:] <= keys[:-1]):
+            keys.sort()
+        if np.any(keys[1:] == keys[:-1]):
             raise InputError(f"network.overlay.kind = {self.kind!r}: an edge occurs twice in a cluster of {size} users")
         return edges
 
@@ -110,13 +125,14 @@ class GraphOverlay(_Generated):
 
 
 class RegularOverlay(GraphOverlay):
-    """Every user has the same number of neighbours, chosen at random (`networkx.random_regular_graph`).
+    """Every user has the same number of neighbours, chosen at random (`random_graphs.regular_edges`).
 
     A cluster of at most degree + 1 users is complete. Where both the degree and the cluster's size are odd, no such
     graph exists, and the users of that cluster have degree + 1 neighbours.
     """
 
     kind: Literal["regular"] = "regular"
+    exchangeable: ClassVar[bool] = True
     degree: int = Field(default=10, ge=1, le=500)
     """Neighbours of each user, 1 to 500."""
 
@@ -125,17 +141,11 @@ class RegularOverlay(GraphOverlay):
 
     def graph(self, size: int, seed: int) -> Pairs:
         degree = min(self.degree + self.degree * size % 2, size - 1)
-        if 2 * degree < size:
-            return _random_regular(size, degree, seed)
-        # the complement of a regular graph is regular; NetworkX takes very long for dense ones
-        absent = _random_regular(size, size - 1 - degree, seed)
-        present = np.triu(np.ones((size, size), dtype=np.bool_), k=1)
-        present[absent.min(axis=1), absent.max(axis=1)] = False
-        return np.argwhere(present)
+        return regular_edges(size, degree, np.random.default_rng(seed))
 
 
 class SmallWorldOverlay(GraphOverlay):
-    """A ring on which every user knows the nearest users; some edges are moved (`networkx.watts_strogatz_graph`).
+    """A ring on which every user knows the nearest users; some edges are moved (`random_graphs.small_world_edges`).
 
     A cluster of at most degree + 1 users is complete. Users stand on the ring in random order.
     """
@@ -149,12 +159,15 @@ class SmallWorldOverlay(GraphOverlay):
     def expected_degree(self, size: int) -> float:
         return self.degree
 
-    def graph(self, size: int, seed: int) -> Pairs:
-        import networkx as nx
+    @property
+    def transitive(self) -> bool:
+        """Of the ring lattice: turning the ring maps any user to any other."""
+        return self.rewire_prob == 0.0
 
+    def graph(self, size: int, seed: int) -> Pairs:
         if self.degree >= size - 1:
             return _everybody(size)
-        return edges_of(nx.watts_strogatz_graph(size, self.degree, self.rewire_prob, seed=seed))
+        return small_world_edges(size, self.degree, self.rewire_prob, np.random.default_rng(seed))
 
 
 class ScaleFreeOverlay(GraphOverlay):
@@ -245,9 +258,3 @@ def edges_of(graph: Any) -> Pairs:
     edges = np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
     vars(graph).clear()  # it and its views hold each other, about 1 kB a user, until some later collection
     return edges
-
-
-def _random_regular(size: int, degree: int, seed: int) -> Pairs:
-    import networkx as nx
-
-    return edges_of(nx.random_regular_graph(degree, size, seed=seed))

@@ -1,5 +1,6 @@
 """The value that says who may ask whom: neighbours of every user, in arrays."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,12 +41,15 @@ class Overlay:
     The relation is symmetric: an edge stands with both its users.
     indptr: (n+1,); indices: (E,), every edge twice; position: (n, 2) in the unit square where users have a place.
     dropped_edges: edges of a file that join two clusters, or touch rows that are no users of this replicate.
+    transitive: any two users of a cluster could change places: some renumbering of its users maps the one to the other
+    and neighbours to neighbours. False where this is not known.
     """
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     position: Points | None = None
     dropped_edges: int = 0
+    transitive: bool = False
 
     @property
     def num_users(self) -> int:
@@ -82,8 +86,8 @@ class Overlay:
         """Users start..stop-1, who must be whole clusters, renumbered from 0, with no count of dropped edges."""
         begin, end = self.indptr[start], self.indptr[stop]
         position = None if self.position is None else self.position[start:stop]
-        indices = self.indices[begin:end] - np.int32(start)
-        return Overlay(self.indptr[start : stop + 1] - begin, indices, position)
+        indices = self.indices[begin:end] - np.int32(start) if start else self.indices[begin:end]
+        return Overlay(self.indptr[start : stop + 1] - begin, indices, position, transitive=self.transitive)
 
     def _component(self) -> NDArray[np.int32]:
         from scipy.sparse import csr_array
@@ -91,7 +95,8 @@ class Overlay:
 
         edges = np.ones(len(self.indices), dtype=np.int8)
         graph = csr_array((edges, self.indices, self.indptr), shape=(self.num_users, self.num_users))
-        component: NDArray[np.int32] = connected_components(graph, directed=False)[1]
+        # each edge stands with both its users, so strong components are the connected ones, and need less memory
+        component: NDArray[np.int32] = connected_components(graph, connection="strong")[1]
         return component
 
 
@@ -102,10 +107,23 @@ def cluster_of(cluster_offsets: Offsets) -> NDArray[np.int64]:
 
 def from_pairs(num_users: int, pairs: Pairs, position: Points | None = None, dropped_edges: int = 0) -> Overlay:
     """The overlay with the given distinct edges (m, 2) between different users of one cluster."""
-    one, other = pairs[:, 0], pairs[:, 1]
-    keys = np.concatenate([one * num_users + other, other * num_users + one])
-    keys.sort()
-    owner, neighbour = np.divmod(keys, num_users)
-    indptr = np.zeros(num_users + 1, dtype=np.int64)
-    np.cumsum(np.bincount(owner, minlength=num_users), out=indptr[1:])
-    return Overlay(indptr, neighbour.astype(np.int32), position, dropped_edges)
+    from scipy.sparse import coo_array
+
+    ends = (pairs[:, 0].astype(np.int32), pairs[:, 1].astype(np.int32))
+    one_way = coo_array((np.ones(len(pairs), dtype=np.int8), ends), shape=(num_users, num_users)).tocsr()
+    both = one_way + one_way.T.tocsr()
+    indices = both.indices.astype(np.int32, copy=False)
+    return Overlay(both.indptr.astype(np.int64), indices, position, dropped_edges)
+
+
+def side_by_side(parts: Sequence[Overlay]) -> Overlay:
+    """The overlay of all users of some overlays, at least one, numbered one part after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    firsts = np.cumsum([0, *(part.num_users for part in parts[:-1])]).astype(np.int32)
+    degrees = np.concatenate([part.degrees for part in parts])
+    indptr = np.concatenate([[0], np.cumsum(degrees)])
+    indices = np.concatenate([part.indices + first for part, first in zip(parts, firsts, strict=True)])
+    points = [part.position for part in parts if part.position is not None]
+    transitive = all(part.transitive for part in parts)
+    return Overlay(indptr, indices, np.concatenate(points) if points else None, transitive=transitive)

@@ -10,14 +10,17 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from p2p_sim.base.streams import BLOCK
 from p2p_sim.network.config import CALIBRATED, GossipView
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.protocol.journey import NEVER, Bools, Floats, Journey, Users
 
 ACCOUNTED = CALIBRATED | {"network.overlay", "network.peers", "network.availability"}
 """Faults that the laws below take into account; with any other, nothing is certain but the noise."""
-LARGEST_TABLE = 20_000_000
-"""Most entries of a tabulated fetch distribution."""
+LARGEST_TABLE = 120_000_000
+"""Most entries of a tabulated fetch distribution, 12 bytes each."""
+LARGEST_WALKS = 20_000_000
+"""The same for random walks, whose rows have many different entries."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,14 @@ class Capped:
 class Table:
     """User i got the label of j with probability weights[i, j], (m, m); rows of who submitted nothing are empty.
 
+    even: each row is that of a uniform choice among the user's neighbours on the overlay, whoever submitted.
     asked: (m, m), the law of each label that a member of the coalition gets, whatever becomes of it; other rows are
     empty. None: members see more of a fetch than whether it was from them: requests on their way to others, or failed.
     """
 
     weights: "scipy.sparse.csr_array"
     asked: "scipy.sparse.csr_array | None" = None
+    even: Overlay | None = None
 
 
 @dataclass(frozen=True)
@@ -130,16 +135,49 @@ def _able(journey: Journey, users: Users, attempt: int, late: Bools | None) -> N
 
 
 def _neighbours(journey: Journey, users: Users, late: Bools | None) -> FetchLaw:
-    """Edge by edge: what would have become of every request to a neighbour."""
+    """The law of users who ask a neighbour, in blocks of users."""
     assert journey.overlay is not None
-    overlay, rule = journey.overlay, journey.config.on_timeout
-    degree = overlay.degrees[users]
-    if int(degree.sum()) > LARGEST_TABLE:
-        return Unknown(f"an overlay of {int(degree.sum()):,} edges")
-    asker = np.repeat(users, degree)
+    overlay, size = journey.overlay, journey.shard.size
+    edges = int(_degrees(overlay, users).sum())
+    if edges > LARGEST_TABLE:
+        return Unknown(f"an overlay of {edges:,} edges")
+    alike = journey.availability is None and journey.config.distance_s == 0
+    even = alike and journey.serves(users) is None
+    peers, weights = np.empty(edges, dtype=np.int32), np.empty(edges)
+    counts, filled = np.zeros(size, dtype=np.int64), 0
+    for first in range(0, users.size, BLOCK):
+        block = users[first : first + BLOCK]
+        row, peer = _edges(overlay, block)
+        degree = _degrees(overlay, block)
+        weight = 1.0 / degree[row] if even else _edge_weights(journey, block, row, peer, late)
+        total = np.bincount(row, weights=weight, minlength=block.size)
+        weight /= np.maximum(total, np.finfo(float).tiny)[row]
+        keep = weight > 0
+        counts[block] = np.bincount(row[keep], minlength=block.size)
+        kept = int(np.count_nonzero(keep))
+        peers[filled : filled + kept], weights[filled : filled + kept] = peer[keep], weight[keep]
+        filled += kept
+    table = _table((weights[:filled], peers[:filled], counts), size)
+    return Table(table, _asked(journey, overlay) if alike else None, overlay if even else None)
+
+
+def _edges(overlay: Overlay, users: Users) -> tuple[NDArray[np.int64], Users]:
+    """Edges of some users: whose, as a position among them, and the neighbour."""
+    degree = _degrees(overlay, users)
     row = np.repeat(np.arange(users.size), degree)
-    first = np.repeat(overlay.indptr[users] - np.concatenate([[0], np.cumsum(degree)[:-1]]), degree)
-    peer = overlay.indices[first + np.arange(asker.size)]
+    first = overlay.indptr[users] - np.concatenate([[0], np.cumsum(degree)[:-1]])
+    return row, overlay.indices[first[row] + np.arange(row.size)]
+
+
+def _degrees(overlay: Overlay, users: Users) -> NDArray[np.int64]:
+    """How many neighbours some users have."""
+    return overlay.indptr[users + 1] - overlay.indptr[users]
+
+
+def _edge_weights(journey: Journey, users: Users, row: NDArray[np.int64], peer: Users, late: Bools | None) -> Floats:
+    """Edge by edge: what would have become of every request to a neighbour; weights that are not normalised."""
+    rule, asker = journey.config.on_timeout, users[row]
+    degree = np.bincount(row, minlength=users.size)
     weight, open_, asked = np.zeros(asker.size), np.ones(users.size), np.zeros(asker.size, dtype=np.bool_)
     for attempt in range(rule.attempts):
         times = journey.answered(asker, attempt, [peer])[0]
@@ -151,32 +189,35 @@ def _neighbours(journey: Journey, users: Users, late: Bools | None) -> FetchLaw:
             open_ *= 1.0 - share
         else:
             asked |= answered  # the same peer is asked again only if she has not answered
-    total = np.bincount(row, weights=weight, minlength=users.size)
-    shape = (journey.shard.size, journey.shard.size)
-    weight /= np.maximum(total, np.finfo(float).tiny)[row]
-    keep = weight > 0
-    weights = scipy.sparse.csr_array((weight[keep], (asker[keep], peer[keep])), shape=shape)
-    return Table(weights, _asked(journey, overlay))
+    return weight
 
 
-def _asked(journey: Journey, overlay: Overlay) -> "scipy.sparse.csr_array | None":
+def _asked(journey: Journey, overlay: Overlay) -> "scipy.sparse.csr_array":
     """Any label that a member gets is that of a uniform neighbour who answers, submitted or not, in time or too
-    late, lost on the way to the learner or not, as long as none of this depends on the neighbour."""
-    if journey.availability is not None or journey.config.distance_s > 0:
-        return None
-    step = scipy.sparse.csr_array(_step(overlay).multiply(journey.roles.member[:, None] & ~journey.roles.silent))
-    step.eliminate_zeros()
-    total = np.asarray(step.sum(axis=1)).ravel()
-    step.data /= np.repeat(total, np.diff(step.indptr))
-    return step
+    late, lost on the way to the learner or not: nothing that happens to it depends on the neighbour."""
+    members = np.flatnonzero(journey.roles.member).astype(np.int32)
+    row, peer = _edges(overlay, members)
+    answers = ~journey.roles.silent[peer]
+    row, peer = row[answers], peer[answers]
+    weight = 1.0 / _degrees(overlay, members)[row]
+    total = np.bincount(row, weights=weight, minlength=members.size)
+    counts = np.zeros(overlay.num_users, dtype=np.int64)
+    counts[members] = np.bincount(row, minlength=members.size)
+    return _table((weight / total[row], peer, counts), overlay.num_users)
+
+
+def _table(entries: tuple[Floats, Users, NDArray[np.int64]], size: int) -> "scipy.sparse.csr_array":
+    """A (size, size) table from entries in the order of their rows, their columns and how many each row has."""
+    weight, column, counts = entries
+    width = np.int32 if weight.size < 2**31 else np.int64
+    start = np.concatenate([[0], np.cumsum(counts)]).astype(width)
+    return scipy.sparse.csr_array((weight, column, start), shape=(size, size))
 
 
 def _step(overlay: Overlay) -> "scipy.sparse.csr_array":
     """Everybody's uniform choice among her neighbours, (m, m)."""
-    size, degree = len(overlay.degrees), np.maximum(overlay.degrees, 1)
-    return scipy.sparse.csr_array(
-        (1.0 / np.repeat(degree, overlay.degrees), overlay.indices, overlay.indptr), (size, size)
-    )
+    weight = 1.0 / np.repeat(np.maximum(overlay.degrees, 1), overlay.degrees)
+    return _table((weight, overlay.indices, overlay.degrees), overlay.num_users)
 
 
 def _walks(journey: Journey, users: Users) -> FetchLaw:
@@ -187,7 +228,7 @@ def _walks(journey: Journey, users: Users) -> FetchLaw:
     rows = scipy.sparse.csr_array((np.ones(users.size), (users, users)), shape=(size, size))
     for _ in range(journey.hops):
         expected = int(np.bincount(rows.indices, minlength=size) @ overlay.degrees)
-        if min(expected, users.size * int(np.diff(journey.shard.offsets).max())) > LARGEST_TABLE:
+        if min(expected, users.size * int(np.diff(journey.shard.offsets).max())) > min(LARGEST_TABLE, LARGEST_WALKS):
             return Unknown(f"random walks of {journey.hops} steps among {size:,} users")
         rows = scipy.sparse.csr_array(rows @ step)
     return Table(rows)

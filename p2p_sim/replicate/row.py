@@ -27,6 +27,8 @@ Statements = dict[str, PrivacyBound | Stated]
 """By the column of a row that holds ε."""
 OBSERVED = ("epsilon_others_upper", "epsilon_times_upper", "epsilon_coalition_upper", "epsilon_unmet_upper")
 """What other observers can tell where the network was looked at as it turned out."""
+SAMPLED = ("epsilon_sample_upper",)
+"""Figures of a sample of the users; only rows of large overlays have them."""
 FACTS = ("coalition_meets", "own_labels", "coalition_members", "probed_users")
 """What is known of such a network."""
 
@@ -101,7 +103,7 @@ def privacy(kind: str, accounted: Accounted) -> Row:
     """
     learner, stated = accounted.statements["epsilon_upper"], accounted.statements
     assert isinstance(learner, PrivacyBound)
-    _known(kind, stated, ("epsilon_upper", *STATEMENTS, *OBSERVED))
+    _known(kind, stated, ("epsilon_upper", *STATEMENTS, *OBSERVED, *SAMPLED))
     return {
         "observer": learner.observer,
         "adjacency": learner.adjacency,
@@ -111,6 +113,7 @@ def privacy(kind: str, accounted: Accounted) -> Row:
         "epsilon_best_cluster": min(bound.epsilon_upper for bound in accounted.learner),
         "basis": learner.basis,
         **{name: _figure(stated, name) for name in (*STATEMENTS, *OBSERVED)},
+        **{name: _figure(stated, name) for name in SAMPLED if name in stated},
         **dict.fromkeys(FACTS),
         **_known(kind, accounted.facts, FACTS),
     }

@@ -16,29 +16,42 @@ where δ₀ = max(0, 1-α-αe^ε). And in a sparse overlay reveal only what othe
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import chain
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.privacy.networks.losses import LEAST_FLIP, Levels, LossLaw, amplified_delta
+from p2p_sim.analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Divergence
 from p2p_sim.analysis.privacy.networks.neighbourhood import Neighbourhood
-from p2p_sim.analysis.privacy.networks.three_point import fetch_levels, tail_bounds
+from p2p_sim.analysis.privacy.networks.places import Places
+from p2p_sim.analysis.privacy.networks.tails import Tails
+from p2p_sim.analysis.privacy.networks.three_point import TargetLevels
+from p2p_sim.analysis.privacy.networks.user_bound import UserBound
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon, check_flip_prob
-from p2p_sim.analysis.privacy.statement.conditions import FETCH_CONDITIONS, PASSIVE
+from p2p_sim.analysis.privacy.statement.conditions import FETCH_CONDITIONS, PASSIVE, Condition
 from p2p_sim.analysis.privacy.statement.domain import REALISED
-from p2p_sim.analysis.privacy.statement.inversion import cross
-from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, outward
+from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from p2p_sim.analysis.privacy.statement.windows import Floats
 
 _NEARLY = 0.99
 NEAR = 128
 """Most fetchers of a target for which her neighbourhood is looked at; with more, the others' bits average out."""
+CLOSELY = 32_768
+"""Most users whose places are all looked at, one by one."""
+SAMPLED = 1_000
+"""Of more, so many are."""
+MOST_FAR = 64
+"""Most users with more fetchers than `NEAR` whose places are looked at one by one."""
+MOST_KINDS = 500
+"""Most kinds of places for which a bound is worked out; with more, only the noise on each label counts."""
+SAMPLE_ALONE = "sample-of-users"
+"""Identifier of the condition of a figure that covers only a sample."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +108,9 @@ class FetchDistribution(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """Certified upper bound on δ(ε) for the worst-placed user; the lower value is 0."""
         check_epsilon(epsilon)
-        return Bracket(0.0, max((self._user(user).delta(epsilon) for user in self._representatives), default=0.0))
+        users, far = self._split(None)
+        places = self._places_of(users, far) if users.size <= CLOSELY else chain(self._kinds_of(users), far)
+        return Bracket(0.0, max((place.delta(epsilon) for place in places), default=0.0))
 
     def user_delta(self, user: int, epsilon: float) -> float:
         """Certified upper bound on one user's δ(ε), which depends on her place in the overlay."""
@@ -115,17 +130,46 @@ class FetchDistribution(Accountant):
             delta: δ in (0, 1).
             among: (n,) bool, the users that the bound is about; None: all except the coalition's members.
         """
+        return self.epsilon_and_sample(delta, among)[0]
+
+    def epsilon_and_sample(
+        self, delta: float, users: NDArray[np.bool_] | None
+    ) -> tuple[PrivacyBound, PrivacyBound | None]:
+        """The bound of `epsilon`, and the largest ε of a sample if not every user's place was looked at.
+
+        Up to `CLOSELY` users are looked at one by one. Of more, `SAMPLED` are, evenly spaced; the bound for all of them
+        is then the largest by the three-point pairs and the direct exposure alone, which depend on few kinds of places.
+        """
         check_delta(delta)
+        found, far = self._split(users)
+        few = found.size <= CLOSELY
+        looked_at = found if few else found[np.arange(SAMPLED) * found.size // SAMPLED]
+        worst = self._worst(self._places_of(looked_at, far), delta)
+        if few or worst == local_epsilon(self.flip_prob):
+            return self._stated(worst, delta, self.basis, self.conditions), None
+        most = self._worst(chain(self._kinds_of(found), far), delta)
+        condition = Condition(
+            SAMPLE_ALONE, f"of {SAMPLED:,} users, evenly spaced among {found.size:,}; no bound for others"
+        )
+        sample = self._stated(worst, delta, self.basis, (*self.conditions, condition))
+        return self._stated(
+            most, delta, "any fetch distribution: three-point pairs, direct exposure", self.conditions
+        ), sample
+
+    def _stated(self, epsilon: float, delta: float, basis: str, conditions: tuple[str, ...]) -> PrivacyBound:
+        observer = "coalition" if self._members.any() else "learner"
+        return PrivacyBound(0.0, epsilon, delta, observer, "label", basis, conditions)
+
+    def _worst(self, places: Iterable[UserBound], delta: float) -> float:
+        """The largest ε of some places; ε₀ where it is nearly that."""
         worst, local = 0.0, local_epsilon(self.flip_prob)
-        for user in self._representatives if among is None else np.unique(self._alike[among]).tolist():
-            place = self._user(user)
+        for place in places:
             if not place.holds(worst, delta):
                 worst = max(worst, place.epsilon(delta))
+                self._hint[:] = place.best_levels(worst)
             if worst > _NEARLY * local:  # nobody can be worse off, and most overlays have such a user
-                worst = local
-                break
-        observer = "coalition" if self._members.any() else "learner"
-        return PrivacyBound(0.0, worst, delta, observer, "label", self.basis, self.conditions)
+                return local
+        return worst
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -139,9 +183,10 @@ class FetchDistribution(Accountant):
     def user_epsilons(self, delta: float) -> Floats:
         """Certified ε(δ) of every user, (n,), for example for a heat map; NaN for members."""
         check_delta(delta)
-        alike = self._alike
-        found = {user: self._user(user).epsilon(delta) for user in np.unique(alike).tolist() if user >= 0}
-        return np.array([found.get(user, math.nan) for user in alike.tolist()])
+        (users, far), alike = self._split(None), self._alike
+        found = np.full(len(alike), self._worst(far, delta))
+        found[users] = [self._user(user).epsilon(delta) for user in users.tolist()]
+        return np.where(alike >= 0, found[alike], math.nan)
 
     @cached_property
     def _rates(self) -> Floats:
@@ -160,10 +205,17 @@ class FetchDistribution(Accountant):
         return self._known | self._members
 
     @cached_property
+    def _used(self) -> NDArray[np.bool_]:
+        """Whose fetches are seen by somebody."""
+        return (self._rates > 0.0) | self._members
+
+    @cached_property
     def _rows(self) -> "scipy.sparse.csr_array":
-        rows: scipy.sparse.csr_array = scipy.sparse.csr_array(self.weights, copy=True)  # type: ignore[arg-type]
-        rows.sum_duplicates()
-        rows.eliminate_zeros()
+        rows: scipy.sparse.csr_array = scipy.sparse.csr_array(self.weights)  # type: ignore[arg-type]
+        if not rows.has_canonical_format or not rows.data.all():
+            rows = rows.copy()
+            rows.sum_duplicates()
+            rows.eliminate_zeros()
         return rows
 
     @cached_property
@@ -175,141 +227,101 @@ class FetchDistribution(Accountant):
         known = (self._revealed, self._members, self.draws)
         return Neighbourhood(self._rows, self._columns, self.flip_prob, self._rates, *known)
 
-    def _row(self, user: int) -> tuple[NDArray[np.int32], Floats]:
-        part = slice(self._rows.indptr[user], self._rows.indptr[user + 1])
-        return self._rows.indices[part], self._rows.data[part]
-
     def _column(self, target: int) -> tuple[NDArray[np.int32], Floats]:
         part = slice(self._columns.indptr[target], self._columns.indptr[target + 1])
         return self._columns.indices[part], self._columns.data[part]
 
+    def _hiding(self, user: int) -> Floats:
+        """The entries of a user's row that hide somebody."""
+        part = slice(self._rows.indptr[user], self._rows.indptr[user + 1])
+        return np.asarray(self._rows.data[part][~self._revealed[self._rows.indices[part]]])
+
     @cached_property
-    def _shapes(self) -> tuple[Floats, Floats]:
-        """Two numbers for each user: equal for users whose hiding entries are equal but for order, and for users with
-        one and the same row and rate, members apart."""
-        shapes: dict[bytes, int] = {}
-        rows: dict[tuple[bytes, bytes, float, bool], int] = {}
-        found = np.empty((2, self._rows.shape[0]))
-        for user, rate in enumerate(self._rates.tolist()):
-            indices, data = self._row(user)
-            found[0, user] = shapes.setdefault(np.sort(data[~self._revealed[indices]]).tobytes(), len(shapes))
-            row = (indices.tobytes(), data.tobytes(), rate, bool(self._members[user]))
-            found[1, user] = rows.setdefault(row, len(rows))
-        return found[0], found[1]
+    def _places(self) -> Places:
+        return Places(self._rows, self._columns, self._rates, self._members, self._revealed)
 
     @cached_property
     def _alike(self) -> NDArray[np.int64]:
-        """For each user one with the same bound, -1 for members.
+        """For each user one with the same bound, -1 for members."""
+        return self._places.alike(self._known, NEAR)
 
-        Three-point pairs depend on the fetchers' rows and weights alone; so does a neighbourhood if all have one row.
+    def _split(self, among: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], list[UserBound]]:
+        """One user of each place, ascending, and what bounds the others: users whom many may fetch, in many ways.
+
+        After long random walks, places are all different and nearly alike. They get one bound together: fetchers with
+        the largest weights that any of them has, and the rows that stray most. A larger weight and a larger rate give a
+        pair with a larger curve.
         """
-        shapes, same = self._shapes
-        used = (self._rates > 0.0) | self._members
-        rows = ((indices.tobytes(), data.tobytes()) for indices, data in map(self._row, np.flatnonzero(used).tolist()))
-        first_row = next(rows, None)
-        one_row = all(row == first_row for row in rows)
-        found: dict[bytes, int] = {}
-        alike = np.full(len(used), -1)
-        for target in np.flatnonzero(~self._members).tolist():
-            users, weights = self._column(target)
-            near = self._sees_neighbourhood(users)
-            if self._known[target] or (near and not one_row):
-                key = b"known" if self._known[target] else target.to_bytes(8, "big")
-            else:
-                users, weights = users[used[users]], weights[used[users]]
-                _, first, counts = np.unique(same[users], return_index=True, return_counts=True)  # one row, one weight
-                kinds, one = users[first], weights[first]
-                lines = np.stack([shapes[kinds], one, self._rates[kinds], self._members[kinds], counts], axis=1)
-                key = np.sort(lines.view("f8,f8,f8,f8,f8"), axis=0).tobytes()
-            alike[target] = found.setdefault(key, target)
-        return alike
+        found = np.unique(self._alike if among is None else self._alike[among])
+        found = found[found >= 0]
+        far = (self._places.fetchers[found] > NEAR) & ~self._known[found]
+        if np.count_nonzero(far) <= MOST_FAR or self._members.any() or self.flip_prob < LEAST_FLIP:
+            return found, []
+        weights, fetchers = self._places.envelope(found[far]), np.flatnonzero(self._rates > 0.0)
+        ones, rates = np.ones(weights.size), np.full(weights.size, self._rates.max())
+        levels = TargetLevels(weights, rates, ones, self.flip_prob, self._tails.worst(fetchers, weights.size), ones)
+        return found[~far], [UserBound(self.flip_prob, 0.0, (levels.all,), levels)]
 
-    @property
-    def _representatives(self) -> list[int]:
-        return [user for user in np.unique(self._alike).tolist() if user >= 0]
-
-    def _sees_neighbourhood(self, fetchers: NDArray[np.int32]) -> bool:
-        """Whether the neighbourhood is worth a look."""
-        return int((self._rates[fetchers] > 0.0).sum()) <= NEAR
+    def _places_of(self, users: NDArray[np.int64], far: list[UserBound]) -> Iterator[UserBound]:
+        return chain(far, map(self._user, users.tolist()))
 
     @cached_property
-    def _user(self) -> "Callable[[int], UserBound]":
+    def _hint(self) -> list[int]:
+        """Places of the levels that did best for the last worst user: tried first for the next."""
+        return []
+
+    @cached_property
+    def _user(self) -> Callable[[int], UserBound]:
         """The bounds of one user, built when asked for; the last few are kept."""
         return lru_cache(maxsize=8)(self._build)
 
     @cached_property
-    def _tails(self) -> Callable[[Floats, float, Floats], Floats]:
-        found: dict[bytes, Floats] = {}
+    def _tails(self) -> Tails:
+        """What members fetched is revealed too, at worst the bits with the largest weights."""
+        fetched = self.draws * int((np.diff(self._rows.indptr)[self._members] > 0).sum())
+        return Tails(self._hiding, self.flip_prob, np.array(SHARES) * self.flip_prob, fetched)
 
-        def tails(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
-            key = weights.tobytes()
-            if key not in found:
-                found[key] = tail_bounds(weights, flip_prob, levels)
-            return found[key]
-
-        return tails
-
-    def _build(self, target: int) -> "UserBound":
+    def _build(self, target: int) -> UserBound:
         if self._members[target]:
             raise ValueError(f"user {target} is a member of the coalition: there is no bound for her own label")
         if self._known[target]:
             return UserBound(self.flip_prob, 1.0, ())
         users, weights = self._column(target)
         pooled = self._members[users]
-        with np.errstate(divide="ignore"):
-            unmet = self.draws * float(np.log1p(-np.minimum(weights[pooled], 1.0)).sum())
-        met = min(1.0, -math.expm1(unmet) * (1.0 + 1e-12))
+        met = self._met(weights[pooled], np.ones(int(pooled.sum())))
         others = (self._rates[users] > 0.0) & ~pooled
         users, weights = users[others], weights[others]
-        ways: list[Callable[[], Levels | LossLaw]] = [lambda: self._levels(target, users, weights)]
-        if self.flip_prob >= LEAST_FLIP and users.size and self._sees_neighbourhood(users):
-            ways.insert(0, lambda: self._neighbourhood.law(target))
-        return UserBound(self.flip_prob, met, tuple(ways))
+        _, first, counts = np.unique(self._places.same[users], return_index=True, return_counts=True)
+        levels = self._levels(users[first], weights[first], counts.astype(np.float64), np.ones(len(first)))
+        ways: list[Callable[[], Divergence]] = [lambda: levels.some(self._hint)]
+        if self.flip_prob >= LEAST_FLIP and 0 < users.size <= NEAR:
+            ways.append(lambda: self._neighbourhood.law(target))
+        ways.append(levels.all)
+        return UserBound(self.flip_prob, met, tuple(ways), levels)
 
-    def _levels(self, target: int, users: NDArray[np.int32], weights: Floats) -> Levels:
-        """Three-point pairs; what members fetched is revealed too, at worst the bits with the largest weights."""
-        fetched = self.draws * int((np.diff(self._rows.indptr)[self._members] > 0).sum())
-        _, first, counts = np.unique(self._shapes[1][users], return_index=True, return_counts=True)
-        groups = []
-        for user, weight, count in zip(users[first].tolist(), weights[first].tolist(), counts.tolist(), strict=True):
-            indices, data = self._row(user)
-            hiding = np.sort(data[(indices != target) & ~self._revealed[indices]])
-            hiding = hiding[: max(0, hiding.size - fetched)]
-            groups.append((hiding, weight, float(self._rates[user]), count))
-        return fetch_levels(groups, self.flip_prob, self._tails)
+    def _met(self, weights: Floats, copies: Floats) -> float:
+        """Probability that a member fetched the target's bit, by the members' weights, rounded up."""
+        with np.errstate(divide="ignore"):
+            unmet = self.draws * float((copies * np.log1p(-np.minimum(weights, 1.0))).sum())
+        return min(1.0, -math.expm1(unmet) * (1.0 + 1e-12))
 
+    def _levels(self, users: NDArray[np.integer], weights: Floats, counts: Floats, copies: Floats) -> TargetLevels:
+        """Three-point pairs of a target's fetchers, one of each row."""
+        hiding = self.flip_prob >= LEAST_FLIP and users.size > 0
+        tails = self._tails.lacking(users, weights) if hiding else None
+        return TargetLevels(weights, self._rates[users], counts, self.flip_prob, tails, copies)
 
-@dataclass(frozen=True, eq=False)
-class UserBound:
-    """What bounds one user's δ(ε).
-
-    With probability `met` a member fetched her bit, or everybody knows it: then only the local noise is left. Otherwise
-    the least of the bounds counts that `ways` build, each when it is first needed.
-    """
-
-    flip_prob: float
-    met: float
-    ways: tuple[Callable[[], Levels | LossLaw], ...]
-    _built: list[Levels | LossLaw] = field(default_factory=list, init=False, repr=False)
-
-    def delta(self, epsilon: float) -> float:
-        """Certified upper bound on δ(ε)."""
-        return min(self._bounds(epsilon))
-
-    def holds(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified."""
-        return any(bound <= delta for bound in self._bounds(epsilon))
-
-    def epsilon(self, delta: float) -> float:
-        """Certified ε(δ), at most ε₀."""
-        return cross(lambda epsilon: not self.holds(epsilon, delta), self.flip_prob, precision=1e-6)[1]
-
-    def _bounds(self, epsilon: float) -> Iterator[float]:
-        direct = local_delta(self.flip_prob, epsilon).upper
-        yield direct
-        for place, way in enumerate(self.ways):
-            if place == len(self._built):
-                self._built.append(way())
-            rest = amplified_delta(self._built[place], self.flip_prob, epsilon)
-            seen = self.met > 0.0 or rest > 0.0
-            yield outward(0.0, (self.met * direct + (1.0 - self.met) * rest) * (1.0 + 1e-12)).upper if seen else 0.0
+    def _kinds_of(self, users: NDArray[np.int64]) -> Iterator[UserBound]:
+        """Bounds that hold for all of these users, whatever their neighbourhoods: one for each kind of place."""
+        kinds = self._places.kinds(users) if not self._known[users].any() else None
+        if kinds is None or len(kinds.counts) > MOST_KINDS:
+            yield UserBound(self.flip_prob, 1.0, ())
+            return
+        for counts in kinds.counts:
+            used = np.flatnonzero(counts)
+            fetchers, weights, copies = kinds.fetcher[used], kinds.weight[used], counts[used].astype(np.float64)
+            pooled = self._members[fetchers]
+            met, others = self._met(weights[pooled], copies[pooled]), ~pooled
+            fetchers, weights, copies = fetchers[others], weights[others], copies[others]
+            levels = self._levels(fetchers, weights, np.ones(len(fetchers)), copies)
+            yield UserBound(self.flip_prob, met, (levels.all,), levels)

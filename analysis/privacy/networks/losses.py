@@ -15,6 +15,7 @@ is non-negative, so that a sum of N steps of K values is off by the N times 8u o
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -163,8 +164,9 @@ class Levels:
     `leaks` (and `always`, part of it, for those who are always treated so). The others are bounded by `laws`, and
     `strays` bounds the probability that there is a stray one at all. `exposure` bounds the probability that anybody
     submits the target's bit, hence every divergence. So HS_r <= leaks + H at each level; and where nobody is stray at
-    a level, HS_r <= always + H there, so with these sorted to fall, G_0 = exposure > G_1 > ...,
-    HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, strays_k).
+    a level, HS_r <= always + H there, so with these sorted to fall, G_0 = exposure > G_1 > ..., and s_k the least
+    strays of the levels k, k+1, ..., HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k): it exceeds G_k only if somebody is
+    stray at each of these levels. Fewer levels never bound it better.
     """
 
     exposure: float
@@ -177,24 +179,42 @@ class Levels:
         """Upper bound of HS_ratio, averaged over the revealed bits."""
         if not self.laws:
             return self.exposure
-        within = np.array([law.divergence(ratio) for law in self.laws])
+        return self.combined(np.array([law.divergence(ratio) for law in self.laws]))
+
+    def combined(self, within: Floats) -> float:
+        """The bound, given each law's HS_ratio, (K,), at least one."""
         single = float((np.array(self.leaks) + within).min())
         values = np.minimum(self.exposure, np.array(self.always) + within)
         order = np.argsort(-values)
         steps = -np.diff(np.append(self.exposure, values[order]))
-        layered = float(values.min() + steps @ np.minimum(1.0, np.array(self.strays)[order]))
+        strays = np.minimum.accumulate(np.array(self.strays)[order][::-1])[::-1]
+        layered = float(values.min() + steps @ np.minimum(1.0, strays))
         return min(self.exposure, single, layered) * (1.0 + 1e-12)
 
 
-def amplified_delta(levels: Levels | LossLaw, flip_prob: float, epsilon: float) -> float:
+def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float) -> float:
     """δ(ε) of the target's label from HS_r of her noisy bit: keep · HS_r, keep = 1-α-αe^ε, r = (e^ε(1-α)-α)/keep.
 
     keep is rounded up and r down, in which HS_r does not rise.
     """
-    keep, lose, doubt = worth(flip_prob, epsilon)
-    if keep == 0.0:
+    most, ratio = amplified(flip_prob, epsilon)
+    if most == 0.0:
         return 0.0
-    most = keep * (1.0 + doubt)
-    ratio = max(1.0, lose * (1.0 - 16.0 * UNIT) / most) if lose < most * 1e300 else 1e300
     found = levels.divergence(ratio)
     return outward(0.0, most * found * (1.0 + 1e-12)).upper if found > 0.0 else 0.0
+
+
+def amplified(flip_prob: float, epsilon: float) -> tuple[float, float]:
+    """keep, rounded up, and r, rounded down, of `amplified_delta`."""
+    keep, lose, doubt = worth(flip_prob, epsilon)
+    if keep == 0.0:
+        return 0.0, 1.0
+    most = keep * (1.0 + doubt)
+    return most, max(1.0, lose * (1.0 - 16.0 * UNIT) / most) if lose < most * 1e300 else 1e300
+
+
+class Divergence(Protocol):
+    """What bounds the divergence of one user's noisy bit."""
+
+    def divergence(self, ratio: float) -> float:
+        """Upper bound of HS_ratio."""

@@ -70,23 +70,29 @@ class Neighbourhood:
             target: v, neither revealed nor a member.
         """
         askers, _, chances = _gather(self.columns, np.array([target]))
-        use = np.where(self.members, 1.0, self.rates)
         pooled = self.members[askers]
-        use[askers[pooled]] /= np.maximum(1.0 - chances[pooled], 1e-300)  # their law without the target
         inside = (self.rates[askers] > 0.0) & ~pooled
         fetchers, weights = askers[inside], chances[inside]
-        place = np.full(len(use), -1)  # of a user among the fetchers
-        place[fetchers] = np.arange(len(fetchers))
 
         cells, users, entries = _gather(self.rows, fetchers)
+        row = _place(users, fetchers)
         free = ~self.revealed[cells] & (cells != target)
-        owner = _assign(cells[free], place[users[free]], entries[free] / weights[place[users[free]]], len(use))
-        users, cells, entries = _gather(self.columns, np.flatnonzero(owner >= 0))
-        mine = owner[cells] == place[users]
-        draws = np.where(self.members, self.draws, 1)
-        hit, hidden = _rings(users[~mine], cells[~mine], entries[~mine], use, draws)
-        laws, units = _hidden_weight(place[users[mine]], entries[mine], hidden[cells[mine]], len(fetchers))
-        unhit = 1.0 - hit[fetchers] - 2.0 * UNIT * (2 + np.diff(self.rows.indptr)[fetchers])  # a sum, rounded down
+        hiding, cell = np.unique(cells[free], return_inverse=True)
+        owner = _assign(cell, row[free], entries[free] / weights[row[free]], len(fetchers))
+        users, cells, entries = _gather(self.columns, hiding)
+        row, cell = _place(users, fetchers), _place(cells, hiding)
+        mine = owner[cell] == row
+        others, user = np.unique(users[~mine], return_inverse=True)
+        use = np.where(self.members[others], 1.0, self.rates[others])
+        met = _place(others, askers[pooled])  # their law without the target
+        use[met >= 0] /= np.maximum(1.0 - chances[pooled][met[met >= 0]], 1e-300)
+        draws = np.where(self.members[others], self.draws, 1)
+        hits, hidden = _rings(user, cell[~mine], entries[~mine], use, draws, len(hiding))
+        hit, at = np.zeros(len(fetchers)), _place(others, fetchers)
+        hit[at[at >= 0]] = hits[at >= 0]
+        laws, units = _hidden_weight(row[mine], entries[mine], hidden[cell[mine]], len(fetchers))
+        length = self.rows.indptr[fetchers + 1] - self.rows.indptr[fetchers]
+        unhit = 1.0 - hit - 2.0 * UNIT * (2 + length)  # a sum, rounded down
         seen = self.rates[fetchers] / np.maximum(unhit, weights) * (1.0 + 1e-14)
         each = zip(laws, units, seen.tolist(), weights.tolist(), strict=True)
         return product([self._pair(*its) for its in each])
@@ -108,17 +114,30 @@ def _gather(table: "scipy.sparse.csr_array | scipy.sparse.csc_array", lines: Int
     return table.indices[at].astype(np.int64), np.repeat(lines, sizes), table.data[at]
 
 
-def _assign(cells: Ints, fetchers: Ints, shares: Floats, users: int) -> Ints:
-    """The fetcher to whom each cell belongs, (users,), -1 if to none: cells with the fewest who can ask them first,
-    each to the one of these with the least so far."""
-    owner, load = np.full(users, -1), [0.0] * users
-    counts = np.bincount(cells, minlength=users)
+def _place(users: Ints, among: Ints) -> Ints:
+    """Where each user stands among others, who ascend; -1: nowhere."""
+    if not among.size:
+        return np.full(users.size, -1)
+    at = np.minimum(np.searchsorted(among, users), among.size - 1)
+    return np.where(among[at] == users, at, -1)
+
+
+def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
+    """The one of `count` fetchers to whom each cell belongs: cells with the fewest who can ask them first, each to the
+    one of these with the least so far.
+
+    Args:
+        cells, fetchers, shares: entries of a table, cells numbered from 0 without gaps.
+    """
+    load = [0.0] * count
+    counts = np.bincount(cells)
+    owner = np.full(counts.size, -1)
     order = np.lexsort((cells, counts[cells]))
     cell_list, fetcher_list, share_list = cells[order].tolist(), fetchers[order].tolist(), shares[order].tolist()
-    at = 0
+    sizes, at = counts.tolist(), 0
     while at < len(cell_list):
         cell = cell_list[at]
-        end = at + int(counts[cell])
+        end = at + sizes[cell]
         best = min(range(at, end), key=lambda k: load[fetcher_list[k]])
         load[fetcher_list[best]] += share_list[best]
         owner[cell] = fetcher_list[best]
@@ -126,15 +145,18 @@ def _assign(cells: Ints, fetchers: Ints, shares: Floats, users: int) -> Ints:
     return owner
 
 
-def _rings(users: Ints, cells: Ints, entries: Floats, rates: Floats, draws: Ints) -> tuple[Floats, Floats]:
-    """h_k, of one draw, and u_j of the entries W[k, j] with j in S_k, each (n,); u_j rounded down: 1-u_j > 0."""
+def _rings(
+    users: Ints, cells: Ints, entries: Floats, rates: Floats, draws: Ints, num_cells: int
+) -> tuple[Floats, Floats]:
+    """h_k of each user, of one draw, and u_j of each cell, by the entries W[k, j] with j in S_k; u_j is rounded down:
+    1-u_j > 0."""
     total = np.bincount(users, weights=entries, minlength=len(rates))
     hit = np.minimum(rates * total, 1.0)
     with np.errstate(divide="ignore"):
         clock = draws * np.log1p(-hit)
     used = hit[users] > 0.0
     users, cells, entries = users[used], cells[used], entries[used]
-    log_hidden = np.bincount(cells, weights=clock[users] * entries / total[users], minlength=len(rates))
+    log_hidden = np.bincount(cells, weights=clock[users] * entries / total[users], minlength=num_cells)
     return hit, np.where(log_hidden < 0.0, np.exp(log_hidden * (1.0 + 1e-14)) * (1.0 - 2.0**-50), 1.0)
 
 

@@ -1,81 +1,112 @@
 """Three-point pairs of one target's fetchers at several levels τ, and how likely their p_i leave [τ, 1-τ-w]."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
-import scipy
 
-from p2p_sim.analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Levels, Pair, product
+from p2p_sim.analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Levels, LossLaw, Pair, product
+from p2p_sim.analysis.privacy.networks.tails import Lacking
 from p2p_sim.analysis.privacy.statement.windows import SUBNORMAL, Floats
 
-Fetchers = tuple[Floats, float, float, int]
-"""Users with one and the same row: weights of the others who hide, sorted; w; rate; how many users."""
+MOST_LINES = 128
+"""Most different weights of one target's fetchers that are kept apart."""
+_GRID = 24
+"""Of more, weights are rounded up to about twice as many."""
+_FEW = 8
+"""Levels that are tried before all others."""
 
 
-def fetch_levels(
-    groups: Sequence[Fetchers], flip_prob: float, tails: Callable[[Floats, float, Floats], Floats]
-) -> Levels:
-    """The bounds of `Levels` for one target.
+@dataclass(frozen=True, eq=False)
+class TargetLevels:
+    """The bounds of `Levels` for one target, each level worked out when it is first needed.
+
+    Her fetchers are given in groups, whose users have one and the same row, and stray together. A larger weight gives a
+    pair with a larger curve, so weights may be rounded up.
 
     Args:
-        groups: her fetchers; users of one group stray together.
-        flip_prob: α in [0, 1/2].
-        tails: `tail_bounds`, or a cached one.
+        weights, rates, counts: (G,) of each group: w, the rate, and how many users. flip_prob: α in [0, 1/2].
+        tails: bounds for the groups' rows without the target; None if there is no group.
+        copies: (G,) how many such groups there are, each with a row of its own.
     """
-    weights = np.array([w for _, w, _, _ in groups])
-    rates = np.array([rate for _, _, rate, _ in groups])
-    counts = np.array([count for _, _, _, count in groups], dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        unseen = counts * np.log1p(-rates * weights)
-    shown = -np.expm1(unseen) * (1.0 + 1e-15) + SUBNORMAL  # she submits the target's bit
-    exposure = _some(shown)
-    if flip_prob < LEAST_FLIP or not groups:
-        return Levels(exposure)
-    levels = np.array(SHARES) * flip_prob
-    chances = np.minimum(1.0, 2.0 * np.stack([tails(others, flip_prob, levels) for others, _, _, _ in groups]))
-    chances[2.0 * levels + weights[:, None] >= 1.0] = 1.0
-    leaks, always, strays, laws = [], [], [], []
-    for level, chance in zip(levels.tolist(), chances.T, strict=True):
+
+    weights: Floats
+    rates: Floats
+    counts: Floats
+    flip_prob: float
+    tails: Lacking | None
+    copies: Floats
+    _made: dict[int, "tuple[float, float, float, LossLaw] | None"] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        if np.unique(self.weights).size > MOST_LINES:
+            ends = (float(self.weights.min()), float(self.weights.max()))
+            grid = np.union1d(np.geomspace(*ends, _GRID), np.quantile(self.weights, np.linspace(0.0, 1.0, _GRID)))
+            place = np.minimum(np.searchsorted(grid, self.weights), grid.size - 1)
+            object.__setattr__(self, "weights", np.maximum(grid[place], self.weights))
+
+    @cached_property
+    def _shown(self) -> Floats:
+        """Probability that some user of a group submits the target's bit."""
+        with np.errstate(divide="ignore"):
+            unseen = self.counts * np.log1p(-self.rates * np.minimum(self.weights, 1.0))
+        return np.asarray(-np.expm1(unseen) * (1.0 + 1e-15) + SUBNORMAL)
+
+    @cached_property
+    def _exposure(self) -> float:
+        return any_of(self._shown, self.copies)
+
+    def all(self) -> Levels:
+        """All levels together."""
+        return self.some(range(len(SHARES)))
+
+    def some(self, places: Sequence[int]) -> Levels:
+        """Some levels together: a bound that is nowhere below that of all."""
+        found = [made for place in places if (made := self._level(place)) is not None]
+        leaks, always, strays, laws = zip(*found, strict=True) if found else ((), (), (), ())
+        return Levels(self._exposure, leaks, always, strays, laws)
+
+    def best(self, ratio: float) -> tuple[int, ...]:
+        """A few levels that together bound HS_ratio nearly as well as all: chosen one after another."""
+        chosen: tuple[int, ...] = ()
+        rest = {place: made[3].divergence(ratio) for place in range(len(SHARES)) if (made := self._level(place))}
+        within = dict(rest)
+        while rest and len(chosen) < _FEW:
+            tried = {place: (*chosen, place) for place in rest}
+            bound = {place: self.some(its).combined(np.array([within[k] for k in its])) for place, its in tried.items()}
+            best = min(bound, key=bound.__getitem__)
+            chosen, _ = tried[best], rest.pop(best)
+        return chosen
+
+    def _level(self, level: int) -> "tuple[float, float, float, LossLaw] | None":
+        """What leaks, what always leaks, the chance that anybody strays, and the law; None if it would say little more
+        than the exposure."""
+        if level not in self._made:
+            self._made[level] = self._make(level)
+        return self._made[level]
+
+    def _make(self, place: int) -> "tuple[float, float, float, LossLaw] | None":
+        if self.flip_prob < LEAST_FLIP or not self.weights.size:
+            return None
+        assert self.tails is not None
+        level, weights, shown = SHARES[place] * self.flip_prob, self.weights, self._shown
+        chance = np.minimum(1.0, 2.0 * self.tails.at(place))
+        chance[2.0 * level + weights >= 1.0] = 1.0
         kept = chance < 1.0
-        base, stray = _some(shown[~kept]), float(chance[kept].sum()) * (1.0 + 1e-12)
-        leak = base + float((shown * chance)[kept].sum()) * (1.0 + 1e-12)
-        if not kept.any() or (leak >= 0.25 * exposure and stray >= 1.0) or base >= exposure:
-            continue  # says little more than the exposure
-        lines, place = np.unique(np.stack([weights[kept], rates[kept]], axis=1), axis=0, return_inverse=True)
-        users = np.bincount(place.ravel(), weights=counts[kept])
+        copies = self.copies
+        base, stray = any_of(shown[~kept], copies[~kept]), float((copies * chance)[kept].sum()) * (1.0 + 1e-12)
+        leak = base + float((copies * (shown * chance))[kept].sum()) * (1.0 + 1e-12)
+        if not kept.any() or (leak >= 0.25 * self._exposure and stray >= 1.0) or base >= self._exposure:
+            return None
+        lines, at = np.unique(np.stack([weights[kept], self.rates[kept]], axis=1), axis=0, return_inverse=True)
+        users = np.bincount(at.ravel(), weights=(self.counts * copies)[kept])
         pairs = [Pair.three_point(level, w, rate, int(k)) for (w, rate), k in zip(lines.tolist(), users, strict=True)]
-        always.append(base)
-        leaks.append(leak)
-        strays.append(stray)
-        laws.append(product(pairs))
-    return Levels(exposure, tuple(leaks), tuple(always), tuple(strays), tuple(laws))
+        return leak, base, stray, product(pairs)
 
 
-def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
-    """Bounds on Pr[Σ w_j Bernoulli(α) < level] at each level; labels of 1 only make the sum larger.
-
-    SciPy's incomplete beta function is measured to be good to 5e-13; 1e-11 is charged, and as much for Chernoff's
-    bound, whose exponent is a sum of logarithms that is good to 1e-13 of itself.
-
-    Args:
-        weights: sorted, positive. flip_prob: α in (0, 1/2]. levels: (K,), positive.
-    """
-    if weights.size == 0:
-        return np.ones(len(levels))
-    if np.ptp(weights) <= 1e-12 * weights[0]:  # equal weights: fewer than level/w ones
-        fewer = np.ceil(levels / float(weights[0]) * (1.0 + 1e-12))
-        inside = np.minimum(fewer, weights.size)
-        exact = scipy.special.betainc(weights.size - inside + 1.0, inside, 1.0 - flip_prob) * (1.0 + 1e-11)
-        return np.where(fewer > weights.size, 1.0, exact + SUBNORMAL)
-    values, counts = np.unique(weights, return_counts=True)
-    strengths = 2.0 ** np.arange(-6.0, 8.0, 0.25) / values.max()
-    factors = np.log1p(flip_prob * np.expm1(-np.outer(strengths, values))) @ counts
-    exponents = np.outer(levels, strengths) + factors
-    return np.asarray(np.exp(np.minimum(0.0, exponents.min(axis=1) * (1.0 - 1e-12))) * (1.0 + 1e-11) + SUBNORMAL)
-
-
-def _some(chances: Floats) -> float:
-    """Probability that one of several independent events happens, rounded up."""
+def any_of(chances: Floats, copies: Floats) -> float:
+    """Probability that one of several independent events happens, rounded up; there are `copies` of each."""
     with np.errstate(divide="ignore"):
-        return min(1.0, -math.expm1(float(np.log1p(-np.minimum(chances, 1.0)).sum())) * (1.0 + 1e-12))
+        return min(1.0, -math.expm1(float((copies * np.log1p(-np.minimum(chances, 1.0))).sum())) * (1.0 + 1e-12))

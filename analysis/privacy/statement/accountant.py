@@ -61,6 +61,10 @@ class Accountant(ABC):
         """The largest ε(δ) among some users (n,); all users have the same unless their place in the network matters."""
         return self.epsilon(delta)
 
+    def epsilon_and_sample(self, delta: float, users: NDArray[np.bool_]) -> tuple[PrivacyBound, PrivacyBound | None]:
+        """`epsilon_among`, and the largest ε(δ) of a sample of these users if not each of them was looked at."""
+        return self.epsilon_among(delta, users), None
+
     def each_epsilon(self, delta: float, users: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Certified ε(δ) of every user (n,); only the values of users in `users` need to be computed."""
         return np.full(len(users), self.epsilon_among(delta, users).epsilon_upper)

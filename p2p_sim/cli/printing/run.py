@@ -157,6 +157,8 @@ def _observers(rows: Any, worst: dict[str, float | None]) -> list[Line]:
     if worst["epsilon_others_upper"] is None:
         return []
     lines = []
+    if "epsilon_sample_upper" in rows and rows["epsilon_sample_upper"].notna().any():
+        lines.append(("  largest of a sample of users", at_most(float(rows["epsilon_sample_upper"].max()))))
     if rows["own_labels"].sum() > 0:
         others, fell_back = at_most(worst["epsilon_others_upper"]), _range(rows["own_labels"])
         lines.append(("  users who did not fall back", f"{others}  ({fell_back} fell back)"))

@@ -1,0 +1,168 @@
+"""Random graphs of a cluster, drawn in arrays: regular graphs and small worlds of any size."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.network.overlay_graph import Pairs
+
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+_ROUNDS = 1000
+"""How often a moved edge is drawn at most; about half of the draws succeed, or more."""
+
+
+def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
+    """The edges of a random graph in which every node has `degree` neighbours.
+
+    The method is that of Steger and Wormald (1999), which `networkx.random_regular_graph` follows too. Each node has
+    `degree` free ends. All free ends are paired at random. A pair becomes an edge unless it joins a node to itself or
+    repeats an edge; the ends of such pairs stay free for the next round. If no two of the nodes with free ends may be
+    joined, the graph is drawn anew.
+
+    The law is not exactly uniform over all regular graphs. It is asymptotically uniform: for a number of nodes n that
+    grows and a degree of at most n^(1/3 - c), c > 0 (Kim and Vu, 2003). It does not change if nodes are renumbered.
+    Figures of privacy are computed for the graph that was drawn and do not depend on this law.
+
+    A graph of more than half of all edges is the complement of a random regular graph: pairing would rarely end.
+
+    Args:
+        size: nodes, numbered from 0. degree: 0 to size - 1; size times degree must be even. rng: source of randomness.
+
+    Returns:
+        Edges (size * degree / 2, 2) in ascending order, the smaller node first.
+
+    Raises:
+        ValueError: there is no such graph.
+    """
+    if not 0 <= degree < max(size, 1) or size * degree % 2:
+        raise ValueError(f"size = {size}, degree = {degree}: no graph; the degree must be below the size, and one even")
+    if 2 * degree >= size:
+        absent = regular_edges(size, size - 1 - degree, rng)
+        present = np.triu(np.ones((size, size), dtype=np.bool_), k=1)
+        present[absent[:, 0], absent[:, 1]] = False
+        return np.argwhere(present)
+    while True:
+        keys = _paired(size, degree, rng)
+        if keys is not None:
+            return _split(keys, size)
+
+
+def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None:
+    """One try of `regular_edges`: smaller node times size plus larger node of each edge, ascending; None: it failed."""
+    free = np.tile(np.arange(size, dtype=np.int32), degree)
+    first, later = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)  # edges of the first round and of others
+    while free.size:
+        rng.shuffle(free)
+        pairs = _keys(free[0::2], free[1::2], size)
+        pairs.sort()
+        refused = pairs % (size + 1) == 0  # a * size + b with a <= b < size: a and b are one node
+        refused[1:] |= pairs[1:] == pairs[:-1]
+        refused |= _within(pairs, first) | _within(pairs, later)
+        free = _split(pairs[refused], size).astype(np.int32).ravel()
+        if first.size:
+            later = _merged(later, pairs[~refused])
+        else:
+            first = pairs[~refused]
+        if free.size and not _joinable(free, (first, later), size, degree):
+            return None
+    return _merged(first, later)
+
+
+def _joinable(free: NDArray[np.int32], edges: tuple[Integers, ...], size: int, degree: int) -> bool:
+    """Whether some two different nodes with free ends have no edge yet."""
+    nodes = np.unique(free)
+    if nodes.size > degree:  # nobody has so many neighbours
+        return True
+    one, other = np.triu_indices(nodes.size, k=1)
+    pairs = _keys(nodes[one], nodes[other], size)
+    return not bool(np.any([_within(pairs, some) for some in edges], axis=0).all())
+
+
+def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random.Generator) -> Pairs:
+    """The edges of a random small world (Watts and Strogatz, 1998).
+
+    Nodes stand on a ring, joined to the `degree` nearest. Each edge is moved with probability `rewire_prob`,
+    independently: it keeps one end, and its other end becomes a uniform node, drawn anew until the edge joins two
+    nodes that were not joined on the ring and that no edge that was moved before joins. Moved edges are counted by
+    their distance on the ring, then along the ring.
+
+    Watts and Strogatz move edges one after another, and an edge may take a place that an earlier move left; the
+    difference is of the order of degree/size. Rings of at most 4 * degree nodes are rewired in their way: a moved edge
+    takes any pair of nodes without an edge at that time. An edge stays in its place if no other is found for it.
+
+    Args:
+        size: nodes, more than degree. degree: neighbours on the ring, an even number. rewire_prob: 0 to 1.
+        rng: source of randomness.
+
+    Returns:
+        Edges (size * degree / 2, 2), in ascending order, the smaller node first.
+    """
+    start = np.tile(np.arange(size), degree // 2)
+    end = (start + np.repeat(np.arange(1, degree // 2 + 1), size)) % size
+    moved = np.flatnonzero(rng.random(start.size) < rewire_prob)
+    if size <= 4 * degree:
+        return _rewired_in_turn(start, end, moved, size, rng)
+    at_first = _keys(start, end, size)
+    ring, kept, taken = np.sort(at_first), np.sort(np.delete(at_first, moved)), np.zeros(0, dtype=np.int64)
+    for _ in range(_ROUNDS):
+        drawn = rng.integers(size, size=moved.size)
+        pairs = _keys(start[moved], drawn, size)
+        fresh = (start[moved] != drawn) & _first_of_each(pairs) & ~_within(pairs, ring) & ~_within(pairs, taken)
+        taken = _merged(taken, pairs[fresh])
+        moved = moved[~fresh]
+        if not moved.size:
+            break
+    return _split(_merged(kept, np.concatenate([taken, at_first[moved]])), size)
+
+
+def _rewired_in_turn(start: Integers, end: Integers, moved: Integers, size: int, rng: np.random.Generator) -> Pairs:
+    """A small ring, its edges moved one after another."""
+    joined = np.eye(size, dtype=np.bool_)
+    joined[start, end] = joined[end, start] = True
+    for one, old in zip(start[moved].tolist(), end[moved].tolist(), strict=True):
+        possible = np.flatnonzero(~joined[one])
+        if possible.size:
+            new = possible[rng.integers(possible.size)]
+            joined[one, old] = joined[old, one] = False
+            joined[one, new] = joined[new, one] = True
+    return np.argwhere(np.triu(joined, k=1))
+
+
+def _keys(one: NDArray[np.integer], other: NDArray[np.integer], size: int) -> Integers:
+    """The smaller node times size, plus the larger, of each pair."""
+    keys = np.minimum(one, other).astype(np.int64)
+    keys *= size
+    keys += np.maximum(one, other)
+    return np.asarray(keys)
+
+
+def _split(keys: Integers, size: int) -> Pairs:
+    """The pairs (m, 2) of these keys."""
+    pairs = np.empty((keys.size, 2), dtype=np.int64)
+    np.divmod(keys, max(size, 1), out=(pairs[:, 0], pairs[:, 1]))
+    return pairs
+
+
+def _first_of_each(keys: Integers) -> Bools:
+    """Where a key stands that does not stand further ahead."""
+    order = np.argsort(keys, kind="stable")
+    first = np.ones(keys.size, dtype=np.bool_)
+    first[order[1:]] = keys[order[1:]] != keys[order[:-1]]
+    return first
+
+
+def _within(keys: Integers, ascending: Integers) -> Bools:
+    """Which keys are among others."""
+    if not ascending.size:
+        return np.zeros(keys.size, dtype=np.bool_)
+    place = np.minimum(np.searchsorted(ascending, keys), ascending.size - 1)
+    return np.asarray(ascending[place] == keys)
+
+
+def _merged(ascending: Integers, more: Integers) -> Integers:
+    """Both, ascending."""
+    if not more.size:
+        return ascending
+    merged = np.concatenate([ascending, more])
+    merged.sort()
+    return merged
