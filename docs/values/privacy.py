@@ -2,7 +2,8 @@
 
 from docs.values.forms import published, short
 from p2p_sim.analysis.privacy import local_epsilon
-from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE, SUMMED_IN_FULL, Setting
+from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE, Setting
+from p2p_sim.analysis.privacy.exchange.scan import SUMMED_IN_FULL
 from p2p_sim.analysis.privacy.others.resampled_counts import LARGEST_CLUSTER
 
 SOURCE = ("python -m studies.privacy", "test_published_privacy.py::test_the_privacy_study")

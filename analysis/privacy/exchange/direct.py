@@ -1,11 +1,13 @@
 """δ by summing over every number of ones: accurate to the last digits, for small clusters, many data sets at once."""
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from p2p_sim.analysis.privacy.exchange.spacing import skipped, spacing
 from p2p_sim.analysis.privacy.exchange.submissions import Submissions
 from p2p_sim.analysis.privacy.exchange.unknown_bits import World
 from p2p_sim.analysis.privacy.statement.windows import (
@@ -20,6 +22,8 @@ from p2p_sim.analysis.privacy.statement.windows import (
 
 _FURTHER = 12.0
 """By so much the windows of k reach further down in the logarithm, since their columns are normalised."""
+_CELLS = 100_000
+"""Values of binomial probabilities that are computed together, about."""
 
 
 @dataclass(frozen=True)
@@ -41,29 +45,43 @@ class DirectViews:
     tiny: float = 0.0
 
     @staticmethod
-    def of(worlds: Sequence[World], submissions: Submissions, log_tail: float) -> "DirectViews":
+    def of(worlds: Sequence[World], submissions: Submissions, log_tail: float, sparse: bool = False) -> "DirectViews":
         """Tabulate the views of worlds with the same number of sources; where t = 0 nothing is seen.
 
         The window of k misses less than 2 exp(log_tail), which is lost; that of X misses `missed` in either world, by
         which normalising makes the rest too large. A row is Σ_j Bin(k; t, j/S) Pr[X = j]. With K values of k and J of j
         its relative error is at most that of the kernel, `rounding(K)`, that of X, and (J+1)u for the sum; underflow
-        adds K + J times the number that X is charged.
+        adds K + J times the number that X is charged. If `sparse`, X is summed at multiples of h only, h times each:
+        a probability of any event is then off by `skipped`, and by h times what the window of X misses, which is
+        therefore chosen to miss 1/h of the above.
         """
         seen = np.array(submissions.counts) > 0
         counts = [t for t in submissions.counts if t > 0]
-        parts = list(likelihoods(worlds, counts, log_tail)) or [(np.zeros((0, len(worlds))),) * 2]
-        rows = [len(a) for a, _ in parts]
-        most, of_x = max(rows), [world.rounding(log_tail) for world in worlds]
+        if not counts:
+            nothing = np.zeros((0, len(worlds)))
+            return DirectViews(nothing, nothing, nothing[:, 0], nothing[:, 0], 0.0, submissions.lost, 0.0)
+        step = min(spacing(world, counts[-1], log_tail) for world in worlds) if sparse else 1
+        tail_x = log_tail - math.log(step)
+        low, weights = _laws(worlds, tail_x, step)
+        parts = list(_tables(worlds[0].sources, counts, low, weights, log_tail, step))
+        rows = [len(a) // group for group, a, _ in parts]
+        most, of_x = max(rows), [world.rounding(tail_x) for world in worlds]
         sums = max(count for _, count in of_x) + 2
+        ends = list(itertools.accumulate(group for group, _, _ in parts))[:-1]
+        lower, upper = (
+            np.concatenate([np.tile(part, k) for part, k in zip(np.split(w[seen], ends), rows, strict=True)])
+            for w in (submissions.lower, submissions.upper)
+        )
+        off = max(skipped(world, counts[-1], step) for world in worlds)
         return DirectViews(
-            np.concatenate([a for a, _ in parts]),
-            np.concatenate([b for _, b in parts]),
-            np.repeat(submissions.lower[seen], rows) if counts else np.zeros(0),
-            np.repeat(submissions.upper[seen], rows) if counts else np.zeros(0),
+            np.concatenate([a for _, a, _ in parts]),
+            np.concatenate([b for _, _, b in parts]),
+            lower,
+            upper,
             rounding(most) + max(error for error, _ in of_x) + sums * UNIT,
             submissions.lost + 2.0 * tail_mass(log_tail),
-            (6.0 + 4.0 * math.exp(-_FURTHER)) * tail_mass(log_tail),
-            2.0 * (most + sums * sums) * SUBNORMAL,
+            (6.0 + 4.0 * math.exp(-_FURTHER)) * tail_mass(log_tail) + 2.0 * off,
+            2.0 * (most + sums * sums) * step * SUBNORMAL,
         )
 
     def deltas(self, keep: float, lose: float, doubt: float) -> tuple[Floats, Floats]:
@@ -87,27 +105,57 @@ class DirectViews:
         )
 
 
-def likelihoods(
-    worlds: Sequence[World], counts: Sequence[int], log_tail: float = -math.inf
-) -> Iterator[tuple[Floats, Floats]]:
-    """For each t in `counts`, A and B as arrays (k, len(worlds)); k runs over a window, all of 0..t by default."""
-    parts = [world.noisy_ones(log_tail) for world in worlds]
-    low = min(first for first, _ in parts)
-    high = max(first + pmf.size for first, pmf in parts)  # one past the largest X
-    weights = np.zeros((high - low, len(worlds)))
-    for column, (first, pmf) in enumerate(parts):
-        weights[first - low : first - low + pmf.size, column] = pmf
+def likelihoods(worlds: Sequence[World], counts: Sequence[int]) -> Iterator[tuple[Floats, Floats]]:
+    """For each t in `counts`, A and B as arrays (k, len(worlds)), k = 0..t."""
+    low, weights = _laws(worlds, -math.inf, 1)
     for t in counts:
-        kernel = _kernel(worlds[0].sources, t, low, high, log_tail)
-        yield kernel[:, :-1] @ weights, kernel[:, 1:] @ weights
+        for _, a, b in _tables(worlds[0].sources, [t], low, weights, -math.inf, 1):
+            yield a, b
 
 
-def _kernel(sources: int, t: int, low: int, high: int, log_tail: float) -> Floats:
-    """Bin(k; t, j/sources) as an array (k, j), j = low..high, for all k that matter for any of these j."""
-    p, q = low / sources, high / sources
-    first = bernstein_window(t * p, t * p * (1.0 - p), t, log_tail - _FURTHER)[0]
-    last = bernstein_window(t * q, t * q * (1.0 - q), t, log_tail - _FURTHER)[1]
-    j = np.arange(low, high + 1, dtype=np.float64)
+def _laws(worlds: Sequence[World], log_tail: float, step: int) -> tuple[int, Floats]:
+    """The smallest X, and `step` times the probabilities of it and of the values `step` apart, (J, len(worlds))."""
+    parts = [world.spaced_ones(log_tail, step) for world in worlds]
+    low = min(first for first, _ in parts)
+    count = max((first - low) // step + pmf.size for first, pmf in parts)
+    weights = np.zeros((count, len(worlds)))
+    for column, (first, pmf) in enumerate(parts):
+        weights[(first - low) // step :][: pmf.size, column] = step * pmf
+    return low, weights
+
+
+def _tables(
+    sources: int, counts: Sequence[int], low: int, weights: Floats, log_tail: float, step: int
+) -> Iterator[tuple[int, Floats, Floats]]:
+    """How many of the t are taken together, and A and B for these, as arrays ((k, t), worlds).
+
+    A row is Σ_j Bin(k; t, j/sources) Pr[X = j]; k runs over all that matter for any of these t and j, and above t the
+    probability is 0. B has j + 1 in place of j.
+    """
+    at = low + step * np.arange(len(weights))
+    noisy = np.append(at, at + 1) if step > 1 else np.append(at, at[-1] + 1)
     with np.errstate(divide="ignore"):
-        odds = j / (sources - j)
-    return binomial_columns(first, last, t, odds)
+        odds = noisy / (sources - noisy)
+    least, largest = low / sources, float(noisy[-1]) / sources
+
+    def window(t: int) -> tuple[int, int]:
+        tail = log_tail - _FURTHER
+        return (
+            bernstein_window(t * least, t * least * (1.0 - least), t, tail)[0],
+            bernstein_window(t * largest, t * largest * (1.0 - largest), t, tail)[1],
+        )
+
+    taken = 0
+    while taken < len(counts):
+        first, last = window(counts[taken])
+        most, group = (5 * (last - first + 8)) // 4, [counts[taken]]
+        for t in counts[taken + 1 : taken + 1 + _CELLS // (most * noisy.size)]:
+            if window(t)[1] - first > most:
+                break
+            group.append(t)
+            last = max(last, window(t)[1])
+        trials = np.repeat(np.array(group, dtype=np.float64), noisy.size)
+        kernel = binomial_columns(first, last, trials, np.tile(odds, len(group)))
+        kernel = kernel.reshape(-1, noisy.size)
+        yield len(group), kernel[:, : len(at)] @ weights, kernel[:, -len(at) :] @ weights
+        taken += len(group)

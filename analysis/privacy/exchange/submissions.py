@@ -30,8 +30,10 @@ class Submissions:
     lost: float
 
     @staticmethod
-    def of(trials: int, rate: float, sources: int, log_tail: float, log_delta: float) -> "Submissions":
-        """Blocks so narrow that δ changes by a few percent within one, wider where t is improbable.
+    def of(
+        trials: int, rate: float, sources: int, log_tail: float, log_delta: float, change: float = 0.05
+    ) -> "Submissions":
+        """Blocks so narrow that δ changes by a share of about `change` within one, wider where t is improbable.
 
         The weights are rounded against us: those of the lower sum down, those of the upper sum up, and what underflows
         is lost.
@@ -49,7 +51,7 @@ class Submissions:
         mass = binomial_pmf(first, last, trials, rate)
         # d ln δ / d ln t is about -ln δ / (1 + t/sources) in the Gaussian limit
         slope = max(-log_delta, 1.0) / (1.0 + mean / sources)
-        narrow = 0.0 if math.isinf(log_tail) else 0.05 * mean / slope
+        narrow = 0.0 if math.isinf(log_tail) else change * mean / slope
 
         def width(t: int) -> int:
             """Of a block whose end nearer the mean is t."""

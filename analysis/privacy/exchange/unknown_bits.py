@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from p2p_sim.analysis.privacy.statement.windows import UNIT, Floats, bernstein_window, binomial_pmf, centred_rounding
 
@@ -33,16 +34,25 @@ class World:
         X = known_ones + ones - Bin(ones, α) + Bin(zeros, α); the window misses at most 6 exp(log_tail). Flips among
         the ones are counted, not those who keep their label, since 1-α would be rounded.
         """
+        return self.spaced_ones(log_tail, 1)
+
+    def spaced_ones(self, log_tail: float, step: int) -> tuple[int, Floats]:
+        """The same at the multiples of `step` within the window only: the first of them, and their probabilities."""
         alpha = self.flip_prob
         first, flipped = self._flips(self.ones, log_tail)
         low, risen = self._flips(self.zeros, log_tail)
-        start = low + self.ones - first - len(flipped) + 1
-        pmf = np.convolve(flipped[::-1], risen)
+        start, count = low + self.ones - first - len(flipped) + 1, len(flipped) + len(risen) - 1
         others = self.zeros + self.ones
         mean = self.ones * (1.0 - alpha) + self.zeros * alpha
         low, high = bernstein_window(mean, others * alpha * (1.0 - alpha), others, log_tail)
-        low, high = max(low, start), min(high, start + len(pmf) - 1)
-        return low + self.known_ones, pmf[low - start : high + 1 - start]
+        low, high = max(low, start) + self.known_ones, min(high, start + count - 1) + self.known_ones
+        low, start = low + -low % step, start + self.known_ones
+        chosen = slice(low - start, high + 1 - start, step)
+        if step == 1 or min(len(flipped), len(risen)) == 1:
+            return low, np.convolve(flipped[::-1], risen)[chosen]
+        shorter, longer = sorted((flipped[::-1], risen), key=len)
+        windows = sliding_window_view(np.pad(longer, len(shorter) - 1), len(shorter))
+        return low, windows[chosen] @ shorter[::-1]
 
     def rounding(self, log_tail: float) -> tuple[float, int]:
         """Charged for the probabilities of X: a relative error, and how often the smallest positive number.

@@ -53,3 +53,30 @@ def bisect(above: Callable[[float], bool], low: float, high: float, precision: f
         middle = 0.5 * (low + high)
         low, high = (middle, high) if above(middle) else (low, middle)
     return low, high
+
+
+def root(log_value: Callable[[float], float], low: float, high: float, guess: float, precision: float) -> tuple[float, float]:
+    """The last argument seen at which a decreasing function is above 0, and the first at which it is not.
+
+    Secants narrow the bracket, and bisection where they do not. A function that is decreasing up to rounding only gives
+    ends that are right for themselves, though not neighbours.
+
+    Args:
+        log_value: the function; -inf and inf are allowed. low: counts as above 0. high: counts as not above.
+        guess: where to look first. precision: of the bracket, relative to its upper end.
+    """
+    seen: list[tuple[float, float]] = []
+    point, looks = guess, 0
+    while high - low > precision * high:
+        margin = min(0.4 * precision * high, 0.25 * (high - low))
+        point = min(max(point, low + margin), high - margin)
+        value = log_value(point)
+        low, high = (point, high) if value > 0.0 else (low, point)
+        looks += 1
+        if math.isfinite(value):
+            seen = [*seen, (point, value)][-2:]
+        point = 0.5 * (low + high)
+        if len(seen) == 2 and looks % 4 and seen[0][1] != seen[1][1]:
+            (a, f), (b, g) = seen
+            point = b - g * (b - a) / (g - f)
+    return low, high

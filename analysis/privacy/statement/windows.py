@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 _LONG = 100
 """Values from which on a window's products may overflow if they start with one."""
+_WIDE = 400
+"""Columns from which on products are faster row by row."""
 UNIT = 2.0**-53
 """u, the largest relative error of one operation."""
 SUBNORMAL = 2.0**-1074
@@ -45,8 +47,10 @@ def tail_mass(log_tail: float) -> float:
     return 0.0 if math.isinf(log_tail) else max(math.exp(log_tail) * (1.0 + 1e-12), SUBNORMAL)
 
 
-def binomial_columns(first: int, last: int, trials: int, odds: Floats) -> Floats:
+def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) -> Floats:
     """Bin(k; trials, p) for k = first..last, one column for each of the odds p/(1-p), which may be 0 or infinite.
+
+    `trials` is one number, or one for each column; `last` may lie above some of them.
 
     In each column the products of ratios of neighbours R(k) = (trials-k)/(k+1) · odds are accumulated and normalised to
     one. They start at the first value, in long windows with a power of two that brings the largest near one,
@@ -64,11 +68,16 @@ def binomial_columns(first: int, last: int, trials: int, odds: Floats) -> Floats
     weights = np.ones((k.size + 1, odds.size))
     with np.errstate(over="ignore", divide="ignore"):
         finite = np.where(certain, 1.0, odds)
-        ratios = np.multiply.outer((trials - k) / (k + 1.0), finite)
+        if isinstance(trials, np.ndarray):
+            ratios = np.maximum(trials - k[:, None], 0.0)
+            ratios /= (k + 1.0)[:, None]
+            ratios *= finite
+        else:
+            ratios = np.multiply.outer((trials - k) / (k + 1.0), finite)
         if k.size > _LONG:
             weights[0] = _starts(first, trials, finite)
             ratios[0] *= weights[0]
-        np.cumprod(ratios, axis=0, out=weights[1:])
+        _products(ratios, weights)
         sums = weights.sum(axis=0)
         if not np.all(np.isfinite(sums)):
             ratios[:1] /= weights[0]
@@ -77,12 +86,24 @@ def binomial_columns(first: int, last: int, trials: int, odds: Floats) -> Floats
             weights[:-1] *= np.cumprod(np.minimum(1.0 / ratios, 1.0)[::-1], axis=0)[::-1]
             sums = weights.sum(axis=0)
     weights /= sums
-    weights[:, certain] = 0.0
-    weights[-1, certain] = 1.0
+    if certain.any():
+        weights[:, certain] = 0.0
+        ends = np.broadcast_to(np.asarray(trials, dtype=np.int64), odds.shape)[certain]
+        weights[ends - first, certain] = 1.0
     return weights
 
 
-def _starts(first: int, trials: int, odds: Floats) -> Floats:
+def _products(ratios: Floats, weights: Floats) -> None:
+    """Fill weights[1:] with the products of ratios down each column, in that order, whichever way is faster."""
+    if ratios.shape[1] < _WIDE:
+        np.cumprod(ratios, axis=0, out=weights[1:])
+        return
+    weights[1:2] = ratios[:1]
+    for row in range(1, len(ratios)):
+        np.multiply(weights[row], ratios[row], out=weights[row + 1])
+
+
+def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
     """Powers of two, at least 2^-900, from which products of ratios reach about one at the mode."""
     from scipy.special import gammaln
 

@@ -1,0 +1,51 @@
+"""How many bits may be revealed, by an estimate: what is certified never rests on it."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The Gaussian limit of one exchange, in which ε is about √(2 ln(1/δ)) / √V.
+
+    V = S (p(1-p) S/t + α(1-α)), p = α + (1-2α) m/S: what the choice of peers and their flips hide together.
+
+    Args:
+        sources, flip_prob: as in `Setting`. load: t/S, expected. fixed: t is known and stays when bits are revealed.
+    """
+
+    sources: int
+    flip_prob: float
+    load: float
+    fixed: bool
+
+    def variance(self, ones: int) -> float:
+        """V of the data set in which `ones` of the others hold label 1."""
+        return self.sources * (self._drawn(ones) / self.load + self._flipped)
+
+    def deviation(self) -> float:
+        """Standard deviation of X."""
+        return math.sqrt(self.sources * self._flipped)
+
+    def revealed(self, ones: int, needed: float) -> float:
+        """How many bits may be revealed before V falls to `needed`."""
+        drawn = self._drawn(ones) / self.load
+        if not 0.0 < needed < 1e150 or self.load > 1e150:
+            return 0.0
+        if not self.fixed:
+            return self.sources - needed / (drawn + self._flipped)
+        drawn /= self.sources  # S t is fixed: V is quadratic in S
+        left = (math.sqrt(self._flipped**2 + 4.0 * drawn * needed) - self._flipped) / (2.0 * drawn)
+        return self.sources - left
+
+    def epsilon(self, log_delta: float) -> float:
+        """ε of all zeros, roughly."""
+        return (1.0 - 2.0 * self.flip_prob) * math.sqrt(max(-log_delta, 0.1) / max(self.variance(0), 0.1))
+
+    def _drawn(self, ones: int) -> float:
+        p = self.flip_prob + (1.0 - 2.0 * self.flip_prob) * min(1.0, ones / self.sources)
+        return max(p * (1.0 - p), 1e-300)
+
+    @property
+    def _flipped(self) -> float:
+        return self.flip_prob * (1.0 - self.flip_prob)
