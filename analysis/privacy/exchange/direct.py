@@ -15,14 +15,14 @@ from p2p_sim.analysis.privacy.statement.windows import (
     UNIT,
     Floats,
     bernstein_window,
-    binomial_columns,
+    binomial_products,
     rounding,
     tail_mass,
 )
 
 _FURTHER = 12.0
 """By so much the windows of k reach further down in the logarithm, since their columns are normalised."""
-_CELLS = 100_000
+_CELLS = 1_000_000
 """Values of binomial probabilities that are computed together, about."""
 
 
@@ -90,19 +90,24 @@ class DirectViews:
         Args:
             keep, lose: positive coefficients, keep known to a relative error of `doubt` and lose to 1e-15.
         """
-        slack = self.slack + 2e-15
-        pairs = ((self.a, self.b), (self.b, self.a))
-        less, more = keep * (1.0 - slack - doubt), keep * (1.0 + slack + doubt)
-        lower = [self.lower @ np.maximum(less * p - lose * (1.0 + slack) * q, 0.0) for p, q in pairs]
-        upper = [self.upper @ np.maximum(more * p - lose * (1.0 - slack) * q, 0.0) for p, q in pairs]
-        sums, missed = (len(self.upper) + 4) * UNIT, (keep + lose) * self.missed
-        below, above = (
-            (keep + lose) * self.tiny * float(w.sum()) + len(w) * SUBNORMAL for w in (self.lower, self.upper)
-        )
-        return (
-            np.stack(lower, axis=1) * (1.0 - sums) - missed - below,
-            np.stack(upper, axis=1) * (1.0 + sums) + self.lost + missed + above,
-        )
+        return self._bounds(keep, lose, doubt, False), self._bounds(keep, lose, doubt, True)
+
+    def largest(self, keep: float, lose: float, doubt: float, upper: bool) -> float:
+        """The largest of the upper bounds, or of the lower ones."""
+        return float(self._bounds(keep, lose, doubt, upper).max())
+
+    def _bounds(self, keep: float, lose: float, doubt: float, upper: bool) -> Floats:
+        up, weights = (1.0, self.upper) if upper else (-1.0, self.lower)
+        slack = up * (self.slack + 2e-15)
+        more, less = keep * (1.0 + slack + up * doubt), lose * (1.0 - slack)
+        found = np.empty((self.a.shape[1], 2))
+        for direction, (p, q) in enumerate(((self.a, self.b), (self.b, self.a))):
+            gained = p * more
+            gained -= q * less
+            found[:, direction] = weights @ np.maximum(gained, 0.0, out=gained)
+        sums, missed = (len(weights) + 4) * UNIT, (keep + lose) * self.missed
+        off = missed + (keep + lose) * self.tiny * float(weights.sum()) + len(weights) * SUBNORMAL
+        return found * (1.0 + up * sums) + up * off + (self.lost if upper else 0.0)
 
 
 def likelihoods(worlds: Sequence[World], counts: Sequence[int]) -> Iterator[tuple[Floats, Floats]]:
@@ -155,7 +160,12 @@ def _tables(
             group.append(t)
             last = max(last, window(t)[1])
         trials = np.repeat(np.array(group, dtype=np.float64), noisy.size)
-        kernel = binomial_columns(first, last, trials, np.tile(odds, len(group)))
-        kernel = kernel.reshape(-1, noisy.size)
-        yield len(group), kernel[:, : len(at)] @ weights, kernel[:, -len(at) :] @ weights
+        kernel, sums = binomial_products(first, last, trials, np.tile(odds, len(group)))
+        kernel, sums = kernel.reshape(-1, len(group), noisy.size), sums.reshape(len(group), -1, 1)
+        a, b = np.empty((2, len(kernel), len(group), weights.shape[1]))
+        for index in range(len(group)):
+            columns, divisors = kernel[:, index], sums[index]
+            np.matmul(columns[:, : len(at)], weights / divisors[: len(at)], out=a[:, index])
+            np.matmul(columns[:, -len(at) :], weights / divisors[-len(at) :], out=b[:, index])
+        yield len(group), a.reshape(-1, weights.shape[1]), b.reshape(-1, weights.shape[1])
         taken += len(group)

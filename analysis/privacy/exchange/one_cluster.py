@@ -19,6 +19,7 @@ import numpy as np
 
 from p2p_sim.analysis.privacy.exchange.reach import Reach
 from p2p_sim.analysis.privacy.exchange.scan import TABULATED, Scan, Sources
+from p2p_sim.analysis.privacy.exchange.submissions import NARROW
 from p2p_sim.analysis.privacy.statement.bound import Bracket
 from p2p_sim.analysis.privacy.statement.local import local_epsilon, outward
 from p2p_sim.analysis.privacy.statement.windows import share_of
@@ -29,13 +30,11 @@ _EXPECTED = TABULATED
 """Most expected submissions for which that is so."""
 _LOOKS = 40
 """Most evaluations, where ε may be larger, before b is."""
-_WIDE = 0.02
-"""Share of the sources from which on, if it is revealed, coarse blocks of submissions do."""
 _ROOM = 0.004
 """Share that is added to ε of all zeros above `EXHAUSTIVE` users, so that the other data sets are below it."""
 _BATCH = 8
 """Most data sets that are evaluated together."""
-_ALL = 16
+_ALL = 24
 """Most data sets that are evaluated without a try to reveal bits."""
 Held = Callable[[Scan, Sequence[int]], bool]
 
@@ -78,7 +77,7 @@ class Setting(Sources):
 
         def fits(scan: Scan, ones: Sequence[int]) -> bool:
             views = scan.views(ones)
-            return all(scan.deltas(views, e).upper <= most for e, most in zip(inside, upper, strict=True))
+            return all(scan.one(views, e, True) <= most for e, most in zip(inside, upper, strict=True))
 
         include(Scan(self, log_delta), [0])
         if not self._cover(log_delta, fits, include):
@@ -111,7 +110,7 @@ class Setting(Sources):
         upper = scan.raised([0], delta, lower)
 
         def fits(scan: Scan, ones: Sequence[int]) -> bool:
-            return scan.deltas(scan.views(ones), upper).upper <= delta
+            return scan.one(scan.views(ones), upper, True) <= delta
 
         def include(scan: Scan, ones: Sequence[int]) -> bool:
             nonlocal lower, upper
@@ -138,9 +137,9 @@ class Setting(Sources):
         log_delta, b = math.log(delta), self.revealed
 
         def fits(scan: Scan, ones: Sequence[int]) -> bool:
-            return scan.deltas(scan.views(ones), epsilon).upper <= delta
+            return scan.one(scan.views(ones), epsilon, True) <= delta
 
-        largest = Scan(self, log_delta, coarse=True).at(0, epsilon).upper
+        largest = Scan(self, log_delta, 0.5).at(0, epsilon).upper
         if largest > delta and not fits(Scan(self, log_delta), [0]):
             return False
         share = log_delta / min(log_delta, math.log(largest)) if largest > 0.0 else 0.0
@@ -173,11 +172,11 @@ class Setting(Sources):
         """Certify all data sets but m = 0; False if `include` refuses one, or after too many evaluations.
 
         Args:
-            fits: whether data sets at S - b sources, in coarse blocks, are certified.
-            include: the same at S - `least`, in fine blocks; it may move the target.
+            fits: whether data sets at S - b sources are certified.
+            include: the same at S - `least`; it may move the target.
             least: smallest b. share: V, as in `Reach`, that is needed, beside that of all zeros.
         """
-        half, looks, m, trust = (self.sources - 1) // 2, 0, 1 + least, 0.7
+        half, looks, m, trust = (self.sources - 1) // 2, 0, 1 + least, 0.6
         most = math.inf if self.tabulated or least else _LOOKS
         reach = Reach(self.sources, self.flip_prob, self.load, self.rate == 1.0)
         needed = reach.variance(0) * share
@@ -188,10 +187,11 @@ class Setting(Sources):
             looks += 1
             b = min(int(trust * reach.revealed(m, needed)), half - m)
             if b > least and half > _ALL:
-                if fits(Scan(self.reduced(b, certain=True), log_delta, coarse=b > _WIDE * self.sources), [m]):
+                room = min(max(NARROW, -0.4 * log_delta * b / self.sources), 1.0)
+                if fits(Scan(self.reduced(b, certain=True), log_delta, room), [m]):
                     m, trust = m + b + 1, min(1.3 * trust, 1.0)
                 else:
-                    trust /= 4.0
+                    trust /= 3.0
                 continue
             ones = exact.together(range(m, half + 1, least + 1)[: _ALL if half <= _ALL else _BATCH])
             if not include(exact, ones):

@@ -38,9 +38,17 @@ class Reach:
         left = (math.sqrt(self._flipped**2 + 4.0 * drawn * needed) - self._flipped) / (2.0 * drawn)
         return self.sources - left
 
-    def epsilon(self, log_delta: float) -> float:
-        """ε of all zeros, roughly."""
-        return (1.0 - 2.0 * self.flip_prob) * math.sqrt(max(-log_delta, 0.1) / max(self.variance(0), 0.1))
+    def crossing(self, log_delta: float) -> tuple[float, float]:
+        """ε(δ) of all zeros, roughly, and d ln δ / dε there.
+
+        δ(ε) is about φ(z) μ / z², z = ε/μ, if a noisy bit moves the view by μ standard deviations.
+        """
+        mu, z = (1.0 - 2.0 * self.flip_prob) / math.sqrt(max(self.variance(0), 1e-3)), 3.0
+        if not 0.0 < mu < math.inf:
+            return 1.0, -1.0
+        for _ in range(6):
+            z = math.sqrt(max(0.5, 2.0 * (math.log(mu / (z * z * math.sqrt(2.0 * math.pi))) - log_delta)))
+        return z * mu, -z / mu
 
     def _drawn(self, ones: int) -> float:
         p = self.flip_prob + (1.0 - 2.0 * self.flip_prob) * min(1.0, ones / self.sources)

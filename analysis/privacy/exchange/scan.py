@@ -11,7 +11,7 @@ from p2p_sim.analysis.privacy.exchange.cutoff import CutOffViews
 from p2p_sim.analysis.privacy.exchange.direct import DirectViews
 from p2p_sim.analysis.privacy.exchange.reach import Reach
 from p2p_sim.analysis.privacy.exchange.spacing import spacing
-from p2p_sim.analysis.privacy.exchange.submissions import Submissions
+from p2p_sim.analysis.privacy.exchange.submissions import NARROW, Submissions
 from p2p_sim.analysis.privacy.exchange.unknown_bits import World
 from p2p_sim.analysis.privacy.statement.bound import Bracket
 from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON
@@ -25,8 +25,6 @@ SUMMED_IN_FULL = 64
 """Most sources for which no sum is truncated at all."""
 LARGEST_TABLE = 4_000_000
 """Values in the largest table that is made of one number of submissions; else tails are computed at cut-offs."""
-_COARSE = 0.2
-"""Blocks of submissions where it is enough that δ is small, as `Submissions.of` takes them."""
 _LEAST_TAIL = -740.0
 """Smallest logarithm of a truncation: that of nearly the smallest positive number."""
 _PRECISION = 4e-10
@@ -63,12 +61,12 @@ class Sources:
 class Scan:
     """Evaluates δ at given data sets; truncations are a small part of exp(log_delta) and charged to the upper value.
 
-    coarse: few values of t are looked at, for upper bounds.
+    change: by what share δ may change within a block of submissions; more is for upper bounds that have room.
     """
 
     setting: Sources
     log_delta: float
-    coarse: bool = False
+    change: float = NARROW
 
     @property
     def log_tail(self) -> float:
@@ -79,7 +77,7 @@ class Scan:
 
     def views(self, ones: Sequence[int], quadrature: bool = False) -> Views:
         """The learner's views of these data sets; `quadrature` is for searching, where tails are computed."""
-        return _kept_views(self, ones[0], quadrature) if len(ones) == 1 and not self.coarse else _views(self, ones)
+        return _kept_views(self, ones[0], quadrature) if len(ones) == 1 and self.change == NARROW else _views(self, ones)
 
     def together(self, ones: Sequence[int]) -> Sequence[int]:
         """As many of these data sets as may be evaluated at once."""
@@ -101,8 +99,7 @@ class Scan:
     def submissions(self) -> Submissions:
         """The numbers of submissions that are looked at."""
         s = self.setting
-        blocks = (s.trials, s.rate, s.sources, self.log_tail, self.log_delta)
-        return Submissions.of(*blocks, _COARSE) if self.coarse else Submissions.of(*blocks)
+        return Submissions.of(s.trials, s.rate, s.sources, self.log_tail, self.log_delta, self.change)
 
     def _window(self, trials: int, rate: float) -> tuple[int, int]:
         return bernstein_window(trials * rate, trials * rate * (1.0 - rate), trials, self.log_tail)
@@ -111,6 +108,14 @@ class Scan:
         """The largest δ over data sets and directions."""
         lower, upper = self.bounds(views, epsilon)
         return Bracket(max(float(lower.max()), 0.0), float(upper.max()))
+
+    def one(self, views: Views, epsilon: float, upper: bool) -> float:
+        """The upper end of that, or the lower one."""
+        keep, lose, doubt = worth(self.setting.flip_prob, epsilon)
+        if keep == 0.0:
+            return 0.0
+        found = views.largest(keep, lose, doubt, upper)
+        return min(found, self._cap(epsilon)) if upper else max(found, 0.0)
 
     def bounds(self, views: Views, epsilon: float) -> tuple[Floats, Floats]:
         """Lower and upper bounds of δ for each data set and direction, (M, 2)."""
@@ -136,38 +141,48 @@ class Scan:
 
     def attained(self, ones: int, delta: float) -> float:
         """The largest ε, found from below, at which this data set's δ is still above `delta`; 0 if there is none."""
-        return self._cross([ones], delta, 0.0, "lower")[0]
+        return self._cross([ones], delta, 0.0, False)[0]
 
     def raised(self, ones: Sequence[int], delta: float, epsilon: float) -> float:
         """The smallest ε, at least the given one, at which no δ of these data sets is above `delta`."""
-        if math.isinf(epsilon) or self.deltas(self.views(ones), epsilon).upper <= delta:
-            return epsilon
-        return self._cross(ones, delta, epsilon, "upper")[1]
+        return epsilon if math.isinf(epsilon) else self._cross(ones, delta, epsilon, True)[1]
 
-    def _cross(self, ones: Sequence[int], delta: float, low: float, side: str) -> tuple[float, float]:
+    def _cross(self, ones: Sequence[int], delta: float, low: float, upper: bool) -> tuple[float, float]:
         """Bracket the ε at which a bound of δ crosses `delta`: it is above at the first end, not at the second."""
         views, s = self.views(ones), self.setting
         high = min(local_epsilon(s.flip_prob), LARGEST_EPSILON)
 
         def value(epsilon: float, v: Views = views) -> float:
-            return float(getattr(self.deltas(v, epsilon), side))
+            return self.one(v, epsilon, upper)
 
-        if value(low) <= delta:
-            return low, low
+        if isinstance(views, CutOffViews):
+            return self._cross_tails(value, ones, delta, low, high)
         if value(high) > delta:
             return math.inf, math.inf
-        if isinstance(views, CutOffViews):
-            rough = self.views(ones, quadrature=True)
-            near = bisect(lambda e: value(e, rough) > delta, low, high, 1e-6)
-            low, high = _tighten(lambda e: value(e) > delta, near, low, high)
-            return bisect(lambda e: value(e) > delta, low, high, 1e-5)
 
         def log_value(epsilon: float) -> float:
             found = value(epsilon)
             return math.log(found / delta) if found > 0.0 else -math.inf
 
-        guess = low if low > 0.0 else Reach(s.sources, s.flip_prob, s.load, s.rate == 1.0).epsilon(math.log(delta))
-        return root(log_value, low, high, guess, _PRECISION)
+        guess, slope = Reach(s.sources, s.flip_prob, s.load, s.rate == 1.0).crossing(math.log(delta))
+        guess = min(guess, 0.5 * (low + high)) if low == 0.0 else low
+        first = log_value(guess)
+        if first <= 0.0 and (guess == low or value(low) <= delta):
+            return low, low
+        return root(log_value, low, high, (guess, first), slope, _PRECISION)
+
+    def _cross_tails(
+        self, value: Callable[..., float], ones: Sequence[int], delta: float, low: float, high: float
+    ) -> tuple[float, float]:
+        """The same where an evaluation is expensive: by quadrature first."""
+        if value(low) <= delta:
+            return low, low
+        if value(high) > delta:
+            return math.inf, math.inf
+        rough = self.views(ones, quadrature=True)
+        near = bisect(lambda e: value(e, rough) > delta, low, high, 1e-6)
+        low, high = _tighten(lambda e: value(e) > delta, near, low, high)
+        return bisect(lambda e: value(e) > delta, low, high, 1e-5)
 
 
 def _views(scan: Scan, ones: Sequence[int], quadrature: bool = False) -> Views:

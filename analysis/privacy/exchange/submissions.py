@@ -14,6 +14,9 @@ from p2p_sim.analysis.privacy.statement.windows import (
     tail_mass,
 )
 
+NARROW = 0.05
+"""By what share δ may change within a block, about, where figures are reported."""
+
 
 @dataclass(frozen=True)
 class Submissions:
@@ -31,7 +34,7 @@ class Submissions:
 
     @staticmethod
     def of(
-        trials: int, rate: float, sources: int, log_tail: float, log_delta: float, change: float = 0.05
+        trials: int, rate: float, sources: int, log_tail: float, log_delta: float, change: float = NARROW
     ) -> "Submissions":
         """Blocks so narrow that δ changes by a share of about `change` within one, wider where t is improbable.
 
@@ -43,6 +46,7 @@ class Submissions:
             sources: users who can be fetched, for how fast δ changes with t.
             log_tail: logarithm of what each end may miss; -inf asks for every t on its own.
             log_delta: logarithm of the δ of interest.
+            change: as above.
         """
         if rate == 1.0:
             return Submissions((trials,), np.ones(1), np.ones(1), 0.0)

@@ -55,28 +55,34 @@ def bisect(above: Callable[[float], bool], low: float, high: float, precision: f
     return low, high
 
 
-def root(log_value: Callable[[float], float], low: float, high: float, guess: float, precision: float) -> tuple[float, float]:
+def root(
+    log_value: Callable[[float], float],
+    low: float,
+    high: float,
+    first: tuple[float, float],
+    slope: float,
+    precision: float,
+) -> tuple[float, float]:
     """The last argument seen at which a decreasing function is above 0, and the first at which it is not.
 
-    Secants narrow the bracket, and bisection where they do not. A function that is decreasing up to rounding only gives
-    ends that are right for themselves, though not neighbours.
+    Secants narrow the bracket, and bisection where they do not. Of a function that is decreasing up to rounding only,
+    the ends are what is said, but another pair may lie between them.
 
     Args:
-        log_value: the function; -inf and inf are allowed. low: counts as above 0. high: counts as not above.
-        guess: where to look first. precision: of the bracket, relative to its upper end.
+        log_value: the function; its values may be infinite. low: counts as above 0. high: counts as not above.
+        first: an argument from `low` to `high` and the value there. slope: a guess of the derivative, negative.
+        precision: of the bracket, relative to its upper end.
     """
-    seen: list[tuple[float, float]] = []
-    point, looks = guess, 0
-    while high - low > precision * high:
-        margin = min(0.4 * precision * high, 0.25 * (high - low))
-        point = min(max(point, low + margin), high - margin)
-        value = log_value(point)
-        low, high = (point, high) if value > 0.0 else (low, point)
+    (point, value), before, looks = first, (math.nan, math.nan), 0
+    while True:
+        low, high = (max(low, point), high) if value > 0.0 else (low, min(high, point))
+        if high - low <= precision * high:
+            return low, high
         looks += 1
-        if math.isfinite(value):
-            seen = [*seen, (point, value)][-2:]
-        point = 0.5 * (low + high)
-        if len(seen) == 2 and looks % 4 and seen[0][1] != seen[1][1]:
-            (a, f), (b, g) = seen
-            point = b - g * (b - a) / (g - f)
-    return low, high
+        if before[1] != value and math.isfinite(before[1]):
+            slope = (value - before[1]) / (point - before[0])
+        before = point, value
+        guess = point - value / slope if looks % 5 and slope < 0.0 else 0.5 * (low + high)
+        margin = min(0.4 * precision * high, 0.25 * (high - low))
+        point = min(max(guess, low + margin), high - margin) if math.isfinite(guess) else 0.5 * (low + high)
+        value = log_value(point)

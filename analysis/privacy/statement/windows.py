@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 _LONG = 100
 """Values from which on a window's products may overflow if they start with one."""
-_WIDE = 400
-"""Columns from which on products are faster row by row."""
+_WIDE = 300
+"""Columns from which on products are formed row by row, which is faster."""
 UNIT = 2.0**-53
 """u, the largest relative error of one operation."""
 SUBNORMAL = 2.0**-1074
@@ -63,44 +63,50 @@ def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) 
     The window must hold the mode of each column and nearly all its mass; what it misses makes the values too large by
     as much.
     """
+    weights, sums = binomial_products(first, last, trials, odds)
+    weights /= sums
+    return weights
+
+
+def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats) -> tuple[Floats, Floats]:
+    """The columns of `binomial_columns` before they are normalised, and what to divide each by."""
     k = np.arange(first, last, dtype=np.float64)
     certain = np.isinf(odds)
-    weights = np.ones((k.size + 1, odds.size))
+    weights = np.empty((k.size + 1, odds.size))
     with np.errstate(over="ignore", divide="ignore"):
         finite = np.where(certain, 1.0, odds)
-        if isinstance(trials, np.ndarray):
-            ratios = np.maximum(trials - k[:, None], 0.0)
-            ratios /= (k + 1.0)[:, None]
-            ratios *= finite
-        else:
-            ratios = np.multiply.outer((trials - k) / (k + 1.0), finite)
-        if k.size > _LONG:
-            weights[0] = _starts(first, trials, finite)
-            ratios[0] *= weights[0]
-        _products(ratios, weights)
+        weights[0] = _starts(first, trials, finite) if k.size > _LONG else 1.0
+        _accumulate(weights, k, trials, finite)
         sums = weights.sum(axis=0)
         if not np.all(np.isfinite(sums)):
-            ratios[:1] /= weights[0]
+            ratios = np.maximum(trials - k[:, None], 0.0)
+            ratios = ratios / (k + 1.0)[:, None] * finite
             weights[0] = 1.0
             np.cumprod(np.minimum(ratios, 1.0), axis=0, out=weights[1:])
             weights[:-1] *= np.cumprod(np.minimum(1.0 / ratios, 1.0)[::-1], axis=0)[::-1]
             sums = weights.sum(axis=0)
-    weights /= sums
     if certain.any():
         weights[:, certain] = 0.0
         ends = np.broadcast_to(np.asarray(trials, dtype=np.int64), odds.shape)[certain]
-        weights[ends - first, certain] = 1.0
-    return weights
+        weights[ends - first, certain], sums[certain] = 1.0, 1.0
+    return weights, sums
 
 
-def _products(ratios: Floats, weights: Floats) -> None:
-    """Fill weights[1:] with the products of ratios down each column, in that order, whichever way is faster."""
-    if ratios.shape[1] < _WIDE:
+def _accumulate(weights: Floats, k: Floats, trials: int | Floats, odds: Floats) -> None:
+    """Fill all rows of `weights` but the first: each is the one before times R(k)."""
+    if odds.size < _WIDE:
+        ratios = np.maximum(trials - k[:, None], 0.0)
+        ratios = ratios / (k + 1.0)[:, None] * odds
+        ratios[:1] *= weights[0]
         np.cumprod(ratios, axis=0, out=weights[1:])
         return
-    weights[1:2] = ratios[:1]
-    for row in range(1, len(ratios)):
-        np.multiply(weights[row], ratios[row], out=weights[row + 1])
+    ratio = np.empty(odds.size)
+    for row, at in enumerate(k.tolist()):
+        np.subtract(trials, at, out=ratio)
+        np.maximum(ratio, 0.0, out=ratio)
+        ratio /= at + 1.0
+        ratio *= odds
+        np.multiply(weights[row], ratio, out=weights[row + 1])
 
 
 def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
