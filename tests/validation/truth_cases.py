@@ -111,7 +111,8 @@ def worst_ones(setting: Setting, epsilons: Sequence[float], rng: random.Random) 
     for epsilon in epsilons:
         if epsilon < local_epsilon(setting.flip_prob):
             scan, best = Scan(setting, setting._log_delta(epsilon)), (-1.0, 0)
-            for ones in setting._batches():
+            for first in range(0, half + 1, 64):
+                ones = range(first, min(first + 64, half + 1))
                 values = scan.bounds(scan.views(ones), epsilon)[1].max(axis=1)
                 best = max(best, (float(values.max()), ones[int(values.argmax())] if len(values) > 1 else ones[0]))
             found.add(best[1])

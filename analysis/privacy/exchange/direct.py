@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.exchange.spacing import skipped, spacing
 from p2p_sim.analysis.privacy.exchange.submissions import Submissions
@@ -14,7 +15,6 @@ from p2p_sim.analysis.privacy.statement.windows import (
     SUBNORMAL,
     UNIT,
     Floats,
-    bernstein_window,
     binomial_products,
     rounding,
     tail_mass,
@@ -24,6 +24,9 @@ _FURTHER = 12.0
 """By so much the windows of k reach further down in the logarithm, since their columns are normalised."""
 _CELLS = 1_000_000
 """Values of binomial probabilities that are computed together, about."""
+_TOGETHER = 150_000
+"""Values below which all submissions are taken together, however different their windows are."""
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -141,31 +144,35 @@ def _tables(
     noisy = np.append(at, at + 1) if step > 1 else np.append(at, at[-1] + 1)
     with np.errstate(divide="ignore"):
         odds = noisy / (sources - noisy)
-    least, largest = low / sources, float(noisy[-1]) / sources
-
-    def window(t: int) -> tuple[int, int]:
-        tail = log_tail - _FURTHER
-        return (
-            bernstein_window(t * least, t * least * (1.0 - least), t, tail)[0],
-            bernstein_window(t * largest, t * largest * (1.0 - largest), t, tail)[1],
-        )
-
-    taken = 0
+    first, last = _windows(np.array(counts), low / sources, float(noisy[-1]) / sources, log_tail - _FURTHER)
+    taken, narrow = 0, max(1, _TOGETHER // noisy.size)
     while taken < len(counts):
-        first, last = window(counts[taken])
-        most, group = (5 * (last - first + 8)) // 4, [counts[taken]]
-        for t in counts[taken + 1 : taken + 1 + _CELLS // (most * noisy.size)]:
-            if window(t)[1] - first > most:
-                break
-            group.append(t)
-            last = max(last, window(t)[1])
-        trials = np.repeat(np.array(group, dtype=np.float64), noisy.size)
-        kernel, sums = binomial_products(first, last, trials, np.tile(odds, len(group)))
-        kernel, sums = kernel.reshape(-1, len(group), noisy.size), sums.reshape(len(group), -1, 1)
-        a, b = np.empty((2, len(kernel), len(group), weights.shape[1]))
-        for index in range(len(group)):
+        most = max((5 * int(last[taken] - first[taken] + 8)) // 4, narrow // len(counts))
+        end = taken + 1 + _CELLS // (most * noisy.size)
+        fitting = last[taken + 1 : end] - first[taken] < most
+        size = 1 + (len(fitting) if fitting.all() else int(fitting.argmin()))
+        group = slice(taken, taken + size)
+        trials = np.repeat(np.array(counts[group], dtype=np.float64), noisy.size)
+        rows = int(first[taken]), int(last[group].max())
+        kernel, sums = binomial_products(*rows, trials, np.tile(odds, size))
+        kernel, sums = kernel.reshape(-1, size, noisy.size), sums.reshape(size, -1, 1)
+        a, b = np.empty((2, len(kernel), size, weights.shape[1]))
+        for index in range(size):
             columns, divisors = kernel[:, index], sums[index]
             np.matmul(columns[:, : len(at)], weights / divisors[: len(at)], out=a[:, index])
             np.matmul(columns[:, -len(at) :], weights / divisors[-len(at) :], out=b[:, index])
-        yield len(group), a.reshape(-1, weights.shape[1]), b.reshape(-1, weights.shape[1])
-        taken += len(group)
+        yield size, a.reshape(-1, weights.shape[1]), b.reshape(-1, weights.shape[1])
+        taken += size
+
+
+def _windows(counts: Ints, least: float, largest: float, log_tail: float) -> tuple[Ints, Ints]:
+    """First and last k for each t, as `bernstein_window` has them: of the smallest probability and of the largest."""
+    budget = -log_tail
+    if math.isinf(budget):
+        return np.zeros_like(counts), counts
+    ends = []
+    for p, side in ((least, -1.0), (largest, 1.0)):
+        reach = budget / 3.0 + np.sqrt(budget * budget / 9.0 + 2.0 * counts * p * (1.0 - p) * budget)
+        ends.append(counts * p + side * (1e-6 + reach * (1.0 + 1e-12)))
+    first, last = np.maximum(np.floor(ends[0]), 0.0), np.minimum(np.ceil(ends[1]), counts)
+    return first.astype(np.int64), last.astype(np.int64)

@@ -32,10 +32,10 @@ _LOOKS = 40
 """Most evaluations, where ε may be larger, before b is."""
 _ROOM = 0.004
 """Share that is added to ε of all zeros above `EXHAUSTIVE` users, so that the other data sets are below it."""
-_BATCH = 8
+_BATCH = 24
 """Most data sets that are evaluated together."""
-_ALL = 24
-"""Most data sets that are evaluated without a try to reveal bits."""
+_WORTH = 12
+"""Bits that must be revealed for that to be faster than to evaluate as many data sets together."""
 Held = Callable[[Scan, Sequence[int]], bool]
 
 
@@ -120,10 +120,10 @@ class Setting(Sources):
             upper = raised
             return True
 
-        b, least = self.revealed, upper
+        b, share = self.revealed, 1.0
         if not self.tabulated:
-            upper = min(upper * (1.0 + _ROOM), local)
-        if not self._cover(log_delta, fits, include, share=(least / upper) ** 2):
+            upper, share = min(upper * (1.0 + _ROOM), local), 1.0 / (1.0 + _ROOM) ** 2
+        if not self._cover(log_delta, fits, include, share=share):
             upper = lower
             include(Scan(self.reduced(b), log_delta), [0])
             self._cover(log_delta, fits, include, b)
@@ -179,21 +179,23 @@ class Setting(Sources):
         half, looks, m, trust = (self.sources - 1) // 2, 0, 1 + least, 0.6
         most = math.inf if self.tabulated or least else _LOOKS
         reach = Reach(self.sources, self.flip_prob, self.load, self.rate == 1.0)
-        needed = reach.variance(0) * share
+        needed, worth = reach.variance(0) * share, max(least, 2 if self.rate == 1.0 else min(_WORTH, half - _WORTH))
         exact = Scan(self.reduced(least) if least else self, log_delta)
         while m <= half:
             if looks >= most:
                 return False
             looks += 1
-            b = min(int(trust * reach.revealed(m, needed)), half - m)
-            if b > least and half > _ALL:
-                room = min(max(NARROW, -0.4 * log_delta * b / self.sources), 1.0)
+            b = int(trust * reach.revealed(m, needed))
+            if b > worth:
+                b = min(b, half - m)
+                room = min(max(1.2 * NARROW, -0.4 * log_delta * b / self.sources), 1.0)
                 if fits(Scan(self.reduced(b, certain=True), log_delta, room), [m]):
                     m, trust = m + b + 1, min(1.3 * trust, 1.0)
                 else:
                     trust /= 3.0
                 continue
-            ones = exact.together(range(m, half + 1, least + 1)[: _ALL if half <= _ALL else _BATCH])
+            count = next((c for c in range(4, _BATCH, 4) if trust * reach.revealed(m + c, needed) > worth), _BATCH)
+            ones = exact.together(range(m, half + 1, least + 1)[:count])
             if not include(exact, ones):
                 return False
             m, trust = ones[-1] + least + 1, min(1.3 * trust, 1.0)

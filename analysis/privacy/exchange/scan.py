@@ -70,8 +70,9 @@ class Scan:
 
     @property
     def log_tail(self) -> float:
-        """Allowed probability of each truncation, as a logarithm; small clusters are summed in full."""
-        if self.setting.sources <= SUMMED_IN_FULL and self.setting.trials <= TABULATED:
+        """Allowed probability of each truncation, as a logarithm; figures of small clusters are summed in full."""
+        small = self.setting.sources <= SUMMED_IN_FULL and self.setting.trials <= TABULATED
+        if small and self.change == NARROW:
             return -math.inf
         return max(self.log_delta - 14.0 - local_epsilon(self.setting.flip_prob), _LEAST_TAIL)
 

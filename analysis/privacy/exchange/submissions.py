@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -33,6 +34,7 @@ class Submissions:
     lost: float
 
     @staticmethod
+    @lru_cache(maxsize=256)
     def of(
         trials: int, rate: float, sources: int, log_tail: float, log_delta: float, change: float = NARROW
     ) -> "Submissions":

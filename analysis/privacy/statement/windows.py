@@ -79,8 +79,7 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
         _accumulate(weights, k, trials, finite)
         sums = weights.sum(axis=0)
         if not np.all(np.isfinite(sums)):
-            ratios = np.maximum(trials - k[:, None], 0.0)
-            ratios = ratios / (k + 1.0)[:, None] * finite
+            ratios = np.maximum(trials - k[:, None], 0.0) * finite / (k + 1.0)[:, None]
             weights[0] = 1.0
             np.cumprod(np.minimum(ratios, 1.0), axis=0, out=weights[1:])
             weights[:-1] *= np.cumprod(np.minimum(1.0 / ratios, 1.0)[::-1], axis=0)[::-1]
@@ -93,19 +92,17 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
 
 
 def _accumulate(weights: Floats, k: Floats, trials: int | Floats, odds: Floats) -> None:
-    """Fill all rows of `weights` but the first: each is the one before times R(k)."""
+    """Fill all rows of `weights` but the first: each is the one before times R(k), and 0 above `trials`."""
     if odds.size < _WIDE:
-        ratios = np.maximum(trials - k[:, None], 0.0)
-        ratios = ratios / (k + 1.0)[:, None] * odds
+        ratios = (trials - k[:, None]) * odds / (k + 1.0)[:, None]
         ratios[:1] *= weights[0]
         np.cumprod(ratios, axis=0, out=weights[1:])
         return
     ratio = np.empty(odds.size)
     for row, at in enumerate(k.tolist()):
         np.subtract(trials, at, out=ratio)
-        np.maximum(ratio, 0.0, out=ratio)
-        ratio /= at + 1.0
         ratio *= odds
+        ratio /= at + 1.0
         np.multiply(weights[row], ratio, out=weights[row + 1])
 
 
