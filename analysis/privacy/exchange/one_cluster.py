@@ -179,7 +179,7 @@ class Setting(Sources):
         half, looks, m, trust = (self.sources - 1) // 2, 0, 1 + least, 0.6
         most = math.inf if self.tabulated or least else _LOOKS
         reach = Reach(self.sources, self.flip_prob, self.load, self.rate == 1.0)
-        needed, worth = reach.variance(0) * share, max(least, 2 if self.rate == 1.0 else min(_WORTH, half - _WORTH))
+        needed, worth = reach.variance(0) * share, max(least, 2, 0 if self.rate == 1.0 else min(_WORTH, int(0.03 * self.sources)))
         exact = Scan(self.reduced(least) if least else self, log_delta)
         while m <= half:
             if looks >= most:
@@ -192,12 +192,14 @@ class Setting(Sources):
                 if fits(Scan(self.reduced(b, certain=True), log_delta, room), [m]):
                     m, trust = m + b + 1, min(1.3 * trust, 1.0)
                 else:
-                    trust /= 3.0
+                    trust /= 2.0
                 continue
             count = next((c for c in range(4, _BATCH, 4) if trust * reach.revealed(m + c, needed) > worth), _BATCH)
             ones = exact.together(range(m, half + 1, least + 1)[:count])
-            if not include(exact, ones):
-                return False
+            room = min(-0.4 * log_delta * (1.0 - needed / reach.variance(m)), 1.0)
+            if not (room > 2.0 * NARROW and not least and fits(Scan(self, log_delta, room), ones)):
+                if not include(exact, ones):
+                    return False
             m, trust = ones[-1] + least + 1, min(1.3 * trust, 1.0)
         return True
 
