@@ -28,10 +28,10 @@ EXHAUSTIVE = 2048
 """Most sources for which ε is that of the worst data set, whatever that takes."""
 _EXPECTED = TABULATED
 """Most expected submissions for which that is so."""
-_LOOKS = 40
-"""Most evaluations, where ε may be larger, before b is."""
-_ROOM = 0.004
-"""Share that is added to ε of all zeros above `EXHAUSTIVE` users, so that the other data sets are below it."""
+_LOOKS = 24
+"""Most evaluations, where ε may be larger, before b is; as many again may fail."""
+_ROOM = (0.004, 0.001, 0.0003)
+"""Shares by which ε of all zeros may be raised above `EXHAUSTIVE` users, so that the other data sets are below it."""
 _BATCH = 24
 """Most data sets that are evaluated together."""
 _WORTH = 12
@@ -122,7 +122,8 @@ class Setting(Sources):
 
         b, share = self.revealed, 1.0
         if not self.tabulated:
-            upper, share = min(upper * (1.0 + _ROOM), local), 1.0 / (1.0 + _ROOM) ** 2
+            room = self._room(upper, delta)
+            upper, share = min(upper * (1.0 + room), local), 1.0 / (1.0 + room) ** 2
         if not self._cover(log_delta, fits, include, share=share):
             upper = lower
             include(Scan(self.reduced(b), log_delta), [0])
@@ -168,6 +169,12 @@ class Setting(Sources):
             return replace(self, sources=left)
         return replace(self, sources=left, rate=share_of(self.rate, left, self.sources, up=True))
 
+    def _room(self, epsilon: float, delta: float) -> float:
+        """A share by which ε may be raised and is still below that of all zeros when `revealed` bits are."""
+        reduced = Scan(self.reduced(self.revealed), math.log(delta))
+        views = reduced.views([0])
+        return next((room for room in _ROOM if reduced.one(views, epsilon * (1.0 + room), False) > delta), 0.0)
+
     def _cover(self, log_delta: float, fits: Held, include: Held, least: int = 0, share: float = 1.0) -> bool:
         """Certify all data sets but m = 0; False if `include` refuses one, or after too many evaluations.
 
@@ -177,10 +184,15 @@ class Setting(Sources):
             least: smallest b. share: V, as in `Reach`, that is needed, beside that of all zeros.
         """
         half, looks, m, trust = (self.sources - 1) // 2, 0, 1 + least, 0.6
-        most = math.inf if self.tabulated or least else _LOOKS
         reach = Reach(self.sources, self.flip_prob, self.load, self.rate == 1.0)
-        needed, worth = reach.variance(0) * share, max(least, 2, 0 if self.rate == 1.0 else min(_WORTH, int(0.03 * self.sources)))
-        exact = Scan(self.reduced(least) if least else self, log_delta)
+        needed, worth = (
+            reach.variance(0) * share,
+            max(least, 2, 0 if self.rate == 1.0 else min(_WORTH, int(0.03 * self.sources))),
+        )
+        most = math.inf if self.tabulated or least else 2 * _LOOKS
+        if most <= 2 * reach.looks(half, needed, _LOOKS):
+            return False
+        exact, batch = Scan(self.reduced(least) if least else self, log_delta), reach.together(least + 1, _BATCH)
         while m <= half:
             if looks >= most:
                 return False
@@ -194,12 +206,12 @@ class Setting(Sources):
                 else:
                     trust /= 2.0
                 continue
-            count = next((c for c in range(4, _BATCH, 4) if trust * reach.revealed(m + c, needed) > worth), _BATCH)
+            count = next((c for c in range(4, batch, 4) if trust * reach.revealed(m + c, needed) > worth), batch)
             ones = exact.together(range(m, half + 1, least + 1)[:count])
             room = min(-0.4 * log_delta * (1.0 - needed / reach.variance(m)), 1.0)
-            if not (room > 2.0 * NARROW and not least and fits(Scan(self, log_delta, room), ones)):
-                if not include(exact, ones):
-                    return False
+            easy = room > 2.0 * NARROW and not least and fits(Scan(self, log_delta, room), ones)
+            if not easy and not include(exact, ones):
+                return False
             m, trust = ones[-1] + least + 1, min(1.3 * trust, 1.0)
         return True
 

@@ -23,9 +23,18 @@ class Reach:
         """V of the data set in which `ones` of the others hold label 1."""
         return self.sources * (self._drawn(ones) / self.load + self._flipped)
 
-    def deviation(self) -> float:
-        """Standard deviation of X."""
-        return math.sqrt(self.sources * self._flipped)
+    def together(self, step: int, most: int) -> int:
+        """How many data sets, so many ones apart, have laws of X that overlap."""
+        apart = (1.0 - 2.0 * self.flip_prob) * step
+        return max(1, int(min(most, 6.0 * math.sqrt(self.sources * self._flipped) / apart + 2.0))) if apart else most
+
+    def looks(self, half: int, needed: float, most: int) -> int:
+        """How many data sets up to `half` ones are evaluated if about so many bits are revealed; at most `most`."""
+        ones, looks = 1, 0
+        while ones <= half and looks < most:
+            ones += 1 + max(0, int(0.7 * self.revealed(ones, needed)))
+            looks += 1
+        return looks
 
     def revealed(self, ones: int, needed: float) -> float:
         """How many bits may be revealed before V falls to `needed`."""

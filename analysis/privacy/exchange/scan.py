@@ -23,7 +23,7 @@ TABULATED = 4096
 """Most possible submissions for which nothing is truncated."""
 SUMMED_IN_FULL = 64
 """Most sources for which no sum is truncated at all."""
-LARGEST_TABLE = 4_000_000
+LARGEST_TABLE = 8_000_000
 """Values in the largest table that is made of one number of submissions; else tails are computed at cut-offs."""
 _LEAST_TAIL = -740.0
 """Smallest logarithm of a truncation: that of nearly the smallest positive number."""
@@ -78,7 +78,9 @@ class Scan:
 
     def views(self, ones: Sequence[int], quadrature: bool = False) -> Views:
         """The learner's views of these data sets; `quadrature` is for searching, where tails are computed."""
-        return _kept_views(self, ones[0], quadrature) if len(ones) == 1 and self.change == NARROW else _views(self, ones)
+        return (
+            _kept_views(self, ones[0], quadrature) if len(ones) == 1 and self.change == NARROW else _views(self, ones)
+        )
 
     def together(self, ones: Sequence[int]) -> Sequence[int]:
         """As many of these data sets as may be evaluated at once."""
