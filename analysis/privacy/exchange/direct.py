@@ -24,6 +24,8 @@ _FURTHER = 12.0
 """By so much the windows of k reach further down in the logarithm, since their columns are normalised."""
 _CELLS = 1_000_000
 """Values of binomial probabilities that are computed together, about."""
+_UNSCALED = 4.0
+"""Sums for each k up to which columns are normalised by dividing the weights, whose underflow grows by as much."""
 _TOGETHER = 150_000
 """Values below which all submissions are taken together, however different their windows are."""
 Ints = NDArray[np.int64]
@@ -54,9 +56,10 @@ class DirectViews:
         The window of k misses less than 2 exp(log_tail), which is lost; that of X misses `missed` in either world, by
         which normalising makes the rest too large. A row is Σ_j Bin(k; t, j/S) Pr[X = j]. With K values of k and J of j
         its relative error is at most that of the kernel, `rounding(K)`, that of X, and (J+1)u for the sum; underflow
-        adds K + J times the number that X is charged. If `sparse`, X is summed at multiples of h only, h times each:
-        a probability of any event is then off by `skipped`, and by h times what the window of X misses, which is
-        therefore chosen to miss 1/h of the above.
+        adds K + J times the number that X is charged, and 4JK times it where weights are divided by sums of up to 4K.
+
+        If `sparse`, X is summed at multiples of h only, h times each: a probability of any event is then off by
+        `skipped`, and by h times what the window of X misses, which is therefore chosen to miss 1/h of the above.
         """
         seen = np.array(submissions.counts) > 0
         counts = [t for t in submissions.counts if t > 0]
@@ -84,7 +87,7 @@ class DirectViews:
             rounding(most) + max(error for error, _ in of_x) + sums * UNIT,
             submissions.lost + 2.0 * tail_mass(log_tail),
             (6.0 + 4.0 * math.exp(-_FURTHER)) * tail_mass(log_tail) + 2.0 * off,
-            2.0 * (most + sums * sums) * step * SUBNORMAL,
+            2.0 * (most + sums * (sums + _UNSCALED * most)) * step * SUBNORMAL,
         )
 
     def deltas(self, keep: float, lose: float, doubt: float) -> tuple[Floats, Floats]:
@@ -153,8 +156,11 @@ def _tables(
         size = 1 + (len(fitting) if fitting.all() else int(fitting.argmin()))
         group = slice(taken, taken + size)
         trials = np.repeat(np.array(counts[group], dtype=np.float64), noisy.size)
-        rows = int(first[taken]), int(last[group].max())
+        rows = int(first[group].min()), int(last[group].max())
         kernel, sums = binomial_products(*rows, trials, np.tile(odds, size))
+        if sums.max() > _UNSCALED * len(kernel):
+            kernel /= sums
+            sums[:] = 1.0
         kernel, sums = kernel.reshape(-1, size, noisy.size), sums.reshape(size, -1, 1)
         a, b = np.empty((2, len(kernel), size, weights.shape[1]))
         for index in range(size):

@@ -35,7 +35,7 @@ _ROOM = (0.004, 0.001, 0.0003)
 _BATCH = 24
 """Most data sets that are evaluated together."""
 _WORTH = 12
-"""Bits that must be revealed for that to be faster than to evaluate as many data sets together."""
+"""To reveal more bits than this, or than 3% of them, is faster than to evaluate as many data sets together."""
 Held = Callable[[Scan, Sequence[int]], bool]
 
 
@@ -135,6 +135,8 @@ class Setting(Sources):
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or math.isinf(local):
             return epsilon >= local or self.exposed.upper <= delta
+        if delta >= 1.0:
+            return True
         log_delta, b = math.log(delta), self.revealed
 
         def fits(scan: Scan, ones: Sequence[int]) -> bool:
@@ -175,36 +177,35 @@ class Setting(Sources):
         views = reduced.views([0])
         return next((room for room in _ROOM if reduced.one(views, epsilon * (1.0 + room), False) > delta), 0.0)
 
-    def _cover(self, log_delta: float, fits: Held, include: Held, least: int = 0, share: float = 1.0) -> bool:
-        """Certify all data sets but m = 0; False if `include` refuses one, or after too many evaluations.
+    def _cover(self, log_delta: float, fits: Held, include: Held, least: int | None = None, share: float = 1.0) -> bool:
+        """Certify all data sets but m = 0 (m <= `least`, if given); False if `include` refuses one, or takes too long.
+
+        Every m from 1 + `least` to half is in one of the parts that are certified: from m to m + b at a time.
 
         Args:
             fits: whether data sets at S - b sources are certified.
             include: the same at S - `least`; it may move the target.
-            least: smallest b. share: V, as in `Reach`, that is needed, beside that of all zeros.
+            least: smallest b; if it is given, there is no limit on evaluations above `EXHAUSTIVE` users either.
+            share: V, as in `Reach`, that is needed, beside that of all zeros.
         """
-        half, looks, m, trust = (self.sources - 1) // 2, 0, 1 + least, 0.6
+        limited, least, half = least is None and not self.tabulated, least or 0, (self.sources - 1) // 2
         reach = Reach(self.sources, self.flip_prob, self.load, self.rate == 1.0)
-        needed, worth = (
-            reach.variance(0) * share,
-            max(least, 2, 0 if self.rate == 1.0 else min(_WORTH, int(0.03 * self.sources))),
-        )
-        most = math.inf if self.tabulated or least else 2 * _LOOKS
-        if most <= 2 * reach.looks(half, needed, _LOOKS):
+        needed = reach.variance(0) * share
+        if limited and reach.looks(half, needed, _LOOKS) >= _LOOKS:
             return False
         exact, batch = Scan(self.reduced(least) if least else self, log_delta), reach.together(least + 1, _BATCH)
+        worth = max(least, 2, 0 if self.rate == 1.0 else min(_WORTH, int(0.03 * self.sources)))
+        m, trust, looks = 1 + least, 0.6, 0
         while m <= half:
-            if looks >= most:
+            if limited and looks >= 2 * _LOOKS:
                 return False
             looks += 1
             b = int(trust * reach.revealed(m, needed))
             if b > worth:
                 b = min(b, half - m)
                 room = min(max(1.2 * NARROW, -0.4 * log_delta * b / self.sources), 1.0)
-                if fits(Scan(self.reduced(b, certain=True), log_delta, room), [m]):
-                    m, trust = m + b + 1, min(1.3 * trust, 1.0)
-                else:
-                    trust /= 2.0
+                fitted = fits(Scan(self.reduced(b, certain=True), log_delta, room), [m])
+                m, trust = (m + b + 1, min(1.3 * trust, 1.0)) if fitted else (m, trust / 2.0)
                 continue
             count = next((c for c in range(4, batch, 4) if trust * reach.revealed(m + c, needed) > worth), batch)
             ones = exact.together(range(m, half + 1, least + 1)[:count])
