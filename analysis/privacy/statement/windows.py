@@ -73,7 +73,7 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
     k = np.arange(first, last, dtype=np.float64)
     certain = np.isinf(odds)
     weights = np.empty((k.size + 1, odds.size))
-    with np.errstate(over="ignore", divide="ignore"):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         finite = np.where(certain, 1.0, odds)
         weights[0] = _starts(first, trials, finite) if k.size > _LONG else 1.0
         _accumulate(weights, k, trials, finite)
