@@ -26,7 +26,7 @@ class Reach:
     def together(self, step: int, most: int) -> int:
         """How many data sets, so many ones apart, have laws of X that overlap."""
         apart = (1.0 - 2.0 * self.flip_prob) * step
-        return max(1, int(min(most, 6.0 * math.sqrt(self.sources * self._flipped) / apart + 2.0))) if apart else most
+        return max(1, int(min(most, 6.0 * math.sqrt(self.sources * self._flipped) / apart))) if apart else most
 
     def looks(self, half: int, needed: float, most: int) -> int:
         """How many data sets up to `half` ones are evaluated if about so many bits are revealed; at most `most`."""
