@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.table import FASTER, Row
 from benchmarks.timing import paired_ratio, seconds, spread_of
 from p2p_sim.analysis.privacy import LabelExchange
-from p2p_sim.analysis.privacy.exchange.one_cluster import _Scan
+from p2p_sim.analysis.privacy.exchange.scan import Scan
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 
 NAME = "accountant"
@@ -22,7 +22,7 @@ LONG_MS = 200.0
 
 def one_delta(exchange: LabelExchange, epsilon: float) -> None:
     """δ of one data set, from nothing."""
-    _Scan(exchange.setting, math.log(1e-9)).at(0, epsilon)
+    Scan(exchange.setting, math.log(1e-9)).at(0, epsilon)
 
 
 def repeats(first: float) -> int:

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
 from p2p_sim.analysis.privacy.exchange.cutoff import CutOffViews
 from p2p_sim.analysis.privacy.exchange.direct import DirectViews
-from p2p_sim.analysis.privacy.exchange.one_cluster import _Scan
+from p2p_sim.analysis.privacy.exchange.scan import Scan
 from p2p_sim.analysis.privacy.exchange.submissions import Submissions
 from p2p_sim.analysis.privacy.exchange.unknown_bits import World
 from p2p_sim.analysis.privacy.statement.windows import UNIT
@@ -71,7 +71,7 @@ def test_the_unit_of_rounding_is_the_largest_error_of_one_operation():
 def test_relative_error_against_forty_digits(n, alpha, ones, method, monkeypatch):
     """Both ways of summing, wherever δ > 1e-40; a figure with t ~ Bin(n, θ) is an average of such."""
     if method == "cut-off":
-        monkeypatch.setattr("p2p_sim.analysis.privacy.exchange.one_cluster.EXHAUSTIVE", 1)
+        monkeypatch.setattr("p2p_sim.analysis.privacy.exchange.scan.LARGEST_TABLE", 0)
     setting = LabelExchange(n, alpha, 1.0).setting
     checked = 0
     for share in np.linspace(0.02, 0.98, 13):
@@ -79,7 +79,7 @@ def test_relative_error_against_forty_digits(n, alpha, ones, method, monkeypatch
         truth = exact_delta(n, alpha, ones, epsilon)
         if truth < mp.mpf(10) ** -40:
             continue
-        bracket = _Scan(setting, float(mp.log(truth)) - 30.0).at(ones, epsilon)
+        bracket = Scan(setting, float(mp.log(truth)) - 30.0).at(ones, epsilon)
         assert bracket.lower <= truth <= bracket.upper
         if method == "direct":
             middle = 0.5 * (bracket.lower + bracket.upper)
@@ -98,7 +98,7 @@ def test_dp_accounting_on_the_same_tables_brackets_ours(n, alpha, theta, ones):
     assert sum(zero.values()) == pytest.approx(1.0, abs=1e-12)
     logs = [{key: float(np.log(p)) for key, p in table.items() if p > 0} for table in (zero, one)]
     for epsilon in (0.1, 0.5, 1.0):
-        ours = _Scan(exchange.setting, -40.0).at(ones, epsilon)
+        ours = Scan(exchange.setting, -40.0).at(ones, epsilon)
         found = {}
         for pessimistic in (True, False):
             both = [

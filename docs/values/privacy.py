@@ -2,7 +2,8 @@
 
 from docs.values.forms import published, short
 from p2p_sim.analysis.privacy import local_epsilon
-from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE, SUMMED_IN_FULL, Setting
+from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE
+from p2p_sim.analysis.privacy.exchange.scan import SUMMED_IN_FULL
 from p2p_sim.analysis.privacy.others.resampled_counts import LARGEST_CLUSTER
 
 SOURCE = ("python -m studies.privacy", "test_published_privacy.py::test_the_privacy_study")
@@ -14,7 +15,6 @@ large = brackets[brackets["n"] >= 1000]["factor"]
 widths, widest = (
     100 * brackets[brackets["n"].between(*ends)]["width"] for ends in ((EXHAUSTIVE + 1, 20_000), (20_001, 10**9))
 )
-looks = [len(range(0, (n + 1) // 2, Setting(n, 0.1, n, 1.0).revealed + 1)) for n in (20_000, 1_000_000)]
 
 papers = published("privacy", "paper.csv")
 lemma9 = papers.iloc[0]

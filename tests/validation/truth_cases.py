@@ -11,7 +11,8 @@ import numpy as np
 from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
 from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.analysis.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
-from p2p_sim.analysis.privacy.exchange.one_cluster import Setting, _Scan
+from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
+from p2p_sim.analysis.privacy.exchange.scan import Scan
 from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
 from p2p_sim.analysis.privacy.networks.realised_network import CappedFetch, UniformSources
 from p2p_sim.analysis.privacy.others.shuffled import ShuffledResponse
@@ -109,8 +110,9 @@ def worst_ones(setting: Setting, epsilons: Sequence[float], rng: random.Random) 
         return found
     for epsilon in epsilons:
         if epsilon < local_epsilon(setting.flip_prob):
-            scan, best = _Scan(setting, setting._log_delta(epsilon)), (-1.0, 0)
-            for ones in setting._batches():
+            scan, best = Scan(setting, setting._log_delta(epsilon)), (-1.0, 0)
+            for first in range(0, half + 1, 64):
+                ones = range(first, min(first + 64, half + 1))
                 values = scan.bounds(scan.views(ones), epsilon)[1].max(axis=1)
                 best = max(best, (float(values.max()), ones[int(values.argmax())] if len(values) > 1 else ones[0]))
             found.add(best[1])

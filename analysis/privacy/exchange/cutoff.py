@@ -105,6 +105,10 @@ class CutOffViews:
         sums = (len(self.submissions.counts) + 4) * UNIT
         return lower - sums * np.abs(lower) - SUBNORMAL, upper * (1.0 + sums) + SUBNORMAL
 
+    def largest(self, keep: float, lose: float, doubt: float, upper: bool) -> float:
+        """The largest of the upper bounds, or of the lower ones."""
+        return float(self.deltas(keep, lose, doubt)[upper].max())
+
     def _cut(self, t: int, threshold: float, guess: int | None) -> int:
         found = self.nodes.first_above(t, threshold, guess)
         if self.check is None or self.full is None:

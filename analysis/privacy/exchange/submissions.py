@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from p2p_sim.analysis.privacy.statement.windows import (
     rounding,
     tail_mass,
 )
+
+NARROW = 0.05
+"""By what share δ may change within a block, about, where figures are reported."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,11 @@ class Submissions:
     lost: float
 
     @staticmethod
-    def of(trials: int, rate: float, sources: int, log_tail: float, log_delta: float) -> "Submissions":
-        """Blocks so narrow that δ changes by a few percent within one, wider where t is improbable.
+    @lru_cache(maxsize=256)
+    def of(
+        trials: int, rate: float, sources: int, log_tail: float, log_delta: float, change: float = NARROW
+    ) -> "Submissions":
+        """Blocks so narrow that δ changes by a share of about `change` within one, wider where t is improbable.
 
         The weights are rounded against us: those of the lower sum down, those of the upper sum up, and what underflows
         is lost.
@@ -41,6 +48,7 @@ class Submissions:
             sources: users who can be fetched, for how fast δ changes with t.
             log_tail: logarithm of what each end may miss; -inf asks for every t on its own.
             log_delta: logarithm of the δ of interest.
+            change: as above.
         """
         if rate == 1.0:
             return Submissions((trials,), np.ones(1), np.ones(1), 0.0)
@@ -49,7 +57,7 @@ class Submissions:
         mass = binomial_pmf(first, last, trials, rate)
         # d ln δ / d ln t is about -ln δ / (1 + t/sources) in the Gaussian limit
         slope = max(-log_delta, 1.0) / (1.0 + mean / sources)
-        narrow = 0.0 if math.isinf(log_tail) else 0.05 * mean / slope
+        narrow = 0.0 if math.isinf(log_tail) else change * mean / slope
 
         def width(t: int) -> int:
             """Of a block whose end nearer the mean is t."""

@@ -19,7 +19,8 @@ from functools import lru_cache
 import numpy as np
 
 from p2p_sim.analysis.privacy.exchange.kary import ShuffledLabels
-from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE, SUMMED_IN_FULL
+from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE
+from p2p_sim.analysis.privacy.exchange.scan import SUMMED_IN_FULL
 from p2p_sim.analysis.privacy.exchange.unknown_bits import World
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound

@@ -53,3 +53,36 @@ def bisect(above: Callable[[float], bool], low: float, high: float, precision: f
         middle = 0.5 * (low + high)
         low, high = (middle, high) if above(middle) else (low, middle)
     return low, high
+
+
+def root(
+    log_value: Callable[[float], float],
+    low: float,
+    high: float,
+    first: tuple[float, float],
+    slope: float,
+    precision: float,
+) -> tuple[float, float]:
+    """The last argument seen at which a decreasing function is above 0, and the first at which it is not.
+
+    Secants narrow the bracket, and bisection where they do not. Of a function that is decreasing up to rounding only,
+    the ends are what is said, but another pair may lie between them.
+
+    Args:
+        log_value: the function; its values may be infinite. low: counts as above 0. high: counts as not above.
+        first: an argument from `low` to `high` and the value there. slope: a guess of the derivative, negative.
+        precision: of the bracket, relative to its upper end.
+    """
+    (point, value), before, looks = first, (math.nan, math.nan), 0
+    while True:
+        low, high = (max(low, point), high) if value > 0.0 else (low, min(high, point))
+        if high - low <= precision * high:
+            return low, high
+        looks += 1
+        if before[1] != value and math.isfinite(before[1]):
+            slope = (value - before[1]) / (point - before[0])
+        before = point, value
+        guess = point - value / slope if looks % 5 and slope < 0.0 else 0.5 * (low + high)
+        margin = min(0.4 * precision * high, 0.25 * (high - low))
+        point = min(max(guess, low + margin), high - margin) if math.isfinite(guess) else 0.5 * (low + high)
+        value = log_value(point)

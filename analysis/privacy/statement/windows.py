@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 _LONG = 100
 """Values from which on a window's products may overflow if they start with one."""
+_WIDE = 300
+"""Columns from which on products are formed row by row, which is faster."""
 UNIT = 2.0**-53
 """u, the largest relative error of one operation."""
 SUBNORMAL = 2.0**-1074
@@ -45,8 +47,10 @@ def tail_mass(log_tail: float) -> float:
     return 0.0 if math.isinf(log_tail) else max(math.exp(log_tail) * (1.0 + 1e-12), SUBNORMAL)
 
 
-def binomial_columns(first: int, last: int, trials: int, odds: Floats) -> Floats:
+def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) -> Floats:
     """Bin(k; trials, p) for k = first..last, one column for each of the odds p/(1-p), which may be 0 or infinite.
+
+    `trials` is one number, or one for each column; `last` may lie above some of them.
 
     In each column the products of ratios of neighbours R(k) = (trials-k)/(k+1) · odds are accumulated and normalised to
     one. They start at the first value, in long windows with a power of two that brings the largest near one,
@@ -59,30 +63,50 @@ def binomial_columns(first: int, last: int, trials: int, odds: Floats) -> Floats
     The window must hold the mode of each column and nearly all its mass; what it misses makes the values too large by
     as much.
     """
+    weights, sums = binomial_products(first, last, trials, odds)
+    weights /= sums
+    return weights
+
+
+def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats) -> tuple[Floats, Floats]:
+    """The columns of `binomial_columns` before they are normalised, and what to divide each by."""
     k = np.arange(first, last, dtype=np.float64)
     certain = np.isinf(odds)
-    weights = np.ones((k.size + 1, odds.size))
-    with np.errstate(over="ignore", divide="ignore"):
+    weights = np.empty((k.size + 1, odds.size))
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         finite = np.where(certain, 1.0, odds)
-        ratios = np.multiply.outer((trials - k) / (k + 1.0), finite)
-        if k.size > _LONG:
-            weights[0] = _starts(first, trials, finite)
-            ratios[0] *= weights[0]
-        np.cumprod(ratios, axis=0, out=weights[1:])
+        weights[0] = _starts(first, trials, finite) if k.size > _LONG else 1.0
+        _accumulate(weights, k, trials, finite)
         sums = weights.sum(axis=0)
         if not np.all(np.isfinite(sums)):
-            ratios[:1] /= weights[0]
+            ratios = np.maximum(trials - k[:, None], 0.0) * finite / (k + 1.0)[:, None]
             weights[0] = 1.0
             np.cumprod(np.minimum(ratios, 1.0), axis=0, out=weights[1:])
             weights[:-1] *= np.cumprod(np.minimum(1.0 / ratios, 1.0)[::-1], axis=0)[::-1]
             sums = weights.sum(axis=0)
-    weights /= sums
-    weights[:, certain] = 0.0
-    weights[-1, certain] = 1.0
-    return weights
+    if certain.any():
+        weights[:, certain] = 0.0
+        ends = np.broadcast_to(np.asarray(trials, dtype=np.int64), odds.shape)[certain]
+        weights[ends - first, certain], sums[certain] = 1.0, 1.0
+    return weights, sums
 
 
-def _starts(first: int, trials: int, odds: Floats) -> Floats:
+def _accumulate(weights: Floats, k: Floats, trials: int | Floats, odds: Floats) -> None:
+    """Fill all rows of `weights` but the first: each is the one before times R(k), and 0 above `trials`."""
+    if odds.size < _WIDE:
+        ratios = (trials - k[:, None]) * odds / (k + 1.0)[:, None]
+        ratios[:1] *= weights[0]
+        np.cumprod(ratios, axis=0, out=weights[1:])
+        return
+    ratio = np.empty(odds.size)
+    for row, at in enumerate(k.tolist()):
+        np.subtract(trials, at, out=ratio)
+        ratio *= odds
+        ratio /= at + 1.0
+        np.multiply(weights[row], ratio, out=weights[row + 1])
+
+
+def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
     """Powers of two, at least 2^-900, from which products of ratios reach about one at the mode."""
     from scipy.special import gammaln
 
