@@ -4,6 +4,8 @@ import pandas as pd
 
 from docs.values.forms import published
 from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE
+from p2p_sim.base.streams import BLOCK
+from p2p_sim.protocol.arrivals import EXACT
 from studies import internet_scale, internet_scale_privacy
 from studies.internet_scale_beyond import USERS as ONCE
 from studies.internet_scale_network import LATENCY, NETWORKS, REQUEST
@@ -179,5 +181,6 @@ whole = [
     [f"{_ran[name, 'epsilon_upper']:.4f}" for name in NAMES],
     [f"{_spent.loc[name, 'cpu_s']:,.0f} s; {_spent.loc[name, 'accounting_s']:,.0f} s" for name in NAMES],
 ]
+exact, block = EXACT, BLOCK
 whole_draw = _spent.loc["one draw"]
 whole_cost = _spent["peak_mib"].max()
