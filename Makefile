@@ -63,6 +63,7 @@ published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_S
 	$(BIN)/python -m studies.stacking
 	$(BIN)/python -m studies.consistency
 	$(BIN)/python -m studies.internet_scale_beyond
+	$(BIN)/python -m studies.internet_scale_whole
 	$(BIN)/python -m studies.internet_scale
 	$(BIN)/python -m studies.privacy
 	$(BIN)/python -m studies.closed_form

@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.dask_worker import OtherModelError, compare, perform_there, versions
 from p2p_sim.sweeps.on_dask import DaskWorkers
-from p2p_sim.sweeps.work import Serial, perform
+from p2p_sim.sweeps.split import SplitShards
+from p2p_sim.sweeps.work import Serial, Task, perform
 from tests import stand_ins
 from tests.conftest import ROOT
 from tests.stand_ins import POISON, alive, collect, pids, tasks, wait_until
@@ -91,6 +93,20 @@ def test_dask_gives_the_rows_of_serial(here):
     )
     assert dask == serial
     assert all(error is None for _, _, error in dask)
+
+
+def test_shards_on_dask_give_the_row_of_serial(here):
+    """150,000 users in three shards, of whom no worker holds more than one."""
+    tree = {
+        "name": "shards",
+        "population": {"kind": "synthetic", "users": 150_000, "num_clusters": 3},
+        "mechanism": {"flip_prob": 0.1},
+        "network": {"loss": 0.05, "request_timeout_s": 0.2},
+    }
+    task = Task("0" * 16, 0, Scenario.from_tree(tree).model_dump_json(), ".")
+    [[serial]] = Serial().run(iter([(task,)]), perform)
+    [[parts]] = SplitShards(DaskWorkers(here)).run(iter([(task,)]), perform)
+    assert (parts.row, parts.error) == (serial.row, None)
 
 
 def test_batches_in_flight_are_bounded(here):

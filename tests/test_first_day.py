@@ -15,7 +15,7 @@ from p2p_sim.base.blame import DEBUG
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.cli.main import app
 from p2p_sim.cli.printing.sweep import progress
-from p2p_sim.replicate import memory
+from p2p_sim.replicate import memory, streamed
 from p2p_sim.sweeps.drive import Progress
 from p2p_sim.sweeps.stopped import Interrupted
 from tests.commands import command
@@ -218,7 +218,7 @@ def test_the_books_of_a_network_balance_and_retries_are_counted(here):
 
 @pytest.mark.parametrize("after", [0, 2])
 def test_a_run_that_is_stopped_says_how_many_replicates_are_kept(here, monkeypatch, after):
-    scenario, calls, real = p2p_sim.load_scenario("small.toml"), [], p2p_sim.replicate.run.run
+    scenario, calls, real = p2p_sim.load_scenario("small.toml"), [], streamed.row_alone
 
     def stopped(*arguments):
         calls.append(arguments)
@@ -226,7 +226,7 @@ def test_a_run_that_is_stopped_says_how_many_replicates_are_kept(here, monkeypat
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(p2p_sim.replicate.run, "run", stopped)
+    monkeypatch.setattr(streamed, "row_alone", stopped)
     status, _, err = command("run", "small.toml", "--out", "a/b", "--workers", 1)
     assert status == 130
     kept = f"{after} of 3 replicates are finished and kept" if after else "none of 3 replicates is finished"

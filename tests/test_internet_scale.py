@@ -8,7 +8,7 @@ import pytest
 
 from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
 from p2p_sim.analysis.privacy.exchange.coalition import coalition_delta, unasked_epsilon
-from studies import internet_scale, internet_scale_beyond, internet_scale_privacy
+from studies import internet_scale, internet_scale_beyond, internet_scale_privacy, internet_scale_whole
 from studies.frame import Frame
 from studies.internet_scale_network import NETWORKS, arrivals, law, run
 from tests.reference import high_precision
@@ -61,6 +61,24 @@ def test_a_run_in_shares_is_the_same_run(tmp_path):
     last = pd.read_csv(tmp_path / "beyond.csv").set_index(["setting", "quantity"])["value"]["plain", "last_s"]
     found = max(times.max() for _, times in arrivals("plain", 200_000, internet_scale_beyond.REPLICATE))
     assert last == pytest.approx(found, rel=1e-7)
+
+
+def test_a_whole_run_in_parts_is_the_same_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(internet_scale_whole, "CLUSTER", 30_000)
+    monkeypatch.setattr("p2p_sim.population.shards.BLOCK", 700)  # two shards, in four parts
+    found = []
+    for parts in (1, 4):
+        monkeypatch.setattr(internet_scale_whole, "PARTS", parts)
+        out = tmp_path / str(parts)
+        table, timings = internet_scale_whole.main(Frame(out, out / "work", workers=1), 60_000)
+        found.append(table.read_bytes())
+    assert found[0] == found[1]
+    ran = pd.read_csv(table).set_index(["setting", "quantity"])["value"]
+    assert ran["plain", "bytes_per_user"] == 194.0
+    assert ran["plain", "excess_risk"] == ran["one draw", "excess_risk"]  # the same labels
+    early, late = (law("retries", up).bytes_per_user for up in (False, True))
+    assert early - 1.2 <= ran["retries", "bytes_per_user"] <= late + 1.2
+    assert pd.read_csv(timings)["peak_mib"].max() > 0
 
 
 def test_the_accountant_at_tiny_delta():

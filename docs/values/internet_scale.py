@@ -4,6 +4,8 @@ import pandas as pd
 
 from docs.values.forms import published
 from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE
+from p2p_sim.base.streams import BLOCK
+from p2p_sim.protocol.arrivals import EXACT
 from studies import internet_scale, internet_scale_privacy
 from studies.internet_scale_beyond import USERS as ONCE
 from studies.internet_scale_network import LATENCY, NETWORKS, REQUEST
@@ -12,6 +14,10 @@ SOURCE = ("python -m studies.internet_scale", "test_internet_scale.py::test_the_
 SOURCES = {
     "beyond": (
         "python -m studies.internet_scale_beyond", "test_internet_scale.py::test_a_run_in_shares_is_the_same_run",
+    ),
+    **dict.fromkeys(
+        ("whole", "whole_users", "whole_clusters", "whole_smallest", "whole_largest", "whole_cost", "whole_draw"),
+        ("python -m studies.internet_scale_whole", "test_internet_scale.py::test_a_whole_run_in_parts_is_the_same_run"),
     ),
 }  # fmt: skip
 NAMES, USERS = ("plain", "retries"), internet_scale_privacy.USERS
@@ -148,3 +154,33 @@ far = [
 ]
 kept = _costs.loc[("peak_bytes_per_user", LARGEST, "in one piece"), "value"].max()
 beyond = published("internet-scale", "beyond-timings.csv").set_index("setting")
+
+# a whole run
+_ran = published("internet-scale", "whole.csv")
+whole_users = int(_ran["n"].unique().item())
+_ran = _ran.set_index(["setting", "quantity"])["value"].sort_index()
+_spent = published("internet-scale", "whole-timings.csv").set_index("setting")
+whole_clusters, whole_smallest, whole_largest = (
+    int(_ran["plain", name]) for name in ("num_clusters", "min_cluster_size", "max_cluster_size")
+)
+
+
+def _beside(quantity: str, digits: int) -> list[str]:
+    """What the run had, and what the law says: between its roundings, or 95% of runs."""
+    laws = (found.loc[(name, quantity, whole_users, "law")] for name in NAMES)
+    return [f"{_ran[name, quantity]:.{digits}f}; {ends(law, digits)}" for name, law in zip(NAMES, laws, strict=True)]
+
+
+whole = [
+    _beside("bytes_per_user", 2),
+    [f"{_ran[name, 'arrived']:.3%}; {found.loc[(name, 'arrived', whole_users, 'law'), 'value']:.3%}" for name in NAMES],
+    _beside("p50_s", 3),
+    _beside("p99_s", 3),
+    _beside("last_s", 1),
+    [f"{_ran[name, 'excess_risk']:.4f}; {_ran[name, 'excess_risk_floor']:.4f}" for name in NAMES],
+    [f"{_ran[name, 'epsilon_upper']:.4f}" for name in NAMES],
+    [f"{_spent.loc[name, 'cpu_s']:,.0f} s; {_spent.loc[name, 'accounting_s']:,.0f} s" for name in NAMES],
+]
+exact, block = EXACT, BLOCK
+whole_draw = _spent.loc["one draw"]
+whole_cost = _spent["peak_mib"].max()

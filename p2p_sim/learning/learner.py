@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from p2p_sim.base.config import Config
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.population.population import FiniteLaw
 
 Loss = Literal["log", "zero_one"]
 
@@ -33,10 +34,43 @@ class Received:
         return self.features[self.release.user]
 
 
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Hard labels at the points of a known law, counted.
+
+    points: (P, d). counts: (P, K) labels of each class. cluster: (P,) of each point.
+    """
+
+    points: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    cluster: NDArray[np.int64]
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return int(self.counts.shape[1])
+
+    @staticmethod
+    def of(law: FiniteLaw, counts: NDArray[np.int64]) -> "Counted":
+        """Counts (P, K) at the points of a law; points without labels are left out."""
+        seen = counts.any(axis=1)
+        return Counted(law.points[seen], counts[seen], law.cluster[seen])
+
+    @property
+    def lines(self) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]:
+        """Each point with each of its labels: features (m, d), labels (m,) and how many there are (m,)."""
+        point, label = np.nonzero(self.counts)
+        return self.points[point], label, self.counts[point, label].astype(np.float64)
+
+
 class Learner(Config):
-    """The base of all learners; `accepts`: releases that it can learn from; `loss`: the loss of its excess risk."""
+    """The base of all learners; `accepts`: releases that it can learn from; `loss`: the loss of its excess risk.
+
+    takes_counts: whether it learns hard labels at the points of a known law from their counts (`Counted`).
+    """
 
     kind: str
+    takes_counts: ClassVar[bool] = False
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard",)
     loss: ClassVar[Loss] = "log"
 
@@ -60,6 +94,14 @@ class Learner(Config):
     @abstractmethod
     def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
         """Learn from features (m, d) and true labels (m,) without privacy."""
+
+    def fit_counts(self, true: Counted) -> Predictor:
+        """Learn from true labels without privacy, counted; of learners with `takes_counts`."""
+        raise NotImplementedError(self.kind)
+
+    def learned_counts(self, received: Counted) -> Predictor:
+        """Learn from a release of hard labels, counted; of learners with `takes_counts`."""
+        return self.fit_counts(received)
 
     def learned(self, received: Received) -> Predictor:
         """Learn from a release."""

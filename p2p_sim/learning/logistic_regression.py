@@ -2,13 +2,13 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.learning.learner import OwnLearner, Received
+from p2p_sim.learning.learner import Counted, OwnLearner, Received
 from p2p_sim.learning.weights import check_accepts
 from p2p_sim.mechanisms.outcome import LabelRelease, Predictor
 
@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 class PenalisedLogisticConfig(OwnLearner):
     """What learners share that fit scikit-learn's logistic regression with an L2 penalty."""
 
+    takes_counts: ClassVar[bool] = True
     l2: float = Field(default=1.0, gt=0)
     """Weight of the penalty |w|²/2 against the sum of the log losses (1/C in scikit-learn), above 0."""
     max_iterations: int = Field(default=1000, ge=1)
@@ -26,6 +27,11 @@ class PenalisedLogisticConfig(OwnLearner):
     def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
         """Learn from features (m, d) and true labels (m,) without privacy."""
         return self._fit_weighted(features, labels, num_classes)
+
+    def fit_counts(self, true: Counted) -> Predictor:
+        """Learn from true labels without privacy, counted."""
+        features, labels, weights = true.lines
+        return self._fit_weighted(features, labels, true.num_classes, weights)
 
     def _fit_weighted(
         self,

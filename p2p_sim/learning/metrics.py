@@ -20,7 +20,7 @@ from p2p_sim.analysis.utility.risk import (
 from p2p_sim.base.errors import InputError
 from p2p_sim.learning.learner import Loss
 from p2p_sim.mechanisms.outcome import ByCluster, Predictor
-from p2p_sim.population.population import FiniteLaw, Population
+from p2p_sim.population.population import FiniteLaw, People, Population
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,20 @@ class Risk:
     constant_excess_risk: float | None = None
 
 
-def assess(population: Population, private: Predictor, nonprivate: Predictor | None, loss: Loss = "log") -> Risk:
+def assess(population: People, private: Predictor, nonprivate: Predictor | None, loss: Loss = "log") -> Risk:
     """Measure both predictors, or the private one alone, on the population's law or, where unknown, on its holdout.
 
     The hypothesis class is that of affine logistic models for the log loss, of all functions for the 0-1 loss.
     Predictors of clusters are measured on the rows of those that are judged, each on its own.
     """
     if isinstance(private, ByCluster):
+        assert isinstance(population, Population)
         population = _judged(population, tuple(private.predictors))
-    law, holdout = population.law, population.holdout
+    law = population.law
     learned = [private] if nonprivate is None else [private, nonprivate]
     if law is None:
+        assert isinstance(population, Population)
+        holdout = population.holdout
         assert holdout is not None
         predicted = [_predicted(p, holdout.features, holdout.cluster) for p in learned]
         majority = holdout_majority_error_rate(population.labels, holdout.labels)
@@ -103,7 +106,7 @@ def _pair(values: list[float]) -> tuple[float, float | None]:
     return values[0], values[1] if len(values) > 1 else None
 
 
-def exchange_floor(population: Population, flip_prob: float, loss: Loss = "log") -> float | None:
+def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> float | None:
     """Excess risk that is left with infinitely many exchanged labels: what α and φ cost, exactly; None if not known.
 
     It is that of the best model for labels drawn from each cluster's share of noisy ones.
@@ -120,12 +123,13 @@ def exchange_floor(population: Population, flip_prob: float, loss: Loss = "log")
     return reached - best_logistic_risk(law.points, law.mass, positive)
 
 
-def population_heterogeneity(population: Population) -> tuple[float, str]:
+def population_heterogeneity(population: People) -> tuple[float, str]:
     """φ of the population's clusters, and what kind of figure it is."""
-    law, distribution = population.law, population.label_distribution
+    law = population.law
     if law is not None and population.law_clusters:
         return heterogeneity(law.mass, law.label_distribution, law.cluster), "exact"
-    sizes = population.cluster_sizes
+    assert isinstance(population, Population)
+    sizes, distribution = population.cluster_sizes, population.label_distribution
     if distribution is not None:
         users = np.full(population.num_users, 1.0 / population.num_users)
         cluster = np.repeat(np.arange(len(sizes)), sizes)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.learning.learner import OwnLearner, Received
+from p2p_sim.learning.learner import Counted, OwnLearner, Received
 from p2p_sim.learning.weights import class_weights
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
@@ -25,6 +25,7 @@ class SoftLogisticRegressionConfig(OwnLearner):
 
     kind: Literal["soft_logistic_regression"] = "soft_logistic_regression"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "soft", "signed")
+    takes_counts: ClassVar[bool] = True
     l2: float = Field(default=1.0, gt=0)
     """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out where they can be; above 0."""
     max_iterations: int = Field(default=1000, ge=1)
@@ -34,13 +35,18 @@ class SoftLogisticRegressionConfig(OwnLearner):
         """Learn from features (m, d) and true labels (m,) without privacy."""
         return self._fit(features, np.eye(num_classes)[labels])
 
+    def fit_counts(self, true: Counted) -> Predictor:
+        """Learn from true labels without privacy, counted."""
+        return self._fit(true.points, true.counts.astype(np.float64), true.counts.sum(axis=1, dtype=np.float64))
+
     def learned(self, received: Received) -> Predictor:
         """Learn from a release."""
         weights = class_weights(received.release, received.num_classes, self.kind, self.accepts)
         everybody = len(received.release) == len(received.features)
         return self._fit(received.features if everybody else received.rows, weights)
 
-    def _fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
+    def _fit(self, features: NDArray[np.floating], weights: Floats, labels: Floats | float = 1.0) -> Predictor:
+        """Fit weights (m, K), each row the sum of so many labels, (m,) or the same for all."""
         from scipy.optimize import minimize
 
         design = np.hstack([features, np.ones((len(features), 1), features.dtype)])
@@ -48,32 +54,38 @@ class SoftLogisticRegressionConfig(OwnLearner):
         targets = weights if classes > 2 else weights[:, 1:]  # two classes: one score, that of the first is 0
         width, scores = design.shape[1], targets.shape[1]
         pull = (design.T @ targets.astype(design.dtype)).astype(np.float64)
+        count = float(np.sum(np.broadcast_to(labels, len(features))))
         penalised = np.full((width, 1), self.l2)
         if (weights.sum(axis=0) >= 0.0).all():
             penalised[-1] = 0.0
 
         def objective(flat: Floats) -> tuple[float, Floats]:
             w = flat.reshape(width, scores)
-            total, p = _log_sum(design @ w.astype(design.dtype))
+            total, p = _log_sum(design @ w.astype(design.dtype), labels)
             value = total - float(np.vdot(pull, w)) + 0.5 * float(np.vdot(penalised * w, w))
             return value, np.ravel(design.T @ p - pull + penalised * w)
 
         found = minimize(
             objective, np.zeros(width * scores), jac=True, method="L-BFGS-B",
-            options={"maxiter": self.max_iterations, "gtol": 1e-6 * max(1.0, len(features)) ** 0.5},
+            options={"maxiter": self.max_iterations, "gtol": 1e-6 * max(1.0, count) ** 0.5},
         )  # fmt: skip
         return _Softmax(found.x.reshape(width, scores))
 
 
-def _log_sum(scores: NDArray[np.floating]) -> tuple[float, NDArray[np.floating]]:
-    """Σ ln Σ e^s over the rows, and the probabilities; a single column is a score against one of 0."""
+def _log_sum(scores: NDArray[np.floating], labels: Floats | float = 1.0) -> tuple[float, NDArray[np.floating]]:
+    """Σ ln Σ e^s over the rows, each of so many labels, and the probabilities times these; a single column is a score
+    against one of 0."""
     if scores.shape[1] == 1:
-        return float(np.logaddexp(0.0, scores).sum(dtype=np.float64)), np.asarray(0.5 * (1.0 + np.tanh(0.5 * scores)))
-    top = scores.max(axis=1, keepdims=True)
-    p = np.exp(scores - top)
-    total = p.sum(axis=1, keepdims=True)
-    p /= total
-    return float((top + np.log(total)).sum(dtype=np.float64)), p
+        each, p = np.logaddexp(0.0, scores), 0.5 * (1.0 + np.tanh(0.5 * scores))
+    else:
+        top = scores.max(axis=1, keepdims=True)
+        p = np.exp(scores - top)
+        total = p.sum(axis=1, keepdims=True)
+        p /= total
+        each = top + np.log(total)
+    if isinstance(labels, float):
+        return float(each.sum(dtype=np.float64)), p
+    return float(labels @ each[:, 0]), labels[:, None] * p
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.learning.learner import Loss, OwnLearner, Received
+from p2p_sim.learning.learner import Counted, Loss, OwnLearner, Received
 from p2p_sim.learning.weights import class_weights
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
@@ -23,6 +23,7 @@ class TableConfig(OwnLearner):
     kind: Literal["table"] = "table"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "soft", "signed")
     loss: ClassVar[Loss] = "zero_one"
+    takes_counts: ClassVar[bool] = True
 
     @property
     def depends_on_scale(self) -> bool:
@@ -31,6 +32,10 @@ class TableConfig(OwnLearner):
     def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
         """Learn from features (m, d) and true labels (m,) without privacy."""
         return _tabulate(features, np.eye(num_classes)[labels])
+
+    def fit_counts(self, true: Counted) -> Predictor:
+        """Learn from true labels without privacy, counted."""
+        return _tabulate(true.points, true.counts.astype(np.float64))
 
     def learned(self, received: Received) -> Predictor:
         """Learn from a release."""

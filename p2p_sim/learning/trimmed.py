@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.learning.learner import Received
+from p2p_sim.learning.learner import Counted, Received
 from p2p_sim.learning.logistic_regression import Floats, PenalisedLogisticConfig
 from p2p_sim.mechanisms.outcome import Predictor
 
 
-def trimmed_shares(counts: NDArray[np.integer], trim: float) -> Floats:
+def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
     """Class shares (C, K) after the share `trim` of a cluster's labels was taken from each of its classes.
 
     A class keeps no less than nothing. Rows without labels, or of which nothing is left, are 0.
@@ -45,11 +45,23 @@ class TrimmedClustersConfig(PenalisedLogisticConfig):
     def learned(self, received: Received) -> Predictor:
         """Learn from a release of hard labels."""
         release, classes = received.release, received.num_classes
-        if self.trim * classes >= 1:
-            raise InputError(f"learner.trim = {self.trim:g}: must be below 1/{classes} for {classes} classes")
+        self._check(classes)
         labels, num_clusters = self._hard_labels(release), len(received.cluster_offsets) - 1
         cluster = np.searchsorted(received.cluster_offsets, release.user, side="right") - 1
         counts = np.bincount(cluster * classes + labels, minlength=num_clusters * classes)
         shares = trimmed_shares(counts.reshape(num_clusters, classes), self.trim)[cluster]
         row, label = np.nonzero(shares)
         return self._fit_weighted(received.rows[row], label, classes, shares[row, label])
+
+    def learned_counts(self, received: Counted) -> Predictor:
+        """Learn from a release of hard labels, counted."""
+        classes, cluster = received.num_classes, received.cluster
+        self._check(classes)
+        counts = np.stack([np.bincount(cluster, weights=c) for c in received.counts.T], axis=1)
+        shares = trimmed_shares(counts, self.trim)[cluster] * received.counts.sum(axis=1, keepdims=True)
+        row, label = np.nonzero(shares)
+        return self._fit_weighted(received.points[row], label, classes, shares[row, label])
+
+    def _check(self, classes: int) -> None:
+        if self.trim * classes >= 1:
+            raise InputError(f"learner.trim = {self.trim:g}: must be below 1/{classes} for {classes} classes")

@@ -86,9 +86,9 @@ def facts_of(shards: Sequence[RealisedShard], clusters: Sequence[ClusterPrivacy]
     meets = [cluster.meets for cluster in clusters if cluster.meets is not None]
     return {
         "coalition_meets": max(meets) if meets else None,
-        "own_labels": sum(int(np.count_nonzero(shard.own)) for shard in shards),
-        "coalition_members": sum(int(np.count_nonzero(shard.member)) for shard in shards),
-        "probed_users": sum(int(np.count_nonzero(shard.probed)) for shard in shards),
+        "own_labels": sum(shard.count(shard.own) for shard in shards),
+        "coalition_members": sum(shard.count(shard.member) for shard in shards),
+        "probed_users": sum(shard.count(shard.probed) for shard in shards),
     }
 
 
@@ -110,7 +110,8 @@ class _Cluster:
         self.anything = isinstance(self.law, Unknown) and self.law.anything
         self.hidden = ~self.constant if self.anything else self.answers & ~self.known
         counted = (self.answers, self.known, self.fetched, self.member)
-        self.sources, self.revealed, self.submissions, self.members = (int(np.count_nonzero(x)) for x in counted)
+        users = np.ones(len(self.own), dtype=np.int64) if shard.users is None else shard.users[part]
+        self.sources, self.revealed, self.submissions, self.members = (int(users[x].sum()) for x in counted)
         if isinstance(self.law, Table):
             self.even = None if self.law.even is None else self.law.even.shard(part.start, part.stop)
             self.weights = _square(self.law.weights, part)
@@ -132,7 +133,7 @@ def _square(table: "scipy.sparse.csr_array", part: slice) -> "scipy.sparse.csr_a
 def _clusters(shards: Sequence[RealisedShard]) -> Iterator[_Cluster]:
     """Every cluster of a run, in the population's order."""
     for shard in shards:
-        for first, last in itertools.pairwise(shard.shard.offsets.tolist()):
+        for first, last in itertools.pairwise(shard.offsets.tolist()):
             yield _Cluster(shard, slice(first, last))
 
 

@@ -66,9 +66,11 @@ class MechanismBase(Config):
 
     described: its name in a report, after "Labels are privatised by"; empty: its kind.
     conditions: the conditions of its bounds for the learner, as a report lists them.
+    by_shard: whether `Mechanism.release_on` takes users who are drawn shard by shard (`People`), if nobody lies.
     """
 
     kind: str
+    by_shard: ClassVar[bool] = False
     described: ClassVar[str] = ""
     conditions: ClassVar[tuple[str, ...]] = ()
 

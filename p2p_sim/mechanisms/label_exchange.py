@@ -22,7 +22,7 @@ from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_fli
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.population.clustering import ClustersConfig
-from p2p_sim.population.population import Population
+from p2p_sim.population.population import People
 from p2p_sim.protocol.engines import EngineName, Exchange
 from p2p_sim.protocol.randomizer import Message
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
@@ -32,6 +32,7 @@ class LabelExchangeConfig(OwnMechanism):
     """Flip the label, fetch a random peer's noisy label, submit it with some probability."""
 
     kind: Literal["label_exchange"] = "label_exchange"
+    by_shard: ClassVar[bool] = True
     described: ClassVar[str] = "label exchange"
     conditions: ClassVar[tuple[str, ...]] = LEARNER_CONDITIONS
     flip_prob: float | None = Field(default=None, ge=0, le=1)
@@ -133,7 +134,7 @@ class LabelExchangeMechanism(Mechanism):
     def release_on(
         self,
         opened: Network,
-        population: Population,
+        population: People,
         record: bool = False,
         study: bool = False,
         part: tuple[int, int] | None = None,

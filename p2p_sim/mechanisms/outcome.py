@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from p2p_sim.base.errors import InputError
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.shards import Shard
+from p2p_sim.protocol.arrivals import Arrivals
 from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Transcript
@@ -45,6 +46,27 @@ class LabelRelease:
 
     def __len__(self) -> int:
         return len(self.user)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Hard labels of users at the points of a known law, counted; nobody knows any more whose labels these are.
+
+    counts: (P, K) labels of each class at each point.
+    """
+
+    counts: NDArray[np.int64]
+
+    @staticmethod
+    def of(point: NDArray[np.integer], labels: NDArray[np.generic], shape: tuple[int, int]) -> "Tally":
+        """Count labels (m,) of users at points (m,); shape: (P, K)."""
+        cell = point.astype(np.int64)
+        cell *= shape[1]
+        cell += labels.astype(np.uint8, copy=False)
+        return Tally(np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape))
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
 
 
 @dataclass(frozen=True)
@@ -88,6 +110,7 @@ class OrganisationFacts:
 
 
 Release = LabelRelease | ModelRelease
+"""What a run releases."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +121,19 @@ class Outcome:
     arrival_s: (m,) when each label of the release reached the learner, seconds, and realised: what is known of the run
     besides labels, if they were asked for. overlay: None if every user may ask every user.
     organisations: results of organisations that exchange models.
+    Of users who are drawn shard by shard there are only sums: the release is a tally, `arrivals` holds the times, and
+    `truth` counts the true labels, for the columns without privacy.
     """
 
-    release: Release
+    release: Release | Tally
     traffic: Traffic | None = None
     transcript: Transcript | None = None
     arrival_s: NDArray[np.float64] | None = None
     realised: tuple[RealisedShard, ...] | None = None
     overlay: Overlay | None = None
     organisations: OrganisationFacts | None = None
+    arrivals: Arrivals | None = None
+    truth: Tally | None = None
 
     @property
     def labels(self) -> LabelRelease:
@@ -115,9 +142,27 @@ class Outcome:
         Raises:
             InputError: the mechanism releases a model.
         """
-        if isinstance(self.release, ModelRelease):
+        if not isinstance(self.release, LabelRelease):
             raise InputError("mechanism: releases a model and no labels")
         return self.release
+
+    @staticmethod
+    def summed(parts: "Sequence[Outcome]") -> "Outcome":
+        """The sums of a run from those of its parts, in the order of the shards."""
+        arrivals = Arrivals()
+        for part in parts:
+            arrivals.add(part.arrivals or Arrivals())
+        counts = [part.traffic for part in parts if part.traffic is not None]
+        facts = [part.realised for part in parts if part.realised is not None]
+        released = [part.release.counts for part in parts if isinstance(part.release, Tally)]
+        truth = [part.truth.counts for part in parts if part.truth is not None]
+        return Outcome(
+            Tally(np.sum(released, axis=0)),
+            sum(counts, Traffic()) if counts else None,
+            realised=tuple(shard for fact in facts for shard in fact) if facts else None,
+            arrivals=arrivals,
+            truth=Tally(np.sum(truth, axis=0)),
+        )
 
     @staticmethod
     def join(parts: "Sequence[Outcome]", overlay: Overlay | None = None) -> "Outcome":

@@ -145,6 +145,7 @@ class RandomizedResponseConfig(FlippedLabelsConfig):
     """
 
     kind: Literal["randomized_response"] = "randomized_response"
+    by_shard: ClassVar[bool] = True
     described: ClassVar[str] = "randomised response alone"
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
     debias: bool = False

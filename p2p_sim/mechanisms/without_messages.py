@@ -1,7 +1,6 @@
 """What mechanisms share that are drawn in one go: no message of theirs is simulated."""
 
 from abc import abstractmethod
-from itertools import islice
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from p2p_sim.mechanisms.interface import Mechanism, Trust
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
-from p2p_sim.population.shards import Shard, shards
+from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.randomizer import Message
 
 
@@ -33,9 +32,9 @@ class WithoutMessages(Mechanism):
         study: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
-        chosen = islice(shards(population.cluster_offsets), *(part or (None,)))
+        chosen = population.shards if part is None else population.shards[slice(*part)]
         nobody = Shard(0, 0, 0, np.zeros(1, dtype=np.int64))  # a part without shards has a release of the same kind
-        parts = [self.release_shard(shard, population, opened.streams) for shard in list(chosen) or [nobody]]
+        parts = [self.release_shard(shard, population, opened.streams) for shard in chosen or (nobody,)]
         user = np.concatenate([one.user for one in parts])
         return Outcome(LabelRelease(user, np.concatenate([one.payload for one in parts]), parts[0].kind))
 
@@ -59,7 +58,7 @@ class LocalMechanism(WithoutMessages):
 
     def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
         """What every user's randomizer makes of her label, under her own name."""
-        truth = population.labels[shard.start : shard.stop]
+        truth = population.labels_of(shard)
         noisy = self.randomizer.randomize(truth, streams.generator("flip", shard.index))
         return LabelRelease.of(shard, noisy, self.payload_kind)
 

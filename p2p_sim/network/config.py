@@ -201,6 +201,11 @@ class NetworkConfig(Config):
             return float("inf")
         return self.request_timeout_s * self.on_timeout.backoff**attempt
 
+    @property
+    def by_shard(self) -> bool:
+        """Whether a shard can be simulated alone, and all that its privacy depends on are counts of its clusters."""
+        return self.learner_bandwidth_bps is None and not self.churns and isinstance(self.overlay, CompleteOverlay)
+
     def check_splittable(self) -> None:
         """Raise InputError if clusters share a link, so that no part of the population can be simulated alone."""
         if self.learner_bandwidth_bps is not None:

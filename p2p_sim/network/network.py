@@ -11,7 +11,7 @@ from p2p_sim.network.availability import Always, Availability, AvailabilityLaw, 
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.latency import LatencyLaw
 from p2p_sim.network.overlay import Overlay, OverlayInput
-from p2p_sim.population.population import Population
+from p2p_sim.population.population import People
 from p2p_sim.population.shards import Shard
 
 
@@ -29,9 +29,7 @@ class Network:
     streams: Streams
 
     @staticmethod
-    def open(
-        config: NetworkConfig, population: Population, streams: Streams, places: tuple[Path, ...] = ()
-    ) -> "Network":
+    def open(config: NetworkConfig, population: People, streams: Streams, places: tuple[Path, ...] = ()) -> "Network":
         """Read the network's files and draw its overlay.
 
         Raises:

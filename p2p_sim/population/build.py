@@ -13,6 +13,7 @@ from p2p_sim.population.bundled import BreastCancerConfig, WineConfig
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
 from p2p_sim.population.datasets import AdultConfig, DigitsConfig
+from p2p_sim.population.drawn import DrawnPeople
 from p2p_sim.population.heart import HeartConfig
 from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistConfig
 from p2p_sim.population.population import Examples, Population, Sample
@@ -68,6 +69,15 @@ def build_population(
         row=users.row,
         source_rows=users.source_rows,
     )
+
+
+def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Streams) -> DrawnPeople:
+    """The users of `build_population`, drawn shard by shard when they are asked for."""
+    users = source.drawn(streams)
+    sizes = np.bincount(users.law.cluster, weights=users.counts).astype(np.int64)  # exact: below 2**53
+    sizes = sizes[sizes > 0]
+    clusters.check_sizes(sizes)
+    return DrawnPeople(users, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), users.law)
 
 
 def _placed(sample: Sample) -> Examples | None:

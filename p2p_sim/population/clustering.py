@@ -34,10 +34,14 @@ class GivenClusters(Clustering):
         if users.cluster is None:
             raise InputError("clusters.kind = 'given': this population has no clusters; use 'kmeans' or 'grid'")
         cluster = np.unique(users.cluster, return_inverse=True)[1].astype(np.int64)
-        smallest = int(np.bincount(cluster).min())
+        self.check_sizes(np.bincount(cluster))
+        return cluster
+
+    def check_sizes(self, sizes: NDArray[np.int64]) -> None:
+        """Refuse a cluster (of C, each with users) that is too small."""
+        smallest = int(sizes.min())
         if smallest < self.min_size:
             raise InputError(f"clusters.min_size = {self.min_size}: the population has a cluster of {smallest} users")
-        return cluster
 
 
 class KMeansClusters(Clustering):

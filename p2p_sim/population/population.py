@@ -1,11 +1,13 @@
 """The values that say who the users are."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.population.shards import shards
+from p2p_sim.population.shards import Shard, shards
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,59 @@ class Sample:
     point: NDArray[np.int32] | None = None
 
 
+class People(ABC):
+    """Who the users are, stored cluster by cluster: all of them in arrays, or drawn shard by shard.
+
+    cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1. num_classes: K. law: if it is known;
+    law_clusters: whether the clusters are the law's own. row: (n,) each user's row in the source, from 0, among its
+    source_rows; absent: user i is row i of n.
+    """
+
+    cluster_offsets: NDArray[np.int64]
+    num_classes: int
+    law: FiniteLaw | None
+    law_clusters: bool
+    row: NDArray[np.int32] | None
+    source_rows: int | None
+
+    @cached_property
+    def shards(self) -> tuple[Shard, ...]:
+        """Runs of whole clusters, in order."""
+        return tuple(shards(self.cluster_offsets))
+
+    @property
+    def num_shards(self) -> int:
+        """Number of shards."""
+        return len(self.shards)
+
+    @property
+    def num_users(self) -> int:
+        """n."""
+        return int(self.cluster_offsets[-1])
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the source, holdout included."""
+        return self.num_users if self.source_rows is None else self.source_rows
+
+    @property
+    def cluster_sizes(self) -> NDArray[np.int64]:
+        """Users in each cluster (C,)."""
+        return np.diff(self.cluster_offsets)
+
+    @abstractmethod
+    def labels_of(self, shard: Shard) -> NDArray[np.uint8]:
+        """True labels of a shard's users, (shard.size,) in 0..K-1."""
+
+    def rows_of(self, shard: Shard) -> NDArray[np.int32]:
+        """Rows of a shard's users in the source, (shard.size,)."""
+        if self.row is None:
+            return np.arange(shard.start, shard.stop, dtype=np.int32)
+        return self.row[shard.start : shard.stop]
+
+
 @dataclass(frozen=True)
-class Population:
+class Population(People):
     """Users stored cluster by cluster: features are public, labels are protected.
 
     features: (n, d); labels: (n,) in 0..K-1; cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
@@ -78,29 +131,13 @@ class Population:
     source_rows: int | None = None
 
     @property
-    def num_shards(self) -> int:
-        """Number of shards."""
-        return sum(1 for _ in shards(self.cluster_offsets))
-
-    @property
-    def num_users(self) -> int:
-        """n."""
-        return len(self.labels)
-
-    @property
     def rows(self) -> NDArray[np.int32]:
         """Each user's row in the source (n,)."""
         return np.arange(self.num_users, dtype=np.int32) if self.row is None else self.row
 
-    @property
-    def num_rows(self) -> int:
-        """Rows of the source, holdout included."""
-        return self.num_users if self.source_rows is None else self.source_rows
-
-    @property
-    def cluster_sizes(self) -> NDArray[np.int64]:
-        """Users in each cluster (C,)."""
-        return np.diff(self.cluster_offsets)
+    def labels_of(self, shard: Shard) -> NDArray[np.uint8]:
+        """True labels of a shard's users, (shard.size,) in 0..K-1."""
+        return self.labels[shard.start : shard.stop]
 
     @property
     def label_distribution(self) -> NDArray[np.float64] | None:

@@ -7,6 +7,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from p2p_sim.base.streams import Streams
+from p2p_sim.population.drawn import DrawnUsers
 from p2p_sim.population.population import Examples, FiniteLaw, Sample
 from p2p_sim.population.source import Source
 
@@ -70,12 +71,15 @@ class SyntheticConfig(Source):
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Draw the users of one replicate."""
-        law, rng = self.law(streams), streams.generator("population")
-        counts = rng.multinomial(self.users, law.mass)
-        point = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-        labels = (rng.random(self.users) < law.label_distribution[point, 1]).astype(np.uint8)
-        users = Examples(law.points[point], labels, law.cluster[point])
+        drawn = self.drawn(streams)
+        law, point = drawn.law, drawn.points(0, self.users)
+        users = Examples(law.points[point], drawn.labels(0, self.users), law.cluster[point])
         return Sample(users, 2, law=law, point=point)
+
+    def drawn(self, streams: Streams) -> DrawnUsers:
+        """The users of one replicate, of whom any run can be drawn alone."""
+        law, rng = self.law(streams), streams.generator("population")
+        return DrawnUsers(law, rng.multinomial(self.users, law.mass), rng.bit_generator.state)
 
 
 def _spread(count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -5,15 +5,14 @@ A mechanism says what is exchanged; how it travels is decided here.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.network.network import Network
-from p2p_sim.population.population import Population
-from p2p_sim.population.shards import Shard, shards
+from p2p_sim.population.population import People
+from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.debias import check_labels
 from p2p_sim.protocol.facts import RealisedShard, realised
 from p2p_sim.protocol.growing import Growing
@@ -84,7 +83,7 @@ class Exchange:
     engine: EngineName = "events"
     adversaries: AdversariesConfig = NOBODY
 
-    def run(self, population: Population, network: Network, record: bool, study: bool, part: Part) -> Exchanged:
+    def run(self, population: People, network: Network, record: bool, study: bool, part: Part) -> Exchanged:
         """Exchange the population's labels.
 
         Args:
@@ -94,7 +93,8 @@ class Exchange:
         check_given(self.adversaries, population.num_rows)
         if part is not None:
             network.config.check_splittable()
-        expected = int(self.sampling_rate * population.num_users + 4 * population.num_users**0.5)
+        asked = sum(shard.size for shard in _chosen(population, part))
+        expected = int(self.sampling_rate * asked + 4 * asked**0.5)
         nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
         users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
         log = _Log(record, study)
@@ -113,7 +113,7 @@ class Exchange:
         )
 
     def _submissions(
-        self, population: Population, network: Network, log: _Log, part: Part
+        self, population: People, network: Network, log: _Log, part: Part
     ) -> Iterator[tuple[NDArray[np.integer], Payload]]:
         """Who submitted what, shard by shard."""
         if self.engine == "vectorised":
@@ -123,21 +123,19 @@ class Exchange:
             yield exchange.submissions()
             log.note(exchange, counts)
 
-    def _answers(self, population: Population, network: Network, part: Part) -> Iterator[tuple[Shard, Payload, Roles]]:
+    def _answers(self, population: People, network: Network, part: Part) -> Iterator[tuple[Shard, Payload, Roles]]:
         """Each shard with what its users answer, and their roles."""
-        for shard in islice(shards(population.cluster_offsets), *(part or (None,))):
-            truth = population.labels[shard.start : shard.stop]
+        for shard in _chosen(population, part):
+            truth = population.labels_of(shard)
             payload = self.randomizer.randomize(truth, network.streams.generator("flip", shard.index))
             if self.adversaries == NOBODY:
                 yield shard, payload, Roles.honest(shard.size)
                 continue
-            row = population.rows[shard.start : shard.stop]
+            row = population.rows_of(shard)
             roles = Roles.draw(self.adversaries, shard, network.degrees(shard), row, network.streams)
             yield shard, roles.lie(payload, population.num_classes), roles
 
-    def _draw(
-        self, population: Population, network: Network, part: Part
-    ) -> Iterator[tuple[NDArray[np.integer], Payload]]:
+    def _draw(self, population: People, network: Network, part: Part) -> Iterator[tuple[NDArray[np.integer], Payload]]:
         """All submissions as one draw; compiled code takes those of binary labels among whole clusters."""
         direct, alpha = network.overlay is None and network.config.hops == 1, self.randomizer.binary_flip_prob
         if direct and alpha is not None and self.adversaries == NOBODY and compiled_wanted():
@@ -148,16 +146,17 @@ class Exchange:
             yield from exchange_shard(shard, payload, self.sampling_rate, network.streams, overlay, hops)
 
     def _draw_compiled(
-        self, population: Population, network: Network, flip_prob: float, part: Part
+        self, population: People, network: Network, flip_prob: float, part: Part
     ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.uint8]]]:
         from p2p_sim.protocol.compiled import CompiledExchange
 
-        check_labels(population.labels, 2)
         exchange = CompiledExchange(flip_prob, self.sampling_rate, network.streams)
-        for shard in islice(shards(population.cluster_offsets), *(part or (None,))):
-            yield from exchange.shard(shard, population.labels[shard.start : shard.stop])
+        for shard in _chosen(population, part):
+            labels = population.labels_of(shard)
+            check_labels(labels, 2)
+            yield from exchange.shard(shard, labels)
 
-    def _exchanges(self, population: Population, network: Network, record: bool, part: Part) -> Iterator[Finished]:
+    def _exchanges(self, population: People, network: Network, record: bool, part: Part) -> Iterator[Finished]:
         """Finished exchanges; where the learner's link is shared, only once all have run."""
         queue: list[Finished] = []
         for shard, payload, roles in self._answers(population, network, part):
@@ -179,3 +178,8 @@ class Exchange:
             else:
                 queue.append((exchange, counts))
         yield from served(queue)
+
+
+def _chosen(population: People, part: Part) -> tuple[Shard, ...]:
+    """The shards of a part."""
+    return population.shards if part is None else population.shards[slice(*part)]

@@ -1,13 +1,17 @@
 """What is known of a run besides the labels: the ground on which its privacy stands."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from p2p_sim.population.shards import Shard
-from p2p_sim.protocol.fetches import FetchLaw, fetch_law
+from p2p_sim.protocol.fetches import FetchLaw, Uniform, Unknown, fetch_law
 from p2p_sim.protocol.journey import Bools
 from p2p_sim.protocol.shard_exchange import ShardExchange
+
+FLAGS = ("fetched", "own", "answers", "constant", "member", "probed")
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,8 @@ class RealisedShard:
     probed: was asked by somebody who chose to ask her.
     law: whose label each of the first may have got. draws: labels that a user may have got in all, at most: late ones
     are dropped, but seen. times_tell: the moment of a submission may say whose label it is.
+    offsets: (C+1,), cluster c has the entries offsets[c]..offsets[c+1]-1. users: (m,) how many users an entry stands
+    for; None: every user has her own.
     """
 
     shard: Shard
@@ -32,6 +38,25 @@ class RealisedShard:
     law: FetchLaw
     draws: int
     times_tell: bool
+    offsets: NDArray[np.int64]
+    users: NDArray[np.int64] | None = None
+
+    def count(self, chosen: Bools) -> int:
+        """How many users the chosen entries (m,) stand for."""
+        return int(np.count_nonzero(chosen) if self.users is None else self.users[chosen].sum())
+
+    def summed(self) -> "RealisedShard":
+        """The same with one entry for all users of a cluster of whom the same is known; they must have one law."""
+        assert isinstance(self.law, Uniform | Unknown)
+        clusters = len(self.offsets) - 1
+        kind = np.repeat(np.arange(clusters) << len(FLAGS), np.diff(self.offsets))
+        for place, name in enumerate(FLAGS):
+            kind |= getattr(self, name).astype(np.int64) << place
+        counts = np.bincount(kind, minlength=clusters << len(FLAGS))
+        kept = np.flatnonzero(counts)
+        known: dict[str, Any] = {name: (kept >> place & 1).astype(np.bool_) for place, name in enumerate(FLAGS)}
+        offsets = np.searchsorted(kept, np.arange(clusters + 1) << len(FLAGS))
+        return replace(self, **known, offsets=offsets, users=counts[kept])
 
 
 def realised(exchange: ShardExchange) -> RealisedShard:
@@ -52,6 +77,7 @@ def realised(exchange: ShardExchange) -> RealisedShard:
         law,
         rule.attempts if rule.retry == "redraw" else 1,
         _times_tell(exchange),
+        journey.shard.offsets,
     )
 
 

@@ -5,13 +5,15 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from threading import Lock
 
+import numpy as np
 from cachetools import LRUCache, cached
+from numpy.typing import NDArray
 
-from p2p_sim.learning.learner import Received
+from p2p_sim.learning.learner import Counted, Received
 from p2p_sim.learning.metrics import Risk, assess, exchange_floor
 from p2p_sim.mechanisms.interface import Mechanism
-from p2p_sim.mechanisms.outcome import ModelRelease, Predictor, Release
-from p2p_sim.population.population import Population
+from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
+from p2p_sim.population.population import People, Population
 from p2p_sim.replicate.case import KEPT, Case
 
 
@@ -28,27 +30,50 @@ class Learned:
     floor: float | None
 
 
-def learn(case: Case, people: Population, mechanism: Mechanism, release: Release) -> Learned:
+def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Learned:
     """Learn from a release, and from that of honest users where some were not."""
-    risk, honest = _risk(case, people, release), None
+    risk, honest = _risk(case, people, outcome), None
     if (followers := mechanism.honest()) is not None:
+        assert isinstance(people, Population)
         outcome = followers.release(people, case.scenario.network, case.streams, places=case.places)
-        honest = _risk(case, people, outcome.release)
+        honest = _risk(case, people, outcome)
     alpha = mechanism.remaining_flip_prob if honest is None else None
     floor = None if alpha is None else exchange_floor(people, alpha, case.scenario.learner.loss)
     return Learned(risk, honest, floor)
 
 
-def _risk(case: Case, people: Population, release: Release) -> Risk:
-    learner = case.scenario.learner.seeded(case.streams)
+def _risk(case: Case, people: People, outcome: Outcome) -> Risk:
+    learner, release = case.scenario.learner.seeded(case.streams), outcome.release
+    tally = _tally(people, release) if learner.takes_counts else None
     if isinstance(release, ModelRelease):
         private = release.predictor
+    elif people.law is not None and tally is not None:
+        private = learner.learned_counts(Counted.of(people.law, tally.counts))
     else:
+        assert isinstance(people, Population)
+        assert isinstance(release, LabelRelease)
         private = learner.learned(Received(people.features, release, people.num_classes, people.cluster_offsets))
-    return assess(people, private, _nonprivate(case, people) if learner.has_reference else None, learner.loss)
+    reference = _nonprivate(case, people, outcome.truth) if learner.has_reference else None
+    return assess(people, private, reference, learner.loss)
 
 
-def reference_key(case: Case, people: Population) -> tuple[Hashable, ...]:
+def _tally(people: People, release: Release | Tally) -> Tally | None:
+    """Hard labels, counted where the clusters are those of a known law; None elsewhere."""
+    if isinstance(release, Tally):
+        return release
+    if isinstance(release, ModelRelease) or release.kind != "hard":
+        return None
+    return _counted(people, release.user, release.payload)
+
+
+def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[np.generic]) -> Tally | None:
+    """The labels of some users, counted where the clusters are those of a known law; None elsewhere."""
+    if not isinstance(people, Population) or people.law is None or people.point is None or not people.law_clusters:
+        return None
+    return Tally.of(people.point[user], labels, people.law.label_distribution.shape)
+
+
+def reference_key(case: Case, people: People, truth: Tally | None = None) -> tuple[Hashable, ...]:
     """Everything that a model without privacy depends on: the users, and the learner."""
     return *case.people_key, case.scenario.learner.model_dump_json()
 
@@ -61,7 +86,13 @@ def size_of(predictor: Predictor) -> int:
 
 
 @cached(LRUCache(KEPT, size_of), key=reference_key, lock=Lock())
-def _nonprivate(case: Case, people: Population) -> Predictor:
+def _nonprivate(case: Case, people: People, truth: Tally | None = None) -> Predictor:
     """The model without privacy; the last ones are kept, since other mechanisms are held against them as well."""
     learner = case.scenario.learner.seeded(case.streams)
+    if truth is None:
+        assert isinstance(people, Population)
+        truth = _counted(people, slice(None), people.labels)
+    if learner.takes_counts and people.law is not None and truth is not None:
+        return learner.fit_counts(Counted.of(people.law, truth.counts))
+    assert isinstance(people, Population)
     return learner.fit(people.features, people.labels, people.num_classes)

@@ -5,6 +5,10 @@ import sys
 from pathlib import Path
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import BLOCK
+from p2p_sim.population.clustering import GivenClusters
+from p2p_sim.population.synthetic import SyntheticConfig
+from p2p_sim.protocol.roles import NOBODY
 from p2p_sim.scenario import Scenario
 
 BYTES_A_USER = 78
@@ -14,24 +18,56 @@ Measured as the rise of the peak of the process (`ru_maxrss`) over that after th
 clusters and logistic regression. Label exchange, vectorised: 84 bytes with 1,000,000 users, 78 with 4,000,000; as
 events: 112 with 500,000, 88 with 2,000,000. Randomised response: 99 with 3,000,000.
 """
+SHARD_BYTES_A_USER = {"vectorised": 25, "events": 110}
+"""The same for each user of the largest shard, where users are drawn shard by shard; with all users in one cluster:
+26 bytes with 2,000,000 and 4,000,000 users, as events 120, or 112 to 114 with loss and retries."""
+BYTES_A_POINT = 110
+"""There, memory for each point of the law, before anything is learned; 112 with 1,000,000 points."""
 ASKED_FROM = 1_000_000
 """Users from which on anybody asks."""
 
 
-def check_memory(scenario: Scenario) -> None:
+def streams(scenario: Scenario) -> bool:
+    """Whether a row of the scenario can be had without holding the users.
+
+    The population must be the synthetic law in its own clusters, labels hard and sent shard by shard over the complete
+    overlay by users who are always online and follow the protocol, and the learner one that learns from counts.
+    """
+    mechanism, network = scenario.mechanism, scenario.network
+    return (
+        isinstance(scenario.population, SyntheticConfig)
+        and isinstance(scenario.clusters, GivenClusters)
+        and mechanism.by_shard
+        and mechanism.releases == "hard"
+        and network.by_shard
+        and scenario.adversaries == NOBODY
+        and scenario.learner.takes_counts
+    )
+
+
+def check_memory(scenario: Scenario, rows_alone: bool = False) -> None:
     """Refuse more users than the free memory can hold.
+
+    Args:
+        scenario: what is to be run. rows_alone: users are drawn shard by shard, so that only the largest shard is held.
 
     Raises:
         InputError: names the number of users, the memory that they need and the memory that is free.
     """
-    users = getattr(scenario.population, "users", None)
+    population = scenario.population
+    users, fixed, clusters, each = getattr(population, "users", None), 0, 1, BYTES_A_USER
     if not isinstance(users, int) or users < ASKED_FROM:
         return
-    free = free_memory()
-    if free is not None and users * BYTES_A_USER > free:
+    hint = "; p2p-sim run, which keeps only rows, needs less" if streams(scenario) else ""
+    if rows_alone and isinstance(population, SyntheticConfig):
+        clusters, each = population.num_clusters, SHARD_BYTES_A_USER[scenario.engine]
+        fixed, hint = clusters * population.points_per_cluster * BYTES_A_POINT, ", or smaller clusters"
+    free, needed = free_memory(), fixed + max(users // clusters, BLOCK) * each
+    if free is not None and needed > free:
+        most = max(free - fixed, 0) // each * clusters
         raise InputError(
-            f"population.users = {users}: a replicate needs at least {_size(users * BYTES_A_USER)} of memory, and "
-            f"{_size(free)} are free here; take at most about {_two_digits(free // BYTES_A_USER):,} users"
+            f"population.users = {users}: a replicate needs at least {_size(needed)} of memory, and "
+            f"{_size(free)} are free here; take at most about {_two_digits(most):,} users{hint}"
         )
 
 

@@ -12,8 +12,9 @@ from p2p_sim.analysis.privacy.statement.domain import Stated
 from p2p_sim.base.errors import InputError
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
 from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Accounted, Mechanism
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
-from p2p_sim.population.population import Population
+from p2p_sim.mechanisms.outcome import ModelRelease, Outcome
+from p2p_sim.population.population import People
+from p2p_sim.protocol.arrivals import Arrivals
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.learn import Learned
@@ -35,7 +36,7 @@ FACTS = ("coalition_meets", "own_labels", "coalition_members", "probed_users")
 
 def row_of(
     case: Case,
-    ready: tuple[Population, Mechanism],
+    ready: tuple[People, Mechanism],
     outcome: Outcome,
     accounted: Accounted,
     learned: Learned,
@@ -65,7 +66,7 @@ def row_of(
     }
 
 
-def setting(scenario: Scenario, population: Population, mechanism: Mechanism) -> Row:
+def setting(scenario: Scenario, population: People, mechanism: Mechanism) -> Row:
     """What was asked for and what the population turned out to be."""
     phi, basis = population_heterogeneity(population)
     parameters = _known(scenario.mechanism.kind, mechanism.parameters, PARAMETERS)
@@ -125,24 +126,24 @@ def _figure(stated: Statements, column: str) -> float | None:
     return found.epsilon_upper if isinstance(found, PrivacyBound) else None if found is None else found.epsilon
 
 
-def submissions(population: Population, outcome: Outcome) -> Row:
+def submissions(population: People, outcome: Outcome) -> Row:
     """How many users' labels reached the learner; None where a model was released."""
-    arrived = len(outcome.release) if isinstance(outcome.release, LabelRelease) else None
+    arrived = None if isinstance(outcome.release, ModelRelease) else len(outcome.release)
     share = None if arrived is None else arrived / population.num_users
     return {"submissions": arrived, "effective_sampling_rate": share}
 
 
-def network(population: Population, outcome: Outcome) -> Row:
+def network(population: People, outcome: Outcome) -> Row:
     """What happened on the network; None where no messages were simulated."""
-    overlay, times = outcome.overlay, outcome.arrival_s
+    overlay, arrivals = outcome.overlay, outcome.arrivals
+    if arrivals is None:
+        arrivals = Arrivals([] if outcome.arrival_s is None else [outcome.arrival_s])
     facts = outcome.organisations
     nodes = population.cluster_offsets if facts is None else np.array([0, len(facts.epsilon)])
     counts = asdict(outcome.traffic) if outcome.traffic else dict.fromkeys(Traffic.__dataclass_fields__)
-    arrived = times is not None and times.size > 0
-    shares = {f"arrival_p{share}_s": share / 100 for share in (50, 90, 99)}
     return {
         **counts,
-        **{name: float(np.quantile(times, q)) if arrived and times is not None else None for name, q in shares.items()},
+        **{f"arrival_p{share}_s": arrivals.quantile(share / 100) for share in (50, 90, 99)},
         "isolated_users": overlay.isolated if overlay else 0,
         "disconnected_clusters": overlay.disconnected_clusters(nodes) if overlay else 0,
         "dropped_edges": overlay.dropped_edges if overlay else 0,

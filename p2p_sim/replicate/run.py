@@ -13,9 +13,9 @@ from p2p_sim.analysis.privacy.statement.shown import bound_text, card
 from p2p_sim.base.arguments import axes_of_matplotlib, count_of, optional_path
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.mechanisms.interface import Accounted, Mechanism, Setup
-from p2p_sim.mechanisms.outcome import Outcome, Release
+from p2p_sim.mechanisms.outcome import Outcome, Release, Tally
 from p2p_sim.network.network import Network
-from p2p_sim.population.population import Population
+from p2p_sim.population.population import People, Population
 from p2p_sim.protocol.transcript import Transcript
 from p2p_sim.replicate.case import Case, scenario_of
 from p2p_sim.replicate.learn import learn
@@ -129,12 +129,18 @@ def prepare(case: Case) -> Prepared:
     check_memory(scenario)
     with threadpool_limits(1):
         people = case.people()
-        setup = Setup(
-            people.cluster_sizes, people.num_classes, scenario.privacy.delta, scenario.engine, scenario.adversaries
-        )
-        mechanism = scenario.mechanism.informed(lambda: population_heterogeneity(people)[0]).built(setup)
-        nodes = mechanism.nodes(people)
-        return Prepared(people, mechanism, Network.open(scenario.network, nodes, case.streams, case.places))
+        return Prepared(people, *set_up(case, people))
+
+
+def set_up(case: Case, people: People) -> tuple[Mechanism, Network]:
+    """Calibrate the mechanism for these users and open the network."""
+    scenario = case.scenario
+    setup = Setup(
+        people.cluster_sizes, people.num_classes, scenario.privacy.delta, scenario.engine, scenario.adversaries
+    )
+    mechanism = scenario.mechanism.informed(lambda: population_heterogeneity(people)[0]).built(setup)
+    nodes = mechanism.nodes(people) if isinstance(people, Population) else people
+    return mechanism, Network.open(scenario.network, nodes, case.streams, case.places)
 
 
 def exchange(case: Case, record: bool = False, study: bool = False) -> Exchanged:
@@ -147,20 +153,29 @@ def exchange(case: Case, record: bool = False, study: bool = False) -> Exchanged
 
 def complete(case: Case, done: Exchanged) -> Result:
     """Account for the privacy of a release, learn from it, and measure what was learned."""
-    people, mechanism, outcome = done.population, done.mechanism, done.outcome
+    people, outcome = done.population, done.outcome
+    row, terms, privacy = measure(case, people, done.mechanism, outcome)
+    assert not isinstance(outcome.release, Tally)
+    return Result(outcome.release, people, privacy, row, terms, outcome.transcript)
+
+
+def measure(
+    case: Case, people: People, mechanism: Mechanism, outcome: Outcome
+) -> tuple[Row, Terms, tuple[PrivacyBound, ...]]:
+    """The row of a release, the statements of its columns, and the learner's bound for each cluster."""
     with threadpool_limits(1):
-        accounted = account(case, done)
-        learned = learn(case, people, mechanism, outcome.release)
+        accounted = account(case, people, mechanism, outcome)
+        learned = learn(case, people, mechanism, outcome)
     terms = record.terms(accounted.statements, case.scenario.mechanism_claimed_by)
     row = row_of(case, (people, mechanism), outcome, accounted, learned, record.identifier(terms))
-    return Result(outcome.release, people, accounted.learner, row, terms, outcome.transcript)
+    return row, terms, accounted.learner
 
 
-def account(case: Case, done: Exchanged) -> Accounted:
+def account(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Accounted:
     """What is known of the privacy of a release: for the learner cluster by cluster, and for everybody else."""
-    scenario, people = case.scenario, done.population
+    scenario = case.scenario
     situation = scenario.situation(people.num_classes)
-    found = done.mechanism.account(done.outcome, people.cluster_sizes, situation, scenario.privacy.delta)
+    found = mechanism.account(outcome, people.cluster_sizes, situation, scenario.privacy.delta)
     learner = found.statements["epsilon_upper"]
     if isinstance(learner, PrivacyBound) and not learner.conditions:  # a plug-in may say them of itself alone
         learner = replace(learner, conditions=scenario.mechanism.conditions)

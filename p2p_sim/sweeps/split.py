@@ -12,8 +12,10 @@ from threadpoolctl import threadpool_limits
 
 from p2p_sim.analysis.privacy.statement.record import Terms
 from p2p_sim.mechanisms.outcome import Outcome
+from p2p_sim.replicate.memory import streams
 from p2p_sim.replicate.row import Row
-from p2p_sim.replicate.run import Exchanged, Prepared, complete, prepare
+from p2p_sim.replicate.run import Prepared, measure, prepare
+from p2p_sim.replicate.streamed import Streamed, exchange_streamed, measure_streamed, prepare_streamed
 from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Task, done
 
 PARTS_PER_WORKER = 2
@@ -32,10 +34,13 @@ class Part(Task):
         return Task(self.point, self.replicate, self.scenario, self.folder, self.data_dir)
 
 
-@lru_cache(maxsize=1)
-def _prepared(task: Task) -> Prepared:
-    """The users of a replicate; a worker that runs several of its parts draws them once."""
-    return prepare(task.case)
+def _prepare(task: Task) -> Prepared | Streamed:
+    """The users of a replicate, held only where they must be."""
+    return prepare_streamed(task.case) if streams(task.case.scenario) else prepare(task.case)
+
+
+_prepared = lru_cache(maxsize=1)(_prepare)
+"""A worker that runs several parts of a replicate draws its users once."""
 
 
 def perform_parts(batch: Batch) -> list[Done]:
@@ -47,9 +52,12 @@ def _outcome(part: Task) -> Outcome | None:
     """What a share of the shards leaves behind; None where there are fewer shards than shares and it has none."""
     assert isinstance(part, Part)
     ready = _prepared(part.whole)
-    first, last = _range(ready.population.num_shards, part.index, part.count)
+    people = ready.people if isinstance(ready, Streamed) else ready.population
+    first, last = _range(people.num_shards, part.index, part.count)
     if first == last:
         return None
+    if isinstance(ready, Streamed):
+        return exchange_streamed(ready, (first, last))
     with threadpool_limits(1):
         outcome = ready.mechanism.release_on(ready.network, ready.population, study=True, part=(first, last))
     return replace(outcome, overlay=None)  # the driver has its own
@@ -102,8 +110,8 @@ def _place(share: Done) -> int:
 
 def _result(task: Task, parts: list[Outcome]) -> tuple[Row, Terms]:
     """The row of a replicate from its parts, and what is said of it."""
-    case = task.case
-    ready = prepare(case)
+    case, ready = task.case, _prepare(task)
+    if isinstance(ready, Streamed):
+        return measure_streamed(case, ready, parts)
     outcome = Outcome.join(parts, ready.network.overlay)
-    result = complete(case, Exchanged(ready.population, ready.mechanism, outcome))
-    return result.row, result.terms
+    return measure(case, ready.population, ready.mechanism, outcome)[:2]

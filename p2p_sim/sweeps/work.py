@@ -131,11 +131,9 @@ def one_line(fault: BaseException, longest: int = 300) -> str:
 
 
 def _result(task: Task) -> tuple[Any, Terms]:
-    from p2p_sim.replicate.run import run
+    from p2p_sim.replicate.streamed import row_alone
 
-    case = task.case
-    result = run(case.scenario, case.replicate, case.data_dir)
-    return result.row, result.terms
+    return row_alone(task.case)
 
 
 class Serial:
