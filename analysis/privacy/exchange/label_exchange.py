@@ -30,8 +30,6 @@ from p2p_sim.analysis.privacy.statement.kept import kept
 from p2p_sim.analysis.privacy.statement.local import worth
 from p2p_sim.analysis.privacy.statement.windows import LEAST, Floats, binomial_pmf
 
-ACCOUNTANT_VERSION = 2
-"""Raised whenever a digit of a bracket of ε(δ) may move."""
 LARGEST_ROUNDS = 1000
 LARGEST_TABLE = 512
 """Most users for which the law of the view is tabulated."""
@@ -147,5 +145,5 @@ class LabelExchange(Accountant):
 
 @kept
 def _epsilon(setting: Setting, delta: float) -> Bracket:
-    """ε(δ) of a setting; its digits belong to `ACCOUNTANT_VERSION`."""
+    """ε(δ) of a setting."""
     return setting.epsilon(delta)
