@@ -41,7 +41,7 @@ fuzz: .venv/.dev  ## a hundred thousand random and damaged inputs
 soak: .venv/.dev  ## a hundred million protocol events with flat memory
 	$(BIN)/python -m tests.validation.soak --events 1e8
 
-bench: .venv/.dev  ## benchmarks, each a ratio measured side by side, and the pages that show them; ten minutes
+bench: .venv/.dev  ## benchmarks, each a ratio measured side by side, and the pages that show them; half an hour
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks --page
 

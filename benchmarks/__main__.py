@@ -1,7 +1,8 @@
 """All benchmarks: a table, two figures and a manifest, and the pages that show them.
 
-python -m benchmarks [--only NAME] [--small] [--out DIR]    measures
-python -m benchmarks --page                                 writes the tables into the pages
+python -m benchmarks [--only NAME] [--small] [--out DIR]        measures
+python -m benchmarks --only whole_jobs --against COMMIT         measures an older commit's code beside today's
+python -m benchmarks --page                                     writes the tables into the pages
 """
 
 import argparse
@@ -14,19 +15,26 @@ from pathlib import Path
 
 from benchmarks import (
     accountant,
+    anchor,
     event_engine,
     figures,
     histograms,
     label_mechanisms,
+    overlays,
+    processes,
     simulators,
     sweeps,
     table,
     vectorised,
+    whole_jobs,
 )
 from docs.values import forms
 from docs.values.pages import Page
 
-MODULES = (event_engine, simulators, vectorised, accountant, label_mechanisms, histograms, sweeps)
+MODULES = (
+    *(whole_jobs, event_engine, simulators, anchor, overlays),
+    *(vectorised, accountant, label_mechanisms, histograms, sweeps),
+)
 NAMES = {module.__name__.rpartition(".")[2]: module for module in MODULES}
 PUBLISHED = forms.PUBLISHED / "benchmarks"
 LIBRARIES = ("dp-accounting", "numba", "numpy", "salabim", "scikit-learn", "scipy", "simpy")
@@ -61,8 +69,11 @@ def machine() -> dict[str, object]:
     }
 
 
-def measure(out: Path, names: Sequence[str], small: bool) -> None:
-    """Run some benchmarks, printing as they go, and put their rows, those of others kept, into a directory."""
+def measure(out: Path, names: Sequence[str], small: bool, against: str | None = None) -> None:
+    """Run some benchmarks, printing as they go, and put their rows, those of others kept, into a directory.
+
+    against: a commit or a checkout; whole jobs run with its code too.
+    """
     out.mkdir(parents=True, exist_ok=True)
     manifest_path, table_path = out / "manifest.json", out / "table.csv"
     manifest = json.loads(manifest_path.read_text(encoding="utf-8")) if manifest_path.exists() else {}
@@ -71,14 +82,19 @@ def measure(out: Path, names: Sequence[str], small: bool) -> None:
         print(name, flush=True)
         manifest[name] = machine()
         found = []
-        for row in NAMES[name].rows(small):
+        for row in whole_jobs.rows(small, against) if name == "whole_jobs" else NAMES[name].rows(small):
             found.append(row)
             print(row, flush=True)
         own = {row.benchmark for row in found}
-        kept = [row for row in kept if row.benchmark not in own] + found
+        kept = in_order([row for row in kept if row.benchmark not in own] + found)
         table.write(kept, table_path)
         manifest_path.write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     draw(out)
+
+
+def in_order(rows: Sequence[table.Row]) -> list[table.Row]:
+    """The rows, whole jobs first; those of a benchmark stay together and as they are."""
+    return sorted(rows, key=lambda row: row.benchmark != whole_jobs.NAME)
 
 
 def draw(out: Path) -> None:
@@ -97,13 +113,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--small", action="store_true", help="tiny sizes, to see that everything runs")
     parser.add_argument("--out", type=Path, default=PUBLISHED, help="directory of table, figures and manifest")
     parser.add_argument("--page", action="store_true", help="measure nothing; draw the figures and write the pages")
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="or a checkout: whole jobs run with its code beside today's"
+    )
     given = parser.parse_args(arguments)
+    if given.against is not None and "whole_jobs" not in (given.only or NAMES):
+        parser.error("--against is for whole_jobs; name it with --only, or leave --only out")
     if given.page:
         draw(given.out)
         for page in ("README.md", "docs/benchmarks.md"):
             Page(page).write()
-    else:
-        measure(given.out, given.only or tuple(NAMES), given.small)
+        return
+    try:
+        measure(given.out, given.only or tuple(NAMES), given.small, given.against)
+    except processes.CheckoutError as fault:
+        parser.error(f"--against {fault}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from benchmarks.job import PARTS
 from benchmarks.table import FASTER, PASSES, SHARE, Row, short
+from benchmarks.whole_jobs import ALL, KEPT, MEGABYTES, PEAK, SECONDS, SHARE_OF_JOB
+from benchmarks.whole_jobs import NAME as WHOLE
 from docs.markdown import table
 
 CLEAN = ("at once", "medians")
@@ -30,7 +33,8 @@ class Line:
 
 
 LOOP, EVENTS, DRAW = "SimPy, bare timeout loop", "event engine", "vectorised engine"
-SIMULATORS = "other simulators"
+SIMULATORS, ANCHOR = "other simulators", "C++ anchor"
+EPSILON = Line("ε over all data sets, in every setting of the table, ms", "accountant", "ms", "ε over all data sets")
 SUMMARY = (
     Line("event engine, 10⁵ and 10⁶ users: events a second over SimPy's bare loop", EVENTS, FASTER, LOOP, CLEAN),
     Line("the same with 1% loss, time-outs and retries", EVENTS, FASTER, LOOP, ("faults",)),
@@ -42,10 +46,19 @@ SUMMARY = (
         FASTER,
         "salabim, a component a user",
     ),
+    Line(
+        "event engine over an event queue in C++ (binary heap), 10⁶ users",
+        ANCHOR,
+        FASTER,
+        "C++, binary heap",
+        ("medians",),
+    ),
+    Line("the same queue with 1% loss, time-outs and retries", ANCHOR, FASTER, "C++, binary heap", ("faults",)),
+    Line("event engine over C++ without a queue; with and without faults", ANCHOR, FASTER, "C++, no queue"),
     Line("vectorised engine, 10⁷ labels: time over one `Generator.random` pass", DRAW, PASSES, "NumPy"),
     Line("the same, compiled (`[fast]`)", DRAW, PASSES, "compiled"),
     Line("dp-accounting's time for one δ over ours, n = 50 to 400", "accountant", FASTER, "dp-accounting"),
-    Line("ε over all data sets, n = 36 to 1,000,000, ms", "accountant", "ms", "ε over all data sets"),
+    EPSILON,
     Line(
         "sweep, share of what two bare processes reach: local processes",
         "sweeps",
@@ -70,7 +83,42 @@ def full(rows: Sequence[Row]) -> str:
     return "\n".join(parts)
 
 
+def jobs(rows: Sequence[Row]) -> str:
+    """Whole jobs, a line each: processor seconds, where they go, and peak memory; nothing if none was measured."""
+    found = {(row.name, row.setting, row.unit): row.median for row in rows if row.benchmark == WHOLE}
+    names = dict.fromkeys(name for name, *_ in found)
+    cells = [
+        (
+            f"{name}{label}",
+            short(found[name, f"{ALL}{label}", SECONDS]),
+            *(short(found[name, f"{part}{label}", SECONDS]) for part in PARTS),
+            short(found[name, f"{PEAK}{label}", MEGABYTES]),
+        )
+        for name in names
+        for label in ("", KEPT)
+        if (name, f"{ALL}{label}", SECONDS) in found
+    ]
+    return table(("whole job, CPU s", "all", *PARTS, "peak MB"), cells) + "\n" if cells else ""
+
+
+def engine_shares(rows: Sequence[Row]) -> str:
+    """The event engine's part of each whole job, a line each; nothing if none was measured."""
+    chosen = [row for row in rows if (row.benchmark, row.unit) == (WHOLE, SHARE_OF_JOB)]
+    cells = [(row.name, f"{short(row.median)}%") for row in chosen if row.setting == "engine" and row.median > 0.0]
+    return table(("whole job", "event engine"), cells) if cells else ""
+
+
+def slowest(rows: Sequence[Row]) -> str:
+    """The setting in which ε takes longest."""
+    timed = [row for row in rows if (row.benchmark, row.unit) == ("accountant", "ms")]
+    return max(timed, key=lambda row: row.median).setting
+
+
 def summary(rows: Sequence[Row]) -> str:
-    """The README's few lines: medians, from the smallest to the largest setting."""
-    found = {line.words: [short(end(of)) for end in (min, max)] for line in SUMMARY if (of := line.medians(rows))}
-    return table(("", "median"), [(words, " to ".join(dict.fromkeys(ends))) for words, ends in found.items()])
+    """The README's few lines: whole jobs, then medians, from the smallest to the largest setting."""
+    cells = []
+    for line in SUMMARY:
+        if of := line.medians(rows):
+            ends = " to ".join(dict.fromkeys(short(end(of)) for end in (min, max)))
+            cells.append((line.words, f"{ends} (slowest setting: {slowest(rows)})" if line is EPSILON else ends))
+    return jobs(rows) + table(("", "median"), cells)

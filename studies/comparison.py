@@ -62,7 +62,7 @@ def main(frame: Frame) -> list[Path]:
         "owner, and for them a larger ε₀ holds."
     )
     figure = frame.out / "comparison.png"
-    plot_by_trust(lines, TRUST, figure, "What each mechanism is worth, by whom it asks you to trust", note)
+    plot_by_trust(lines, TRUST, figure, "What each mechanism is worth, and who must be trusted", note)
     return [figure, written]
 
 

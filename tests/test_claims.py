@@ -19,6 +19,7 @@ from p2p_sim.analysis.privacy.claims.claim import at_least, at_most
 from p2p_sim.analysis.privacy.claims.comparison import bounds_table, gaussian_epsilon, shuffled_epsilon
 from p2p_sim.analysis.privacy.others.centralised import laplace_tail
 from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from tests.conftest import ROOT
 
 FAILING = {"Theorem 1", "Corollary 1 (rate)", "Table 1, last row, by Theorem 3"}
@@ -161,6 +162,28 @@ def test_theorem_3_by_hand():
     last = 0.03 * math.sqrt(math.sqrt(1 / 8))
     assert found.epsilon == pytest.approx(0.25 + 0.375 / (math.e * 1e4 * 4.2919320) + last, rel=1e-10)
     assert found.delta == 1e-16
+
+
+def test_table_1_is_checked_at_the_delta_and_alpha_of_its_row(monkeypatch):
+    """s = 1/(φε²), θ = ε, α = 4 φ ln s and δ = 1/s²; the first row is φ = 1/100 and ε = 1/2, that is s = 400."""
+    asked = []
+
+    class Asked:
+        def __init__(self, *setting: float) -> None:
+            self.setting = setting
+
+        def epsilon(self, delta: float) -> PrivacyBound:
+            asked.append((*self.setting, delta))
+            return PrivacyBound(0.1, 0.2, delta, "learner", "label", "", ())
+
+    monkeypatch.setattr(exchange, "LabelExchange", Asked)
+    cases = list(exchange.table1_exact_cases())
+    assert asked[0] == pytest.approx((400, 0.04 * math.log(400.0), 0.5, 1.0 / 160_000.0), rel=1e-12)
+    for (size, alpha, theta, delta), case in zip(asked, cases, strict=True):
+        phi = case.where["phi"]
+        assert case.claimed == theta
+        assert size == pytest.approx(1.0 / (phi * theta**2), abs=1.0)
+        assert (alpha, delta) == pytest.approx((4.0 * phi * math.log(size), 1.0 / size**2), rel=1e-12)
 
 
 WRONG = {

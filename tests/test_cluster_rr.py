@@ -45,6 +45,12 @@ def test_signed_weights_are_columns_of_the_inverse_and_unbias_the_loss(classes, 
             assert np.abs(matrix.T @ (weights.T @ losses) - losses).max() > 1e-3 * beta / classes**2
 
 
+@pytest.mark.parametrize("beta", [-0.1, 1.0, 1.5])
+def test_no_weights_undo_all_of_the_labels_or_less_than_nothing(beta):
+    with pytest.raises(InputError, match=r"^bias_correction = .*: must be at least 0 and below 1$"):
+        signed_weights(np.array([0]), np.array([0.5, 0.5]), beta)
+
+
 def test_released_distributions_keep_to_theorem_6_in_ten_thousand_cases():
     rng = np.random.default_rng(6)
     for classes in (2, 3, 10, 50):

@@ -111,6 +111,22 @@ def test_little_noise_is_accounted_for_as_closely(steps):
     assert reached(upper) <= delta < reached(upper * (1 - 2e-7))
 
 
+@pytest.mark.parametrize("setting", [(0.3, 1.0, 100_000), (0.05, 0.1, 900_000), (5.0, 0.9, 999_999)])
+def test_the_loss_of_all_steps_fits_into_a_million_bins(setting, monkeypatch):
+    """Memory and time stay bounded: the bins are wide enough for the mean of the loss, 2qT/σ²."""
+    widths = []
+
+    def stop(*_, value_discretization_interval, **__):
+        widths.append(value_discretization_interval)
+        raise InterruptedError
+
+    monkeypatch.setattr("dp_accounting.pld.privacy_loss_distribution.from_gaussian_mechanism", stop)
+    sigma, rate, steps = setting
+    with pytest.raises(InterruptedError):
+        DpSgd(*setting).epsilon(1e-3)
+    assert 2.0 * rate * steps / sigma**2 <= 1_000_000 * widths[0]
+
+
 def test_epsilon_and_delta_agree():
     accountant = DpSgd(2.0, 0.05, 400)
     bound = accountant.epsilon(1e-6)

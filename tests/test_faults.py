@@ -53,6 +53,12 @@ def test_every_request_and_every_message_ends_exactly_once(case):
     assert t.failed == 0 or case.config.request_timeout_s is None
 
 
+def test_who_passes_on_her_own_label_is_counted():
+    case = Case(NetworkConfig(loss=0.5, request_timeout_s=1.0, on_timeout=OnTimeout(fallback="own_label")), (60,))
+    exchange = case.exchange(record=False)
+    assert exchange.run().fallbacks == np.count_nonzero(exchange.fallback) > 10
+
+
 @settings(max_examples=50, deadline=None)
 @given(case=cases)
 def test_requests_follow_each_other_and_at_most_one_of_a_user_is_answered(case):

@@ -52,6 +52,13 @@ def test_three_point_pairs_dominate_every_vertex_and_interior_point(weights, rat
     assert bound >= worst
 
 
+@pytest.mark.parametrize("theta", [1.0, 0.5])
+def test_without_noise_delta_is_the_chance_that_somebody_submits_the_label(theta):
+    """Three users fetch from the target, with probability 1/3 each."""
+    found = FetchDistribution(ring(6, 2), 0.0, theta).delta(0.5)
+    assert found.upper == pytest.approx(1.0 - (1.0 - theta / 3.0) ** 3, rel=1e-9)
+
+
 def test_a_mixed_vertex_can_beat_both_pure_ends():
     """Two users with weight .1, τ = .05, r = 2.66: scanning the pure ends alone would be 60% too low."""
     weights, low, high, ratio = np.array([0.1, 0.1]), 0.05, 0.85, 2.66

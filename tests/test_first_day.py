@@ -152,7 +152,7 @@ def test_a_running_sweep_keeps_its_count_at_80_columns(monkeypatch):
 )  # fmt: skip
 def test_what_is_refused_is_one_line_and_leaves_nothing(here, monkeypatch, arguments, message):
     monkeypatch.setattr(memory, "free_memory", lambda: 8 * 10**9)
-    if arguments[0] == "sweep":
+    if arguments[0] in ("run", "sweep"):
         arguments = (*arguments, "--workers", "1")
     status, out, err = command(*arguments)
     assert (status, out, len(err.splitlines())) == (2, "", 1)
@@ -218,7 +218,7 @@ def test_the_books_of_a_network_balance_and_retries_are_counted(here):
 
 @pytest.mark.parametrize("after", [0, 2])
 def test_a_run_that_is_stopped_says_how_many_replicates_are_kept(here, monkeypatch, after):
-    scenario, calls, real = p2p_sim.load_scenario("small.toml"), [], p2p_sim.sweeps.point.run
+    scenario, calls, real = p2p_sim.load_scenario("small.toml"), [], p2p_sim.replicate.run.run
 
     def stopped(*arguments):
         calls.append(arguments)
@@ -226,8 +226,8 @@ def test_a_run_that_is_stopped_says_how_many_replicates_are_kept(here, monkeypat
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(p2p_sim.sweeps.point, "run", stopped)
-    status, _, err = command("run", "small.toml", "--out", "a/b")
+    monkeypatch.setattr(p2p_sim.replicate.run, "run", stopped)
+    status, _, err = command("run", "small.toml", "--out", "a/b", "--workers", 1)
     assert status == 130
     kept = f"{after} of 3 replicates are finished and kept" if after else "none of 3 replicates is finished"
     assert f"interrupted; {kept}" in err
@@ -262,7 +262,7 @@ def test_what_was_there_before_stays(here):
 def test_a_plug_in_that_fails_is_named(here, installed, monkeypatch):
     import own_mechanism
 
-    learner = ("--set", 'learner={kind="nearest_mean"}', "--out", "out")
+    learner = ("--set", 'learner={kind="nearest_mean"}', "--out", "out", "--workers", 1)
     monkeypatch.setattr(own_mechanism, "NearestMean", lambda *_: 1 / 0)
     status, out, err = command("run", "small.toml", *learner)
     assert (status, out, len(err.splitlines())) == (1, "", 1)

@@ -304,7 +304,7 @@ def test_memory_that_is_not_there_is_one_line(tiny, monkeypatch):
     def asks_for_too_much(*_: object) -> None:
         raise MemoryError("Unable to allocate 7.28 TiB")
 
-    monkeypatch.setattr("p2p_sim.sweeps.point.run", asks_for_too_much)
+    monkeypatch.setattr("p2p_sim.replicate.run.run", asks_for_too_much)
     with pytest.raises(RunFailed, match=r"not enough memory: Unable to allocate 7\.28 TiB"):
         command("run", str(tiny / "s.toml"), "--out", str(tiny / "out"))
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import mpmath
 import pytest
 
 from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
@@ -24,6 +25,16 @@ def test_coalition_equals_enumeration_of_its_full_view(n, members, alpha, theta)
         assert bracket.lower - 1e-13 <= truth <= bracket.upper + 1e-13
         assert bracket.upper == pytest.approx(truth, abs=1e-13)
         assert bracket.lower == pytest.approx(truth, abs=1e-13)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.4])
+def test_nothing_is_said_to_be_attained_where_rounding_hides_what_is(alpha):
+    """One step below ε₀ the local δ, 1-α-αe^ε, is below 0 in 60 digits: ε₀ is rounded up."""
+    epsilon = math.nextafter(local_epsilon(alpha), 0.0)
+    with mpmath.workdps(60):
+        assert 1 - mpmath.mpf(alpha) * (1 + mpmath.exp(mpmath.mpf(epsilon))) < 0
+    assert local_delta(alpha, epsilon).upper > 0.0
+    assert Coalition(LabelExchange(2, alpha, 0.5), 1).delta(epsilon).lower == 0.0
 
 
 def test_enumeration_would_see_forgotten_knowledge():

@@ -1,6 +1,8 @@
 """The accountant's digits: against 40-digit arithmetic up to 300 users, and dp-accounting on the same tables."""
 
 import functools
+import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -13,6 +15,7 @@ from p2p_sim.analysis.privacy.exchange.direct import DirectViews
 from p2p_sim.analysis.privacy.exchange.one_cluster import _Scan
 from p2p_sim.analysis.privacy.exchange.submissions import Submissions
 from p2p_sim.analysis.privacy.exchange.unknown_bits import World
+from p2p_sim.analysis.privacy.statement.windows import UNIT
 
 
 @functools.lru_cache
@@ -53,6 +56,14 @@ def exact_delta(n: int, alpha: float, ones: int, epsilon: float) -> mp.mpf:
             mp.fsum(max(x - grow * y, 0) for x, y in zip(p, q, strict=True)),
             mp.fsum(max(y - grow * x, 0) for x, y in zip(p, q, strict=True)),
         )
+
+
+def test_the_unit_of_rounding_is_the_largest_error_of_one_operation():
+    """1 + u lies halfway between two numbers, so that the sum is off by u of itself."""
+    exact = 1 + Fraction(UNIT)
+    assert Fraction(1.0 + UNIT) == 1
+    assert abs((exact - 1) / exact) == pytest.approx(UNIT, rel=1e-9)
+    assert 1.0 + math.nextafter(UNIT, 1.0) > 1.0
 
 
 @pytest.mark.parametrize(("n", "alpha", "ones"), [(20, 0.3, 4), (100, 0.05, 0), (100, 0.1, 37), (300, 0.1, 0)])

@@ -1,6 +1,8 @@
 """What a reader stumbled over: each of these was wrong or led nowhere."""
 
+import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,17 @@ import pytest
 import p2p_sim
 from p2p_sim.analysis.figures.sweeps import View, drawable
 from p2p_sim.analysis.privacy import Eavesdropper, local_epsilon
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.population.build import build_population
+from p2p_sim.population.bundled import BreastCancerConfig, WineConfig
+from p2p_sim.population.clustering import KMeansClusters
+from p2p_sim.population.datasets import DigitsConfig
+from p2p_sim.population.heart import HeartConfig
+from p2p_sim.population.table import TableConfig
+from p2p_sim.storage.results import check_column
 from tests.commands import command
+from tests.conftest import ROOT
 
 
 def test_points_are_joined_in_the_order_of_what_varies_along_a_line():
@@ -48,8 +60,8 @@ def test_the_command_answers_for_an_eavesdropper_of_three_classes():
 @pytest.mark.parametrize(
     ("key", "said", "unsaid"),
     [
-        ("population.max_users=5", "it takes", "population.users"),
-        ("population.users=5", "unknown key for this kind; it takes", "did you mean"),
+        ("population.max_users=5", "did you mean population.users?", "it takes"),
+        ("population.features=5", "unknown key for this kind; it takes", "did you mean"),
         ("network.los=0.1", "did you mean network.loss?", "it takes"),
         ("population.tesk=1", "did you mean population.task?", "users"),
     ],
@@ -79,3 +91,157 @@ def test_a_sweep_says_where_its_rows_are(tmp_path, monkeypatch):
     small = p2p_sim.Scenario.from_tree({"name": "small", **tree})
     rows = p2p_sim.sweep(small, {"mechanism.flip_prob": [0.2]}, replicates=2)
     assert len(p2p_sim.load_results(rows.attrs["directory"])) == len(rows) == 2
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["mechanism.kind", "learner.kind", "population.kind", "network.overlay.kind", "network.in_transit=[{kind"],
+)
+def test_an_unknown_kind_may_be_that_of_a_plug_in_that_is_not_installed(key):
+    status, _, err = command("run", "quickstart", "--set", f'{key}="jammed"{"}]" * ("[" in key)}')
+    assert (status, err.count("p2p-sim: ")) == (2, 1)
+    assert re.search(r"kind = \"jammed\": must be one of .*[;?] [Nn]o installed plug-in has this kind \(pip ins", err)
+
+
+def test_a_kind_that_no_plug_in_can_offer_is_not_looked_for_among_plug_ins():
+    status, _, err = command("run", "quickstart", "--set", 'clusters.kind="jammed"')
+    assert (status, "plug-in" in err) == (2, False)
+
+
+SMALL = {
+    "name": "small",
+    "population": {"kind": "synthetic", "users": 60, "num_clusters": 2},
+    "mechanism": {"flip_prob": 0.2},
+    "replicates": 2,
+}
+
+
+def test_json_has_the_counts_of_messages_that_the_table_has(tmp_path):
+    network = {"loss": 0.3, "request_timeout_s": 0.3, "on_timeout": {"retry": "redraw", "attempts": 2}}
+    scenario = p2p_sim.Scenario.from_tree({**SMALL, "network": network})
+    (tmp_path / "s.toml").write_text(
+        'name = "small"\nreplicates = 2\n[population]\nkind = "synthetic"\nusers = 60\nnum_clusters = 2\n'
+        "[mechanism]\nflip_prob = 0.2\n[network]\nloss = 0.3\nrequest_timeout_s = 0.3\n"
+        '[network.on_timeout]\nretry = "redraw"\nattempts = 2\n'
+    )
+    status, out, _ = command("run", tmp_path / "s.toml", "--out", tmp_path / "o", "--json")
+    assert status == 0
+    totals = json.loads(out)["totals"]
+    rows = [p2p_sim.run(scenario, replicate).row for replicate in range(2)]
+    assert totals == {name: sum(row[name] for row in rows) for name in totals}
+    assert {"fetches", "answered", "expired", "failed", "retries", "messages_sent", "messages_lost"} <= set(totals)
+    assert totals["retries"] > 0 < totals["messages_lost"]
+    _, table, _ = command("run", tmp_path / "s.toml", "--out", tmp_path / "o")
+    assert f"{totals['answered'] / totals['fetches']:.2%} of {totals['fetches']:,d}, all replicates" in table
+    vectorised = ("--engine", "vectorised", "--set", "network={}", "--out", tmp_path / "v", "--json")
+    _, out, _ = command("run", tmp_path / "s.toml", *vectorised)
+    assert "totals" not in json.loads(out)
+
+
+@pytest.mark.parametrize(("timeout", "says"), [(None, "users who got no label  "), (0.3, "who got no label in time  ")])
+def test_nobody_is_late_where_nothing_expires(tmp_path, timeout, says):
+    limit = "" if timeout is None else f"request_timeout_s = {timeout}\n"
+    (tmp_path / "s.toml").write_text(
+        'name = "small"\n[population]\nkind = "synthetic"\nusers = 60\nnum_clusters = 2\n[mechanism]\n'
+        f"flip_prob = 0.2\n[network]\nloss = 0.3\n{limit}"
+    )
+    status, out, _ = command("network", tmp_path / "s.toml", "--out", tmp_path / "figures")
+    assert status == 0
+    assert says in out
+    assert ("in time" in out) == (timeout is not None)
+
+
+@pytest.mark.parametrize("kind", ["digits", "breast-cancer", "wine", "uci-heart", "table"])
+def test_fewer_users_may_take_part(kind, tmp_path, request):
+    places: tuple[Path, ...] = (tmp_path,)
+    if kind == "uci-heart":
+        places = (request.getfixturevalue("data_dir"),)
+    rng = np.random.default_rng(1)
+    own = pd.DataFrame({"a": rng.normal(size=90), "b": rng.normal(size=90), "y": rng.integers(0, 2, 90)})
+    own.to_csv(tmp_path / "own.csv", index=False)
+    table = {"path": "own.csv", "label": "y"} if kind == "table" else {}
+    classes = (DigitsConfig, BreastCancerConfig, WineConfig, HeartConfig, TableConfig)
+    [config] = [one for one in classes if one.model_fields["kind"].default == kind]
+    assert "users" not in config(**table).model_dump()
+    assert config(users=40, **table).model_dump()["users"] == 40
+    streams = Streams(1, 0)
+    everybody, some = config(**table).sample(places, streams), config(users=40, **table).sample(places, streams)
+    assert some.users.labels.shape == (40,)
+    assert some.users.row.tolist() == everybody.users.row[:40].tolist()
+    assert np.array_equal(some.users.labels, everybody.users.labels[:40])
+    assert some.holdout.features.shape == everybody.holdout.features.shape
+    assert np.array_equal(some.holdout.labels, everybody.holdout.labels)
+    again = config(users=40, **table).sample(places, Streams(1, 1))
+    assert again.users.row.tolist() != some.users.row.tolist()
+    too_many = len(everybody.users.labels) + 1
+    assert len(config(users=too_many - 1, **table).sample(places, streams).users.labels) == too_many - 1
+    with pytest.raises(InputError, match=f"population.users = {too_many}: {too_many - 1} of [0-9]+ rows are not held"):
+        config(users=too_many, **table).sample(places, streams)
+
+
+def test_fewer_users_are_clustered_among_themselves():
+    people = build_population(DigitsConfig(users=600), KMeansClusters(count=20, min_size=36), (), Streams(1, 0))
+    assert people.num_users == people.cluster_sizes.sum() == 600
+    assert people.cluster_sizes.min() >= 36
+    assert len(set(people.row.tolist())) == 600
+
+
+TARGET = ("--cluster-size", 8, "--epsilon", "0.5", "--sampling-rate", "0.5", "--delta")
+ALONE = "This α is that of the noise on a label alone"
+
+
+@pytest.mark.parametrize(
+    ("asked", "alone"),
+    [
+        ((*TARGET, "1e-6"), False),
+        ((*TARGET, "1e-6", "--observer", "coalition", "--members", 1), True),
+        ((*TARGET, "0.2", "--observer", "coalition", "--members", 1), False),
+        ((*TARGET, "0.1", "--num-classes", 3), False),
+    ],
+)
+def test_calibration_says_when_the_noise_alone_decides(asked, alone):
+    status, out, _ = command("calibrate", *asked)
+    assert (status, ALONE in out) == (0, alone)
+    found = json.loads(command("calibrate", *asked, "--json")[1])
+    classes = 3 if "--num-classes" in asked else 2
+    assert found["epsilon_local"] == local_epsilon(found["flip_prob"], classes)
+    assert (found["epsilon_local"] <= 0.5) == alone
+    assert re.search(r"noisy label alone, ε₀ +[0-9]", out)
+
+
+def test_an_unknown_column_leads_to_those_alike_and_to_the_whole_list():
+    known = ["accuracy", "epsilon_lower", "epsilon_upper", *(f"column_{k}" for k in range(9))]
+    with pytest.raises(InputError) as caught:
+        check_column("--x", "eps", known)
+    some = "--x eps: no such column; choose one of epsilon_lower, epsilon_upper and 10 more"
+    assert str(caught.value) == f"{some}, which docs/row-columns.md explains"
+    with pytest.raises(InputError, match=r"qqq: no such column; choose one of accuracy, .* and 4 more, which docs/row"):
+        check_column("--x", "qqq", known)
+    with pytest.raises(InputError, match=r"qqq: no such column; choose one of a, b$"):
+        check_column("--x", "qqq", ["b", "a"])
+
+
+def test_the_guide_to_extending_starts_from_a_copy_that_runs(installed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    guide = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```\n(p2p-sim scenarios --copy-example .*?)```", guide, re.MULTILINE | re.DOTALL)
+    copy, install, run = (line.partition("#")[0].split() for line in block.splitlines())
+    assert install == ["pip", "install", "--editable", "mine"]  # which `installed` stands for
+    assert command(*copy[1:])[0] == 0
+    status, out, err = command(*run[1:], "--set", "replicates=1", "--set", "population.users=200")
+    assert (status, "own" in out) == (0, True), err
+
+
+def test_pages_and_messages_say_pip_in_one_way():
+    places = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    places += (ROOT / "p2p_sim").rglob("*.py")
+    assert [place.name for place in places if "python -m pip" in place.read_text(encoding="utf-8")] == []
+
+
+def test_conditions_about_a_peer_name_the_peer():
+    asked = ("privacy", "--cluster-size", 40, "--flip-prob", 0.1, "--delta", 1e-5, "--observer", "peer")
+    _, out, _ = command(*asked)
+    assert "- the peer is passive: whom the peer asks is drawn" in out
+    assert "- the peer does not see the release" in out
+    found = json.loads(command(*asked, "--json")[1])
+    assert found["condition_ids"][:2] == ["passive-peer", "release-unseen"]

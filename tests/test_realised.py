@@ -1,6 +1,7 @@
 """Realised networks: bounds against enumeration, and against the exact figures before anything was realised."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -30,6 +31,14 @@ def test_the_figure_given_the_submissions_equals_enumeration(submissions):
         bracket = found.delta(epsilon)
         assert bracket.lower <= truth + 1e-13
         assert bracket.upper == pytest.approx(truth, abs=1e-13)
+
+
+@pytest.mark.parametrize(("sources", "submissions"), [(9, 11), (24, 10), (31, 14), (32, 36), (34, 34)])
+def test_without_noise_the_chance_of_being_seen_is_not_rounded_down(sources, submissions):
+    """1 - (1 - 1/n)^m in whole numbers; floats alone fall below it here."""
+    exact = 1 - (1 - Fraction(1, sources)) ** submissions
+    upper = Fraction(UniformSources(sources, 1, submissions, 0.0).delta(0.5).upper)
+    assert exact <= upper <= exact * (1 + Fraction(1, 2**40))
 
 
 @pytest.mark.parametrize(("known", "submissions"), [(1, 1), (1, 5), (2, 3), (3, 5), (4, 4)])

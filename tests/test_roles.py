@@ -115,11 +115,16 @@ def test_a_given_row_that_the_source_has_not_is_refused():
         {"liars": {"share": 1.0}},
         {"liars": {"share": 0.5, "answer": "noisy"}},
         {"sybil": {"share": 0.5, "probe_every_s": 0.0}},
+        {"sybil": {"share": 0.5, "probe_every_s": 1.1e9}},
     ],
 )
 def test_impossible_adversaries_are_refused(tree):
     with pytest.raises(ValidationError):
         adversaries(**tree)
+
+
+def test_probes_may_be_thirty_years_apart():
+    assert adversaries(sybil={"share": 0.5, "probe_every_s": 1e9}).sybil.probe_every_s == 1e9
 
 
 def test_nobody_is_nobody():

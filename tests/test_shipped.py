@@ -126,7 +126,7 @@ def test_every_shipped_file_says_what_it_shows():
 
 def test_the_example_is_copied_whole_to_a_new_directory(here):
     status, _, err = command("scenarios", "--copy-example", "mine")
-    assert (status, err) == (0, "mine: install it with `python -m pip install --editable mine`\n")
+    assert (status, err) == (0, "mine: install it with `pip install --editable mine`\n")
     original = ROOT / "examples" / "own_mechanism"
     assert {p.name for p in (here / "mine").iterdir()} >= {p.name for p in original.iterdir() if p.suffix}
     status, _, err = command("scenarios", "--copy-example", "mine")

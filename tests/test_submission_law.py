@@ -98,6 +98,15 @@ def test_a_fault_that_never_happens_changes_nothing(fault):
     assert not np.isnan(found.users).any()
 
 
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_what_a_fault_shows_can_be_compared_with_the_protocol(fault):
+    stage = Stage(Cluster((0, 1, 1, 0, 0), ALPHA, THETA, members=2), 1000)
+    shown = fault.law(stage.cluster, P)
+    for name in ("users", "order", "late", "fetched", "table"):
+        assert getattr(shown, name).shape == getattr(stage.sound, name).shape, name
+    assert stage.statistics(shown).shape == stage.expected.shape
+
+
 def test_ones_that_come_first_by_hand():
     """Two users who hold both labels, no noise, everything submitted: 1/4 each for two zeros and two ones."""
     [fault] = [fault for fault in FAULTS if fault.name == "order by label"]

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from p2p_sim.analysis.privacy import LabelExchange, local_epsilon, sufficient_flip_prob
+from p2p_sim.analysis.privacy.claims.comparison import closed_form_epsilon
 
 SIZES, RATES, EPSILONS = (10, 30, 100, 1_000, 10_000, 100_000), (0.01, 0.1, 1.0), (0.01, 0.1, 0.3, 1.0, 3.0)
 DELTAS = (0.1, 1e-3, 1e-6, 1e-9, 1e-12)
@@ -32,6 +33,14 @@ def test_the_accountant_agrees_over_a_wide_grid(every, least):
     for n, rate, epsilon, delta in cases:
         flip_prob = sufficient_flip_prob(n, rate, epsilon, delta)
         assert LabelExchange(n, flip_prob, rate).satisfies(epsilon, delta), (n, rate, epsilon, delta)
+
+
+@pytest.mark.parametrize("setting", [(10_000, 0.01, 0.1, 1e-9), (1000, 0.05, 1.0, 1e-6), (300, 0.1, 0.5, 1e-5)])
+def test_the_epsilon_of_a_flip_probability_is_the_least_at_which_it_suffices(setting):
+    n, flip_prob, rate, delta = setting
+    epsilon = closed_form_epsilon(*setting)
+    assert sufficient_flip_prob(n, rate, epsilon, delta) <= flip_prob
+    assert sufficient_flip_prob(n, rate, epsilon * (1.0 - 1e-5), delta) > flip_prob
 
 
 def test_elsewhere_it_is_local_or_nothing():

@@ -26,7 +26,7 @@ def result():
 def test_learner_sees_submissions_alone(result):
     seen = result.transcript.view("learner")
     assert set(seen.kind) == {SUBMISSION}
-    assert set(seen.receiver) == {LEARNER}
+    assert set(seen.receiver) == {LEARNER} == {-1}
     order = np.argsort(seen.sender)
     assert np.array_equal(seen.sender[order], result.release.user)
     assert np.array_equal(seen.label[order], result.release.payload)

@@ -19,8 +19,10 @@ from p2p_sim.cli.main import main
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.transit import NetworkFault
 from p2p_sim.protocol.fetches import Unknown
+from p2p_sim.protocol.roles import AdversariesConfig, Sybil
+from p2p_sim.protocol.transcript import REPLY
 from p2p_sim.scenario import Scenario, load_scenario
-from tests.networks import Case, cases
+from tests.networks import LEADING, Case, cases
 from tests.plug_ins import EXAMPLE, install
 from tests.reference.plain_engine import PlainEngine
 from tests.test_engine import differences
@@ -237,6 +239,21 @@ def test_a_corruption_that_is_forgotten_is_seen(faulty, monkeypatch):
     assert differences(case.exchange(), plain) == []
     monkeypatch.setattr(Contents, "arrived", lambda self, kind, users, source: self._payload[source])
     assert differences(case.exchange(), plain) != []
+
+
+def test_what_a_probe_hears_may_be_corrupted(faulty):
+    """One label in four is changed on its way; the control is a network that changes none."""
+    roles, changed = AdversariesConfig(sybil=Sybil(share=0.1, answer="noisy", probe_every_s=1e-3)), []
+    for faults in (({"kind": "garbled", "share": 0.25},), ()):
+        case = Case(network(*faults), (40,), adversaries=roles)
+        exchange = case.exchange(True)
+        exchange.run()
+        seen = exchange.messages()
+        heard = seen.select((seen.kind == REPLY) & np.isin(seen.receiver - LEADING, np.flatnonzero(case.roles.prober)))
+        assert len(heard) >= 39
+        changed.append(np.count_nonzero(heard.label != case.payload[heard.sender - LEADING]))
+    assert 0 < changed[0] < 30
+    assert changed[1] == 0
 
 
 def test_corrupted_labels_of_three_classes_and_vectors_run(faulty):

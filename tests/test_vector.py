@@ -78,6 +78,12 @@ def test_mean_bits_keep_the_order_of_the_label_distribution():
     assert np.allclose(bits @ (eta @ vector_law(flip, 4)), expected_bits(eta, flip), atol=1e-15)
 
 
+def test_the_largest_law_has_all_vectors_of_sixteen_bits():
+    law = vector_law(0.1, 16)
+    assert law.shape == (16, 65_536)
+    assert law.sum(axis=1) == pytest.approx(1.0, rel=1e-12)
+
+
 @pytest.mark.parametrize("epsilon", [1e-9, 0.37, 1.0, 50.0, 100.0])
 def test_the_flip_probability_never_costs_more_than_asked(epsilon):
     assert vector_epsilon(bit_flip_prob_of(epsilon)) <= epsilon

@@ -1,4 +1,4 @@
-"""Many mechanisms in one figure: a colour for whom they need to trust, a marker for each."""
+"""Many mechanisms in one figure: a colour for who must be trusted, a marker for each."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,10 +1,11 @@
 """A summary of one point's rows: means with intervals, and the largest ε."""
 
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from p2p_sim.analysis.utility.intervals import Mean, mean_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MEANS = (
     "error_rate",
@@ -47,29 +48,53 @@ WORST = (
     "epsilon_paper_lemma9",
     "epsilon_paper_theorem3",
 )
+TOTALS = (
+    "fetches",
+    "answered",
+    "expired",
+    "failed",
+    "late_replies",
+    "retries",
+    "departed",
+    "fallbacks",
+    "messages_sent",
+    "messages_duplicated",
+    "messages_lost",
+    "messages_undelivered",
+    "messages_delivered",
+    "bytes_sent",
+    "learner_messages",
+    "learner_bytes",
+)
+"""Counts of requests, messages and bytes, which add up over the replicates."""
 
 
-def means(rows: pd.DataFrame) -> dict[str, Mean]:
+def means(rows: "pd.DataFrame") -> dict[str, Mean]:
     """Mean and 95% interval of every measured column that applies."""
     return {
         name: mean_interval(rows[name].astype(float)) for name in MEANS if name in rows and rows[name].notna().all()
     }
 
 
-def excess_error(rows: pd.DataFrame) -> Mean | None:
+def excess_error(rows: "pd.DataFrame") -> Mean | None:
     """Paired difference of error rates: private minus non-private, replicate by replicate; None without the latter."""
     if rows["nonprivate_error_rate"].isna().any():
         return None
     return mean_interval((rows["error_rate"] - rows["nonprivate_error_rate"]).astype(float))
 
 
-def worst_epsilons(rows: pd.DataFrame) -> dict[str, float | None]:
+def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
     """Largest ε of each kind over the replicates, None if it does not apply to all of them; never a mean."""
     return {name: float(rows[name].max()) if rows[name].notna().all() else None for name in WORST}
 
 
-def summarise(rows: pd.DataFrame) -> dict[str, Any]:
-    """A flat record of a point, ready for JSON."""
+def totals(rows: "pd.DataFrame") -> dict[str, int]:
+    """Sums over the replicates of the counts of requests, messages and bytes; empty where no message was simulated."""
+    return {name: int(rows[name].sum()) for name in TOTALS if name in rows and rows[name].notna().all()}
+
+
+def summarise(rows: "pd.DataFrame") -> dict[str, Any]:
+    """A record of a point, ready for JSON; `totals` is there if messages were simulated."""
     first = rows.iloc[0]
     record: dict[str, Any] = {"replicates": len(rows)}
     record |= {
@@ -85,4 +110,6 @@ def summarise(rows: pd.DataFrame) -> dict[str, Any]:
     for name, mean in {**means(rows), **({"excess_error_rate": paired} if paired else {})}.items():
         interval = [mean.low, mean.high] if mean.replicates > 1 else None
         record[name] = {"mean": mean.value, "interval_95": interval}
+    if counts := totals(rows):
+        record["totals"] = counts
     return record

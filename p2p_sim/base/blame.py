@@ -1,5 +1,6 @@
 """Whose code raised an exception: what is said where a plug-in fails."""
 
+import os
 import traceback
 from types import FrameType
 
@@ -23,6 +24,13 @@ def plug_in_fault(fault: BaseException) -> str | None:
     owner = called.f_locals.get("self")
     method = called.f_code.co_qualname if owner is None else f"{type(owner).__name__}.{called.f_code.co_name}"
     return f"plug-in {modules[_top(called)]}: {method} failed: {what} ({last.f_code.co_filename}, line {line})"
+
+
+def plug_in_failure(fault: BaseException) -> str | None:
+    """The same line, and how to see more; None where the whole traceback is wanted, or no plug-in was running."""
+    if os.environ.get(DEBUG) or (text := plug_in_fault(fault)) is None:
+        return None
+    return f"{text}; for the whole traceback set {DEBUG}=1"
 
 
 def _top(frame: FrameType) -> str:

@@ -1,26 +1,37 @@
 """The base of every configuration class: strict, frozen, closed to unknown keys."""
 
-import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
+from p2p_sim.base.described import descriptions
 from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.nearest import nearest
 
 
 class Config(BaseModel):
     """A frozen part of a scenario.
 
     Types are strict (no string becomes a number), unknown keys are errors, and infinities and NaN are refused.
-    Each field states its meaning, unit, range and, where there is one, the paper's symbol in its description.
+    Each field states its meaning, unit, range and, where there is one, the paper's symbol in the text below it.
     """
 
-    model_config = ConfigDict(
-        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """The schema, in which each field has the text below it as its description."""
+        found = handler(schema)
+        fields = handler.resolve_ref_schema(found).get("properties", {})
+        for name, text in descriptions(cls).items():
+            if name in fields:
+                fields[name].setdefault("description", text)
+        return found
 
 
 class OneLine(type(BaseModel)):  # type: ignore[misc]
@@ -38,22 +49,6 @@ class OneLine(type(BaseModel)):  # type: ignore[misc]
 
 MOST_NAMED = 12
 """Keys of a table that a message lists."""
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """'; did you mean ...?', naming the valid choice nearest to a wrong one, or nothing.
-
-    Nearest by the whole name or, failing that, by the last part of a dotted one.
-
-    >>> nearest("los", ["seed", "network.loss"]), nearest("x", ["seed"])
-    ('; did you mean network.loss?', '')
-    """
-    known = list(known)
-    ends = {choice.rsplit(".", 1)[-1]: choice for choice in reversed(known)}
-    close = difflib.get_close_matches(name, known, 1, 0.5) or [
-        ends[end] for end in difflib.get_close_matches(name.rsplit(".", 1)[-1], ends, 1, 0.5)
-    ]
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def explain(error: ValidationError, model: type[Config]) -> str:
@@ -89,7 +84,10 @@ def explain(error: ValidationError, model: type[Config]) -> str:
             return f"{key}.kind{given}: {context['fault']}{more}"
         allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
         hint = nearest(context.get("tag", ""), allowed.replace("'", "").split(", "))
-        return f"{key}.kind{given}: must be one of {allowed}{hint}{more}"
+        note = context.get("note", "")
+        if note:
+            note = f" {note[0].upper()}{note[1:]}" if hint else f"; {note}"
+        return f"{key}.kind{given}: must be one of {allowed}{hint}{note}{more}"
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     message = message[0].lower() + message[1:]
     shown = "" if isinstance(value, dict) else f" = {shortened(json.dumps(value, default=str))}"

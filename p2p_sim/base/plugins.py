@@ -19,6 +19,8 @@ MECHANISMS, OVERLAYS = "p2p_sim.mechanisms", "p2p_sim.overlays"
 LEARNERS, POPULATIONS, FAULTS = "p2p_sim.learners", "p2p_sim.populations", "p2p_sim.faults"
 _OTHER = "plug-in"
 """The tag under which a union holds all kinds that are not its own."""
+_MISSING = "no installed plug-in has this kind (pip install adds one)"
+"""What a message about an unknown kind ends with, where plug-ins may offer kinds."""
 
 
 class PlugInError(Exception):
@@ -174,7 +176,8 @@ class PlugIns:
         if found is None:
             known = ", ".join(repr(name) for name in (*own, *offers(self.group))) or "those of an installed plug-in"
             text = "kind '{tag}' does not match any of the expected ones: {expected_tags}"
-            raise PydanticCustomError("union_tag_invalid", text, {"tag": str(kind), "expected_tags": known})
+            context = {"tag": str(kind), "expected_tags": known, "note": _MISSING}
+            raise PydanticCustomError("union_tag_invalid", text, context)
         if info.mode == "json":
             return found.model_validate_json(json.dumps(value))
         return found.model_validate(value)

@@ -56,7 +56,7 @@ def find_scenario(name: str | Path, sweep: bool = False, folder: Path = Path()) 
             warnings.warn(f"{text}: your own file {own} is taken, not the one of this name of p2p-sim", stacklevel=2)
         return own
     if found is None:
-        from p2p_sim.base.config import nearest
+        from p2p_sim.base.nearest import nearest
 
         hint = nearest(text, [*shipped(), *(full.removeprefix(SWEEPS) for full in shipped())])
         raise InputError(
@@ -80,7 +80,7 @@ def lacking(path: Path) -> str:
         return ""
     return (
         f"needs the plug-in {', '.join(missing)}: `p2p-sim scenarios --copy-example DIR` copies it, "
-        "`python -m pip install --editable DIR` installs it"
+        "`pip install --editable DIR` installs it"
     )
 
 

@@ -1,6 +1,7 @@
 """The commands: they parse and print; everything else happens in the rooms below."""
 
-import os
+import atexit
+import gc
 import sys
 import warnings
 from collections.abc import Callable
@@ -20,7 +21,9 @@ from p2p_sim.cli.options import (
     Overrides,
     Quiet,
     ScenarioFile,
+    Split,
     Version,
+    Workers,
     check_data_dir,
     interrupted,
     one_of,
@@ -71,40 +74,56 @@ def run(
         Path | None,
         typer.Option(metavar="FILE", help="Write every delivered message (.csv, .parquet, .npz)."),
     ] = None,
+    workers: Workers = None,
+    split: Split = None,
     quiet: Quiet = False,
 ) -> None:
     """Run every replicate of a scenario that is not on disk yet, then show a summary and a figure.
 
     Example: p2p-sim run quickstart --set mechanism.flip_prob=0.2
     """
-    from p2p_sim.base.progress import shown
-    from p2p_sim.cli.printing.run import print_json, print_summary
-    from p2p_sim.outputs.export import check_destination, check_transcript, export_release, export_transcript
-    from p2p_sim.sweeps.point import run_point
-
     check_data_dir(data_dir)
     chosen = _load(scenario, overrides, engine)
-    exports: list[tuple[Path, Callable[[Scenario, Path, Path | None], int]]] = []
-    for option, path, write in (("--export", export, export_release), ("--transcript", transcript, export_transcript)):
-        if path is not None:
-            check_destination(option, path)
-            exports.append((path, write))
-    if export is not None and export == transcript:
-        raise InputError(f"--transcript {transcript}: is the file of --export too; choose another name")
-    if transcript is not None and chosen.engine != "events":
-        raise InputError(f"--transcript {transcript}: needs engine = 'events', not {chosen.engine!r}")
-    if transcript is not None:
-        check_transcript(chosen)
+    from p2p_sim.base.progress import shown
+
     try:
-        with shown(chosen.name, "replicates", quiet=quiet) as report:
-            finished = run_point(chosen, out, data_dir, report)
+        with shown(chosen.name, "replicates", quiet=quiet) as report:  # before the libraries that a run needs
+            from p2p_sim.cli.executors import for_run
+            from p2p_sim.sweeps.point import run_point
+
+            exports = _exports(chosen, export, transcript)
+            finished = run_point(chosen, out, data_dir, report, for_run(chosen, workers, split))
     except KeyboardInterrupt as stop:
         raise interrupted(stop) from None
+    from p2p_sim.cli.printing.run import print_json, print_summary
+
     written = [(path, write(chosen, path, data_dir)) for path, write in exports]
     if json_:
         print_json(chosen, finished)
     else:
         print_summary(chosen, finished, written, quiet)
+
+
+def _exports(
+    scenario: "Scenario", export: Path | None, transcript: Path | None
+) -> list[tuple[Path, "Callable[[Scenario, Path, Path | None], int]"]]:
+    """What is written besides the results, and by whom; refused before anything runs if it cannot be."""
+    if export is None and transcript is None:
+        return []
+    from p2p_sim.outputs.export import check_destination, check_transcript, export_release, export_transcript
+
+    found: list[tuple[Path, Callable[[Scenario, Path, Path | None], int]]] = []
+    for option, path, write in (("--export", export, export_release), ("--transcript", transcript, export_transcript)):
+        if path is not None:
+            check_destination(option, path)
+            found.append((path, write))
+    if export is not None and export == transcript:
+        raise InputError(f"--transcript {transcript}: is the file of --export too; choose another name")
+    if transcript is not None and scenario.engine != "events":
+        raise InputError(f"--transcript {transcript}: needs engine = 'events', not {scenario.engine!r}")
+    if transcript is not None:
+        check_transcript(scenario)
+    return found
 
 
 for command in (new, sweep, plot, compare, report, scenarios, data):
@@ -212,7 +231,7 @@ def network(
     from p2p_sim.cli.printing.network import print_network, print_network_json
     from p2p_sim.outputs.network_record import check, draw, observe, record
     from p2p_sim.storage.rows import NETWORK
-    from p2p_sim.sweeps.point import directory_of
+    from p2p_sim.sweeps.place import directory_of
 
     check_data_dir(data_dir)
     chosen = _load(scenario, overrides, None)
@@ -265,10 +284,11 @@ def _check_figure(path: Path) -> None:
 
 
 def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":
+    where = located(path)  # says where it is before the rest is loaded
     from p2p_sim import load_scenario
 
     chosen = [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())]
-    return load_scenario(located(path), chosen)
+    return load_scenario(where, chosen)
 
 
 def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> list[str]:
@@ -293,12 +313,12 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
 
 def _failure(error: Exception) -> str | None:
     """Why a run failed, in one line; None where that is a fault of the simulator or a traceback is wanted."""
-    from p2p_sim.base.blame import DEBUG, plug_in_fault
+    from p2p_sim.base.blame import plug_in_failure
 
     if isinstance(error, RunFailed):
         return str(error)
-    if not os.environ.get(DEBUG) and (text := plug_in_fault(error)) is not None:
-        return f"{text}; for the whole traceback set {DEBUG}=1"
+    if (text := plug_in_failure(error)) is not None:
+        return text
     if isinstance(error, MemoryError | OSError):  # what this machine has not, or does not allow
         return f"{'not enough memory: ' * isinstance(error, MemoryError)}{error}"
     return None
@@ -310,6 +330,7 @@ def _warn(message: Warning | str, category: type[Warning], *_: object, **__: obj
 
 def main() -> None:
     """Entry point: bad input ends in one clear line and exit status 2, a run that failed in one and exit status 1."""
+    atexit.register(gc.freeze)  # what is left at the end of the process needs no search for garbage
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer names it only by its children
     try:
         with warnings.catch_warnings():

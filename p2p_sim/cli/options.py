@@ -49,6 +49,17 @@ def _hush(quiet: bool) -> bool:
     return quiet
 
 
+Workers = Annotated[
+    int | None, typer.Option(metavar="N", help="Local processes.  [default: one per core]", show_default=False)
+]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        metavar="shards",
+        help='"shards": distribute every single replicate over the workers.',
+        autocompletion=lambda: ["shards"],
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[
     bool,

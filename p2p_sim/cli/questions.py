@@ -21,8 +21,9 @@ from p2p_sim.analysis.privacy.exchange.observers import Observer
 from p2p_sim.analysis.privacy.exchange.paper import Lemma9
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_positive_epsilon
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
-from p2p_sim.base.config import nearest
+from p2p_sim.analysis.privacy.statement.local import local_flip_prob
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.nearest import nearest
 
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
 RATED = ("learner", "coalition")
@@ -125,6 +126,8 @@ class Calibration:
     """The flip probability for all clusters, and one for each size, with the ε it is certified for.
 
     sampling_rate: θ; None for an observer whose figure holds for every θ. members: of a coalition, else None.
+    local: ε₀, which the noise on a label alone gives at `flip_prob`. noise_alone: whether the noise alone meets the
+    target at no larger flip probability, so that the exchange adds nothing.
     """
 
     sampling_rate: float | None
@@ -132,6 +135,8 @@ class Calibration:
     flip_prob: float
     each: dict[int, float]
     bound: PrivacyBound
+    local: float
+    noise_alone: bool
     members: int | None = None
 
 
@@ -177,7 +182,9 @@ def calibrated(
     except ValueError as error:
         raise InputError(_option(str(error))) from None
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
-    return Calibration(sampling_rate if observer in RATED else None, epsilon, alpha, each, worst, members)
+    theta_or_any = sampling_rate if observer in RATED else None
+    local, noise_alone = local_epsilon(alpha, num_classes), alpha >= local_flip_prob(epsilon, num_classes)
+    return Calibration(theta_or_any, epsilon, alpha, each, worst, local, noise_alone, members)
 
 
 def _option(message: str) -> str:

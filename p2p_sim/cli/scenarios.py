@@ -36,7 +36,7 @@ def scenarios(
     """
     if copy_example is not None:
         _copy(copy_example)
-        print(f"{copy_example}: install it with `python -m pip install --editable {copy_example}`", file=sys.stderr)
+        print(f"{copy_example}: install it with `pip install --editable {copy_example}`", file=sys.stderr)
         return
     from p2p_sim.cli.printing.catalogue import print_catalogue, print_catalogue_json
     from p2p_sim.outputs.catalogue import catalogue

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-import scipy.sparse as sparse
+import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
@@ -199,7 +199,7 @@ def _table(cluster: _Cluster, noise: Message, alpha: float, members: bool) -> Ac
     if members:
         if cluster.asked is None:
             return NoiseAlone(noise, "members may have seen requests on their way to others, or failed ones")
-        weights = sparse.csr_array(weights.multiply(others[:, None])) + cluster.asked
+        weights = scipy.sparse.csr_array(weights.multiply(others[:, None])) + cluster.asked
     pooled, draws = (cluster.member, cluster.draws) if members else (None, 1)
     model = FetchDistribution(weights, alpha, rates, known=cluster.known, members=pooled, draws=draws)
     return GivenNetwork(model, (REALISED_NETWORK, *model.conditions))

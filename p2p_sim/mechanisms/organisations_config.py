@@ -4,7 +4,7 @@ Each cluster of the population is one organisation, which owns its rows; feature
 """
 
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -13,13 +13,14 @@ from p2p_sim.analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITI
 from p2p_sim.base.config import differing
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
-from p2p_sim.mechanisms.organisations import Organisations, Plan
 from p2p_sim.mechanisms.outcome import ReleaseKind
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.protocol.roles import AdversariesConfig
-from p2p_sim.stacking.pst import check_public
-from p2p_sim.stacking.rows import FeatureGroups
+from p2p_sim.stacking.rows import FeatureGroups, check_public
+
+if TYPE_CHECKING:
+    from p2p_sim.mechanisms.organisations import Organisations
 
 UNDERSTOOD = (
     *("overlay", "latency", "distance_s", "loss", "duplication", "reordering", "bandwidth_bps", "header_bytes"),
@@ -94,8 +95,10 @@ class OrganisationsConfig(OwnMechanism):
     def roles(self, organisations: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Organisations whose models others ask for, and those that learn from others."""
 
-    def built(self, setup: Setup) -> Organisations:
+    def built(self, setup: Setup) -> "Organisations":
         """The mechanism for organisations of these sizes, in their order; δ does not matter."""
+        from p2p_sim.mechanisms.organisations import Organisations, Plan
+
         self.check(setup.num_classes)
         for key, value in (("target", self.target), ("source", getattr(self, "source", None))):
             if value is not None and value >= len(setup.sizes):

@@ -9,12 +9,11 @@ import numpy as np
 from pydantic import Field
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.datasets import split
+from p2p_sim.population.datasets import RandomSplit, split
 from p2p_sim.population.population import Examples, Sample
-from p2p_sim.population.source import Source
 
 
-class _BundledTable(Source):
+class _BundledTable(RandomSplit):
     test_fraction: float = Field(default=0.2, gt=0, lt=1)
     """Share of the rows held out to measure error, between 0 and 1."""
 
@@ -30,7 +29,7 @@ class _BundledTable(Source):
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Split the rows into users and holdout."""
-        return split(self.rows(), self.classes, self.test_fraction, streams)
+        return split(self.rows(), self.classes, self.test_fraction, streams, self.users)
 
 
 class BreastCancerConfig(_BundledTable):

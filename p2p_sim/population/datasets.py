@@ -1,25 +1,37 @@
 """Data sets in their standard files: scikit-learn's digits and UCI Adult."""
 
-import io
-from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.files import State, find_file, read_bytes, state
+from p2p_sim.population.files import find_file, state
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.source import Source
 
 DigitTask = Literal["even-odd", "classes", "one-against-rest"]
 
 
-class DigitsConfig(Source):
+class RandomSplit(Source):
+    """Rows of which every replicate holds some out; of the others, all or a random part are users."""
+
+    later: ClassVar[tuple[str, ...]] = ("users",)
+    """Keys that a scenario's identity leaves out where they have their default: it is older than these keys."""
+    users: int | None = Field(default=None, ge=2)
+    """Users drawn at random from the rows that are not held out in each replicate, at least 2; absent: all of them."""
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        tree: dict[str, Any] = handler(self)
+        usual = type(self).model_fields
+        return {key: v for key, v in tree.items() if key not in self.later or getattr(self, key) != usual[key].default}
+
+
+class DigitsConfig(RandomSplit):
     """scikit-learn's bundled 8 by 8 digits (1,797 rows); every replicate draws a fresh holdout."""
 
     kind: Literal["digits"] = "digits"
@@ -40,7 +52,7 @@ class DigitsConfig(Source):
 
         features, digits = load_digits(return_X_y=True)
         labels, num_classes = digit_labels(digits, self.task, self.one)
-        return split(Examples(features / 16.0, labels), num_classes, self.test_fraction, streams)
+        return split(Examples(features / 16.0, labels), num_classes, self.test_fraction, streams, self.users)
 
 
 class OfficialSplit(Source):
@@ -70,6 +82,8 @@ class AdultConfig(OfficialSplit):
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Training rows as users, test rows as holdout."""
+        from p2p_sim.population.adult import load_adult
+
         paths = tuple(self.files(places))
         train, holdout = load_adult(paths, tuple(map(state, paths)))
         return Sample(self._choose(train, streams), 2, holdout)
@@ -82,15 +96,24 @@ def digit_labels(digits: NDArray[np.integer], task: DigitTask, one: int = 0) -> 
     return (digits % 2 if task == "even-odd" else digits == one).astype(np.uint8), 2
 
 
-def split(rows: Examples, num_classes: int, test_fraction: float, streams: Streams) -> Sample:
-    """Hold out a random share of the rows."""
-    learned, held = held_out(len(rows.labels), test_fraction, streams)
-    users, holdout = rows.take(learned), rows.take(held)
-    return Sample(users, num_classes, Examples(holdout.features, holdout.labels, holdout.cluster))
+def split(rows: Examples, num_classes: int, test_fraction: float, streams: Streams, users: int | None = None) -> Sample:
+    """Hold out a random share of the rows; `users`: as many of the others take part, None: all."""
+    learned, held = held_out(len(rows.labels), test_fraction, streams, users)
+    people, holdout = rows.take(learned), rows.take(held)
+    return Sample(people, num_classes, Examples(holdout.features, holdout.labels, holdout.cluster))
 
 
-def held_out(count: int, test_fraction: float, streams: Streams) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Indices of the rows of users and of those held out, drawn at random from `count` rows."""
+def held_out(
+    count: int, test_fraction: float, streams: Streams, users: int | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Indices of the rows of users and of those held out, drawn at random from `count` rows.
+
+    users: how many of the rows that are not held out are users; None: all. The draw looks at no label, so that ε of
+    those who take part is that of an exchange of so many. The rows held out do not depend on it.
+
+    Raises:
+        InputError: too few rows are left to test on, or to be users.
+    """
     order = streams.generator("population").permutation(count)
     held = round(test_fraction * count)
     if held < 1 or held > count - 2:
@@ -98,40 +121,6 @@ def held_out(count: int, test_fraction: float, streams: Streams) -> tuple[NDArra
             f"population.test_fraction = {test_fraction:g}: leaves {held} of {count} rows to test on; "
             "at least 1 and all but 2 are allowed"
         )
-    return order[held:], order[:held]
-
-
-@lru_cache(maxsize=1)
-def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Examples, Examples]:
-    """Both files of UCI Adult with the same columns: 6 standardised numbers, then one column a category value.
-
-    states: of the files, so that changed ones are read again.
-    """
-    frames = [_read_adult(path) for path in paths]
-    both = pd.concat(frames, keys=["train", "test"])
-    labels = both[14].str.rstrip(".").eq(">50K").to_numpy().astype(np.uint8)
-    numbers = both[_ADULT_NUMBERS].to_numpy(dtype=np.float64)
-    count = len(frames[0])
-    spread = numbers[:count].std(axis=0)
-    numbers = (numbers - numbers[:count].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    categories = pd.get_dummies(both.drop(columns=[*_ADULT_NUMBERS, 14]).astype("str"))
-    features = np.hstack([numbers, categories.to_numpy(dtype=np.float64)])
-    return Examples(features[:count], labels[:count]), Examples(features[count:], labels[count:])
-
-
-_ADULT_NUMBERS = [0, 2, 4, 10, 11, 12]
-_ADULT_MOST = 1e12
-
-
-def _read_adult(path: Path) -> pd.DataFrame:
-    text = read_bytes(path).decode("utf-8", errors="replace")
-    try:
-        frame = pd.read_csv(io.StringIO(text), header=None, skipinitialspace=True, comment="|")
-        frame[_ADULT_NUMBERS] = frame[_ADULT_NUMBERS].astype(np.float64)
-    except (ValueError, KeyError, OverflowError) as error:
-        raise InputError(f"{path}: not the UCI Adult format ({str(error).splitlines()[0]})") from None
-    if frame.shape[1] != 15 or not frame[14].isin(["<=50K", ">50K", "<=50K.", ">50K."]).all():
-        raise InputError(f"{path}: not the UCI Adult format (15 columns, the last one <=50K or >50K)")
-    if not frame[_ADULT_NUMBERS].abs().le(_ADULT_MOST).all(axis=None):
-        raise InputError(f"{path}: a number is missing, or larger than {_ADULT_MOST:g}")
-    return frame
+    if users is not None and users > count - held:
+        raise InputError(f"population.users = {users}: {count - held} of {count} rows are not held out to test on")
+    return order[held:][:users], order[:held]

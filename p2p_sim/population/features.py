@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError, shortened
@@ -44,6 +43,8 @@ def is_text(values: Values) -> bool:
 
 def is_missing(values: Values) -> NDArray[np.bool_]:
     """Rows (n,) in which a column has no value."""
+    import pandas as pd
+
     found = np.asarray(pd.isna(values), dtype=np.bool_)
     return found if found.ndim == 1 else np.asarray(found.reshape(len(found), -1).any(axis=1))
 

@@ -54,7 +54,7 @@ def _pooch() -> Any:
         import pooch
     except ImportError:
         raise InputError(
-            "fetching needs the extra [data] (pooch): python -m pip install 'p2p-sim[data]'; or put the files in place "
+            "fetching needs the extra [data] (pooch): pip install 'p2p-sim[data]'; or put the files in place "
             "yourself (`p2p-sim data where` says where)"
         ) from None
     pooch.get_logger().setLevel("ERROR")

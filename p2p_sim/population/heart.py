@@ -10,10 +10,9 @@ from pydantic import Field
 
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.datasets import split
+from p2p_sim.population.datasets import RandomSplit, split
 from p2p_sim.population.files import State, find_file, read_bytes, state
 from p2p_sim.population.population import Examples, Sample
-from p2p_sim.population.source import Source
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 CENTRE = (54, 0.7, 3, 132, 240, 0.15, 0.6, 145, 0.4, 1, 1.7, 0.7, 4.7)
@@ -22,7 +21,7 @@ SPREAD = (9, 0.5, 1, 18, 55, 0.36, 0.8, 25, 0.5, 1.2, 0.6, 1, 1.9)
 MOST = 1e6
 
 
-class HeartConfig(Source):
+class HeartConfig(RandomSplit):
     """UCI Heart Disease: 13 features scaled by public constants, label 1 for a diseased heart; each cluster a hospital.
 
     The clusters are Cleveland (0), Hungary (1), Switzerland (2) and VA Long Beach (3). A missing value becomes the
@@ -44,7 +43,7 @@ class HeartConfig(Source):
         hospitals = [read_hospital(path, state(path)) for path in self.files(places)]
         cluster = np.repeat(np.arange(len(hospitals)), [len(labels) for _, labels in hospitals])
         features, labels = (np.concatenate(parts) for parts in zip(*hospitals, strict=True))
-        return split(Examples(features, labels, cluster), 2, self.test_fraction, streams)
+        return split(Examples(features, labels, cluster), 2, self.test_fraction, streams, self.users)
 
 
 @lru_cache(maxsize=8)

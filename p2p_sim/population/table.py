@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.datasets import held_out
+from p2p_sim.population.datasets import RandomSplit, held_out
 from p2p_sim.population.features import (
     Column,
     Rows,
@@ -24,17 +24,16 @@ from p2p_sim.population.features import (
 )
 from p2p_sim.population.files import find_named
 from p2p_sim.population.population import Examples, Sample
-from p2p_sim.population.source import Source
 from p2p_sim.population.table_file import Layout, Table, Values, read_table
 
 Names = bool | tuple[str, ...]
-NEW_KEYS = ("classes", "header", "separator", "missing", "drop", "impute", "one_hot", "standardise")
+NEW_KEYS = ("users", "classes", "header", "separator", "missing", "drop", "impute", "one_hot", "standardise")
 """Keys that a scenario's identity leaves out where they have their default."""
 MOST_SHOWN = 10
 """Classes that are listed, at most."""
 
 
-class TableConfig(Source):
+class TableConfig(RandomSplit):
     """A file with one row a user; every replicate draws a fresh holdout.
 
     Rows with missing values are dropped before anything else; then features are imputed, one-hot or standardised by
@@ -44,6 +43,7 @@ class TableConfig(Source):
 
     kind: Literal["table"] = "table"
     own: ClassVar[bool] = True
+    later: ClassVar[tuple[str, ...]] = NEW_KEYS
     path: str = Field(min_length=1)
     """A .csv, .csv.gz, .parquet or .npz file; looked for beside the scenario file, in the data directory, then here."""
     label: str = Field(min_length=1)
@@ -98,13 +98,6 @@ class TableConfig(Source):
             raise ValueError("classes: a value is there twice")
         return self
 
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Tables that are taken as they are keep the identity that they had before there were these keys."""
-        tree: dict[str, Any] = handler(self)
-        usual = type(self).model_fields
-        return {key: v for key, v in tree.items() if key not in NEW_KEYS or getattr(self, key) != usual[key].default}
-
     @property
     def clustered(self) -> bool:
         return self.cluster is not None
@@ -125,7 +118,7 @@ class TableConfig(Source):
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Split the file's rows into users and holdout."""
         found = self._read(places)
-        learned, held = held_out(len(found.labels), self.test_fraction, streams)
+        learned, held = held_out(len(found.labels), self.test_fraction, streams, self.users)
         some = len(found.kept) < found.table.rows
         row, source_rows = (found.kept.astype(np.int32), found.table.rows) if some else (None, None)
         rows = Examples(transformed(found.columns, learned), found.labels, found.cluster, row, source_rows)

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError, shortened
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Values = NDArray[np.generic]
 SEPARATORS = (",", ";", "\t", "|")
@@ -97,7 +99,7 @@ def read_table(path: Path, layout: Layout) -> Table:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as file:
                 return Table(path, layout, {name: np.asarray(file[name]) for name in file.files})
-        frame = pd.read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, layout)
+        frame = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, layout)
     except InputError:
         raise
     except Exception as error:  # the readers of a damaged file raise whatever they meet first
@@ -117,7 +119,15 @@ def _with_gaps(values: Values, missing: tuple[str, ...]) -> Values:
     return found
 
 
-def _read_csv(path: Path, layout: Layout) -> pd.DataFrame:
+def _read_parquet(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.read_parquet(path)
+
+
+def _read_csv(path: Path, layout: Layout) -> "pd.DataFrame":
+    import pandas as pd
+
     if layout.header is not False:
         with opened(path) as file:
             lines = records(file, layout.separator)

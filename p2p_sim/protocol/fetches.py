@@ -7,7 +7,7 @@ Users' own choices are what is left to chance.
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sparse
+import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.network.config import CALIBRATED, GossipView
@@ -40,8 +40,8 @@ class Table:
     empty. None: members see more of a fetch than whether it was from them: requests on their way to others, or failed.
     """
 
-    weights: sparse.csr_array
-    asked: sparse.csr_array | None = None
+    weights: "scipy.sparse.csr_array"
+    asked: "scipy.sparse.csr_array | None" = None
 
 
 @dataclass(frozen=True)
@@ -155,26 +155,28 @@ def _neighbours(journey: Journey, users: Users, late: Bools | None) -> FetchLaw:
     shape = (journey.shard.size, journey.shard.size)
     weight /= np.maximum(total, np.finfo(float).tiny)[row]
     keep = weight > 0
-    weights = sparse.csr_array((weight[keep], (asker[keep], peer[keep])), shape=shape)
+    weights = scipy.sparse.csr_array((weight[keep], (asker[keep], peer[keep])), shape=shape)
     return Table(weights, _asked(journey, overlay))
 
 
-def _asked(journey: Journey, overlay: Overlay) -> sparse.csr_array | None:
+def _asked(journey: Journey, overlay: Overlay) -> "scipy.sparse.csr_array | None":
     """Any label that a member gets is that of a uniform neighbour who answers, submitted or not, in time or too
     late, lost on the way to the learner or not, as long as none of this depends on the neighbour."""
     if journey.availability is not None or journey.config.distance_s > 0:
         return None
-    step = sparse.csr_array(_step(overlay).multiply(journey.roles.member[:, None] & ~journey.roles.silent))
+    step = scipy.sparse.csr_array(_step(overlay).multiply(journey.roles.member[:, None] & ~journey.roles.silent))
     step.eliminate_zeros()
     total = np.asarray(step.sum(axis=1)).ravel()
     step.data /= np.repeat(total, np.diff(step.indptr))
     return step
 
 
-def _step(overlay: Overlay) -> sparse.csr_array:
+def _step(overlay: Overlay) -> "scipy.sparse.csr_array":
     """Everybody's uniform choice among her neighbours, (m, m)."""
     size, degree = len(overlay.degrees), np.maximum(overlay.degrees, 1)
-    return sparse.csr_array((1.0 / np.repeat(degree, overlay.degrees), overlay.indices, overlay.indptr), (size, size))
+    return scipy.sparse.csr_array(
+        (1.0 / np.repeat(degree, overlay.degrees), overlay.indices, overlay.indptr), (size, size)
+    )
 
 
 def _walks(journey: Journey, users: Users) -> FetchLaw:
@@ -182,10 +184,10 @@ def _walks(journey: Journey, users: Users) -> FetchLaw:
     assert journey.overlay is not None
     overlay, size = journey.overlay, journey.shard.size
     step = _step(overlay)
-    rows = sparse.csr_array((np.ones(users.size), (users, users)), shape=(size, size))
+    rows = scipy.sparse.csr_array((np.ones(users.size), (users, users)), shape=(size, size))
     for _ in range(journey.hops):
         expected = int(np.bincount(rows.indices, minlength=size) @ overlay.degrees)
         if min(expected, users.size * int(np.diff(journey.shard.offsets).max())) > LARGEST_TABLE:
             return Unknown(f"random walks of {journey.hops} steps among {size:,} users")
-        rows = sparse.csr_array(rows @ step)
+        rows = scipy.sparse.csr_array(rows @ step)
     return Table(rows)

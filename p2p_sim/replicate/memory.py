@@ -1,6 +1,7 @@
 """Whether a replicate can fit into this machine's memory, asked before anything is drawn."""
 
 import os
+import sys
 from pathlib import Path
 
 from p2p_sim.base.errors import InputError
@@ -32,6 +33,14 @@ def check_memory(scenario: Scenario) -> None:
             f"population.users = {users}: a replicate needs at least {_size(users * BYTES_A_USER)} of memory, and "
             f"{_size(free)} are free here; take at most about {_two_digits(free // BYTES_A_USER):,} users"
         )
+
+
+def replicates_that_fit(scenario: Scenario) -> int:
+    """How many replicates fit into the free memory at a time, at least 1, if each takes twice the least."""
+    users, free = getattr(scenario.population, "users", None), free_memory()
+    if not isinstance(users, int) or users < ASKED_FROM or free is None:
+        return sys.maxsize
+    return max(int(free // (2 * users * BYTES_A_USER)), 1)
 
 
 def free_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/fs/cgroup")) -> int | None:

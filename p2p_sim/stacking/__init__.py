@@ -1,7 +1,27 @@
 """Organisations that exchange models: private stacking and hypothesis transfer, as scikit-learn estimators."""
 
-from p2p_sim.stacking.plr import PrivateLogisticRegression
-from p2p_sim.stacking.pst import FeatureStacking, SampleStacking
-from p2p_sim.stacking.transfer import TransferStacking, pphtl
+from typing import TYPE_CHECKING
+
+from p2p_sim.analysis.privacy.late import late
+
+if TYPE_CHECKING:  # what type checkers and editors read
+    from p2p_sim.stacking.plr import PrivateLogisticRegression
+    from p2p_sim.stacking.pst import FeatureStacking, SampleStacking
+    from p2p_sim.stacking.transfer import TransferStacking, pphtl
 
 __all__ = ["FeatureStacking", "PrivateLogisticRegression", "SampleStacking", "TransferStacking", "pphtl"]
+
+__getattr__ = late(
+    "p2p_sim.stacking",
+    {
+        "FeatureStacking": "pst",
+        "PrivateLogisticRegression": "plr",
+        "SampleStacking": "pst",
+        "TransferStacking": "transfer",
+        "pphtl": "transfer",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

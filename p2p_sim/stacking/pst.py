@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from p2p_sim.analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.stacking.plr import PrivateBinaryClassifier, train
-from p2p_sim.stacking.rows import FeatureGroups, check_positive, clip_rows, read_examples, read_rows
+from p2p_sim.stacking.rows import FeatureGroups, check_positive, check_public, clip_rows, read_examples, read_rows
 
 Floats = NDArray[np.float64]
 Combiner = Literal["stacked", "majority", "weighted", "mean"]
@@ -232,14 +232,6 @@ class FeatureStacking(GroupStacking):
         rows, signs = read_examples(self, X, y)
         groups = FeatureGroups.of(rows.shape[1], self.n_groups, self.groups, self.importance, self.norm_bound)
         return self._fit(rows, signs, groups, tuple(np.zeros(len(group)) for group in groups.members))
-
-
-def check_public(importance: Sequence[float] | None, declared: bool) -> None:
-    """ValueError if importance is given and nobody vouches that it does not come from the data."""
-    if importance is not None and not declared:
-        raise ValueError(
-            "importance: must come from outside the data, else ε fails; set importance_is_public=True if it does"
-        )
 
 
 def train_groups(

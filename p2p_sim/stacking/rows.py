@@ -119,6 +119,14 @@ class FeatureGroups:
         ]
 
 
+def check_public(importance: Sequence[float] | None, declared: bool) -> None:
+    """ValueError if importance is given and nobody vouches that it does not come from the data."""
+    if importance is not None and not declared:
+        raise ValueError(
+            "importance: must come from outside the data, else ε fails; set importance_is_public=True if it does"
+        )
+
+
 def _check_members(members: tuple[tuple[int, ...], ...], num_features: int) -> None:
     if not members or not all(members):
         raise ValueError("groups: there must be at least one, and none may be empty")

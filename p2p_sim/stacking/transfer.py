@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from p2p_sim.stacking.plr import PrivateLogisticRegression
-from p2p_sim.stacking.pst import GroupModels, GroupStacking, check_public
-from p2p_sim.stacking.rows import FeatureGroups, read_examples
+from p2p_sim.stacking.pst import GroupModels, GroupStacking
+from p2p_sim.stacking.rows import FeatureGroups, check_public, read_examples
 
 
 @dataclass(eq=False, repr=False)

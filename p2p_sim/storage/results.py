@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.base.config import nearest
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.nearest import nearest
 from p2p_sim.storage.rows import MANIFEST, ROWS, load_results, read_manifest
 
 
@@ -101,5 +101,8 @@ def check_column(option: str, name: str, known: Iterable[str]) -> str:
     known = list(known)
     if name in known:
         return name
-    hint = nearest(name, known) or f"; choose one of {', '.join(sorted(known)[:8])}, ..."
+    alike = sorted(column for column in known if name in column) if name else []
+    some = (alike or sorted(known))[:8]
+    more = f" and {len(known) - len(some)} more, which docs/row-columns.md explains" if len(known) > len(some) else ""
+    hint = nearest(name, known) or f"; choose one of {', '.join(some)}{more}"
     raise InputError(f"{option} {name}: no such column{hint}")

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.version import version
-from p2p_sim.sweeps.work import Batch, Done, Perform, one_line
+from p2p_sim.sweeps.work import Batch, Done, Perform, one_line, sent
 
 Versions = dict[str, str]
 _MUST_AGREE = ("p2p-sim", "model version")
@@ -85,7 +85,7 @@ def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Do
     if model_version != MODEL_VERSION:
         raise OtherModelError(f"model version {MODEL_VERSION} instead of {model_version}")
     _one_thread()
-    return perform(batch)
+    return [sent(done) for done in perform(batch)]
 
 
 @functools.cache

@@ -15,15 +15,15 @@ import pandas as pd
 from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.analysis.utility.points import derived
 from p2p_sim.base.arguments import count_of, optional_path
-from p2p_sim.base.config import nearest
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.nearest import nearest
 from p2p_sim.replicate.advice import advice
 from p2p_sim.replicate.case import Case, scenario_of
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import FAILURES, ROWS, Row, Store, open_store, read_rows, write_manifest
 from p2p_sim.sweeps.file import axes_of, plots_of
+from p2p_sim.sweeps.place import default_directory
 from p2p_sim.sweeps.plan import Plan, Point, make_plan
-from p2p_sim.sweeps.point import default_directory
 from p2p_sim.sweeps.stopped import counted
 from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Serial, Task, perform
 

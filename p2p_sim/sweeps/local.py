@@ -1,5 +1,6 @@
 """Worker processes on this machine, any of which may be killed at any moment."""
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,8 +9,10 @@ from multiprocessing.connection import Connection, wait
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.sweeps import worker
 from p2p_sim.sweeps.task_queue import TaskQueue
-from p2p_sim.sweeps.work import Batch, Done, Perform
+from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Serial
 
+ALONE_S = 2.0
+"""Seconds that a run may take before it starts workers, which need about as long until they are ready."""
 _STILLBORN = 5
 """Workers that may die one after another before any becomes ready."""
 
@@ -25,11 +28,14 @@ class LocalProcesses:
     workers: processes, at least 1.
     attempts: deaths after which a task that was alone in its worker is given up.
     imports: module that each worker imports at its start, so that no task waits for it.
+    alone_s: above 0: this process runs batches itself at first; others start after so many seconds, and it stops when
+        one of them is ready. A run that is shorter starts none.
     """
 
     workers: int
     attempts: int = 3
     imports: str = "p2p_sim.replicate.run"
+    alone_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -44,12 +50,19 @@ class LocalProcesses:
         queue = TaskQueue(batches, self.attempts)
         crew = _Crew(self, queue, perform)
         try:
-            for _ in range(queue.draw(self.workers)):
+            if self.alone_s:
+                yield from crew.alone(self.alone_s)
+            for _ in range(queue.draw(self.workers - crew.size)):
                 crew.hire()
             while crew.busy or not queue.over:
                 yield from crew.results()
         finally:
             crew.dismiss()
+
+
+def at_a_time(workers: int) -> Executor:
+    """So many replicates of a run at a time: with 1, here, one after another."""
+    return LocalProcesses(workers, alone_s=ALONE_S) if workers > 1 else Serial()
 
 
 @dataclass
@@ -69,16 +82,62 @@ class _Crew:
         self._plan, self._queue, self._perform = plan, queue, perform
         self._workers: dict[Connection, _Hired] = {}
         self._stillborn = 0
+        self._lock = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """How many workers there are."""
+        return len(self._workers)
 
     @property
     def busy(self) -> bool:
         """Whether any worker has a batch."""
         return any(hired.batch for hired in self._workers.values())
 
-    def hire(self) -> None:
-        """Start a worker; it will say when it is ready."""
+    def hire(self, at_once: bool = False) -> None:
+        """Start a worker; it will say when it is ready.
+
+        Args:
+            at_once: give it a batch already, which waits for it.
+        """
         started = worker.start(self._plan.imports, self._perform)
-        self._workers[started.pipe] = _Hired(started)
+        self._workers[started.pipe] = hired = _Hired(started)
+        if at_once:
+            self._give(hired)
+
+    def alone(self, seconds: float) -> Iterator[list[Done]]:
+        """Results of batches that are run here, until another worker is ready; the others start after some seconds."""
+        later = threading.Timer(seconds, self._hire_others)
+        later.start()
+        try:
+            while batch := self._next_here():
+                yield self._perform(batch)
+        finally:
+            later.cancel()
+            later.join()
+
+    def _hire_others(self) -> None:
+        """All workers but this process, with a batch each that they take up as soon as they are ready."""
+        with self._lock:
+            for _ in range(self._queue.draw(self._plan.workers - 1)):
+                self.hire(at_once=True)
+
+    def _next_here(self) -> Batch | None:
+        """What to run here: a new batch, or one that waits for a worker that is not ready; None if one is, or dead."""
+        with self._lock:
+            if wait(list(self._workers), 0):
+                return None
+            return self._queue.fresh() or self._recalled()
+
+    def _recalled(self) -> Batch | None:
+        """The batch of a worker that is not ready, and is ended; None if there is no such worker."""
+        for pipe, hired in self._workers.items():
+            if not hired.ready and hired.batch is not None:
+                del self._workers[pipe]
+                hired.worker.process.kill()
+                hired.worker.ended()
+                return hired.batch
+        return None
 
     def results(self) -> list[list[Done]]:
         """Wait for news from any worker; the free ones get something to do before anybody looks at the results."""
@@ -116,6 +175,9 @@ class _Crew:
         status = hired.worker.ended()
         if not hired.ready:
             self._stillborn += 1
+            if hired.batch is not None:  # which it never looked at
+                self._queue.back(hired.batch)
+                hired.batch = None
             if self._stillborn > _STILLBORN:
                 raise RunFailed(f"{_STILLBORN} worker processes ended while they started, with exit status {status}")
         error = f"killed its worker {self._plan.attempts} times"

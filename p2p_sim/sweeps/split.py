@@ -10,10 +10,11 @@ from functools import lru_cache
 
 from threadpoolctl import threadpool_limits
 
-from p2p_sim.base.errors import RunFailed
+from p2p_sim.analysis.privacy.statement.record import Terms
 from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.replicate.run import Exchanged, Prepared, Result, complete, prepare
-from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Task, done, one_line
+from p2p_sim.replicate.row import Row
+from p2p_sim.replicate.run import Exchanged, Prepared, complete, prepare
+from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Task, done
 
 PARTS_PER_WORKER = 2
 
@@ -24,6 +25,11 @@ class Part(Task):
 
     index: int = 0
     count: int = 1
+
+    @property
+    def whole(self) -> Task:
+        """The replicate."""
+        return Task(self.point, self.replicate, self.scenario, self.folder, self.data_dir)
 
 
 @lru_cache(maxsize=1)
@@ -40,7 +46,7 @@ def perform_parts(batch: Batch) -> list[Done]:
 def _outcome(part: Task) -> Outcome | None:
     """What a share of the shards leaves behind; None where there are fewer shards than shares and it has none."""
     assert isinstance(part, Part)
-    ready = _prepared(Task(part.point, part.replicate, part.scenario, part.folder, part.data_dir))
+    ready = _prepared(part.whole)
     first, last = _range(ready.population.num_shards, part.index, part.count)
     if first == last:
         return None
@@ -62,33 +68,42 @@ class SplitShards:
     workers = 1
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
-        """Results one by one; `perform` is not used, since the driver puts each replicate together."""
-        for batch in batches:
-            for task in batch:
-                yield [self._whole(task)]
+        """Results one by one; `perform` is not used, since the driver puts each replicate together.
 
-    def _whole(self, task: Task) -> Done:
+        Meanwhile the workers go on with the next one.
+        """
         begin, count = time.perf_counter(), PARTS_PER_WORKER * self.inner.workers
-        parts = [Part(**asdict(task), index=index, count=count) for index in range(count)]
-        try:
-            found: dict[int, Outcome | None] = {}
-            for results in self.inner.run(iter([(part,) for part in parts]), perform_parts):
-                for share in results:
-                    if share.error is not None:
-                        return replace(share, task=task, row=None)
-                    assert isinstance(share.task, Part)
-                    found[share.task.index] = share.row
-            result = _result(task, [part for index in range(count) if (part := found[index]) is not None])
-            return Done(task, result.row, None, time.perf_counter() - begin, result.terms)
-        except RunFailed:
-            raise
-        except Exception as fault:  # of this replicate alone
-            return Done(task, None, one_line(fault, 1000), time.perf_counter() - begin)
+        tasks = (task for batch in batches for task in batch)
+        parts = ((Part(**asdict(task), index=index, count=count),) for task in tasks for index in range(count))
+        found: dict[Task, list[Done]] = {}
+        for results in self.inner.run(parts, perform_parts):
+            for share in results:
+                assert isinstance(share.task, Part)
+                task = share.task.whole
+                found.setdefault(task, []).append(share)
+                if len(found[task]) == count:
+                    yield [replace(_whole(task, found.pop(task)), wall_s=time.perf_counter() - begin)]
+                    begin = time.perf_counter()
 
 
-def _result(task: Task, parts: list[Outcome]) -> Result:
-    """The replicate from its parts."""
+def _whole(task: Task, shares: list[Done]) -> Done:
+    """The replicate from all its shares, or the error of one."""
+    for share in shares:
+        if share.error is not None:
+            return replace(share, task=task, row=None)
+    shares.sort(key=_place)
+    return done(task, lambda whole: _result(whole, [share.row for share in shares if share.row is not None]))
+
+
+def _place(share: Done) -> int:
+    assert isinstance(share.task, Part)
+    return share.task.index
+
+
+def _result(task: Task, parts: list[Outcome]) -> tuple[Row, Terms]:
+    """The row of a replicate from its parts, and what is said of it."""
     case = task.case
     ready = prepare(case)
     outcome = Outcome.join(parts, ready.network.overlay)
-    return complete(case, Exchanged(ready.population, ready.mechanism, outcome))
+    result = complete(case, Exchanged(ready.population, ready.mechanism, outcome))
+    return result.row, result.terms

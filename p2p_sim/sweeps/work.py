@@ -1,18 +1,22 @@
 """The unit of work: one replicate of one point, run anywhere, never raising."""
 
 import json
+import pickle
 import time
+import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from p2p_sim.analysis.privacy.statement.record import Terms
-from p2p_sim.base.blame import plug_in_fault
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.blame import plug_in_failure, plug_in_fault
+from p2p_sim.base.errors import InputError, RunFailed
 
 if TYPE_CHECKING:
     from p2p_sim.replicate.case import Case
+    from p2p_sim.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -33,17 +37,23 @@ class Task:
     def case(self) -> "Case":
         """The replicate."""
         from p2p_sim.replicate.case import Case
-        from p2p_sim.scenario import Scenario
 
-        scenario = Scenario.from_tree(json.loads(self.scenario), Path(self.folder))
+        scenario = _scenario(self.scenario, self.folder)
         return Case(scenario, self.replicate, None if self.data_dir is None else Path(self.data_dir))
+
+
+@lru_cache(maxsize=1)
+def _scenario(text: str, folder: str) -> "Scenario":
+    from p2p_sim.scenario import Scenario
+
+    return Scenario.from_tree(json.loads(text), Path(folder))
 
 
 @dataclass(frozen=True)
 class Done:
     """Result of a task: a row (of a part of a replicate: an outcome) or an error.
 
-    wall_s: seconds. terms: what is said of the row's figures besides the numbers.
+    wall_s: seconds. terms: what is said of the row's figures besides the numbers. fault: what was raised, if anything.
     """
 
     task: Task
@@ -51,6 +61,7 @@ class Done:
     error: str | None
     wall_s: float
     terms: Terms | None = None
+    fault: BaseException | None = None
 
 
 Batch = tuple[Task, ...]
@@ -84,8 +95,32 @@ def done(task: Task, compute: Callable[[Task], tuple[Any, Terms | None]]) -> Don
     try:
         row, terms = compute(task)
     except Exception as fault:
-        return Done(task, None, one_line(fault, 1000), time.perf_counter() - begin)
+        return failed(task, fault, time.perf_counter() - begin)
     return Done(task, row, None, time.perf_counter() - begin, terms)
+
+
+def failed(task: Task, fault: BaseException, wall_s: float) -> Done:
+    """The result of a task that raised something."""
+    return Done(task, None, one_line(fault, 1000), wall_s, fault=fault)
+
+
+def sent(result: Done) -> Done:
+    """A result as another process can take it: a fault whose traceback says something has it as a note.
+
+    A plug-in's fault is named here, since the traceback, which tells whose it is, stays behind.
+    """
+    fault = result.fault
+    if fault is None:
+        return result
+    if (text := plug_in_failure(fault)) is not None:
+        fault = RunFailed(text)
+    elif not isinstance(fault, InputError | RunFailed | OSError | MemoryError):
+        fault.add_note("".join(["in a worker process:\n", *traceback.format_exception(fault)]))
+    try:
+        pickle.loads(pickle.dumps(fault))
+    except Exception:
+        fault = RunFailed(str(result.error))
+    return replace(result, fault=fault)
 
 
 def one_line(fault: BaseException, longest: int = 300) -> str:

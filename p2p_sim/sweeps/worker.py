@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 
-from p2p_sim.sweeps.work import Done, Perform
+from p2p_sim.sweeps.work import Done, Perform, sent
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _START = (
@@ -83,7 +83,7 @@ def serve(pipe: int, life: int) -> None:
         message: list[Done] = []
         while True:
             connection.send(message)
-            message = perform(connection.recv())
+            message = [sent(done) for done in perform(connection.recv())]
     except (EOFError, BrokenPipeError):
         return
 

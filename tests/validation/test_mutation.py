@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("cosmic_ray")
 
 from tests.validation.mutation import ROOT, covering
-from tests.validation.mutation.covering import function_of, judges, place_of
-from tests.validation.mutation.mutants import Mutant, draw, mutants_of
+from tests.validation.mutation.covering import compiled, function_of, judges, place_of, ran_outside
+from tests.validation.mutation.mutants import Mutant, draw, find, mutants_of
 from tests.validation.mutation.score import Score, lines
 from tests.validation.mutation.worker import measure, run
 
@@ -50,10 +50,76 @@ def test_a_statement_is_judged_by_the_tests_that_run_it():
     assert function_of(MODULE, inside) == "binomial_columns"
     assert function_of(MODULE, 1) is None
     assert place_of("analysis/privacy/exchange/blanket.py", constant)[1] == {"BLOCKS"}
+    silent, other = (
+        covering.Test(f"{JUDGE}::silent", 0.1, {}),
+        covering.Test("tests/test_privacy_precision.py::u", 0.1, {}),
+    )
+    unit = Mutant(MODULE, "NumberReplacer", 0, 1 + text.index("UNIT = 2.0**-53"), 0)
+    assert judges(unit, [silent, other], 1.0) == [other]
+
+
+SHARING = """
+import pytest
+from p2p_sim.analysis.privacy.statement.local import local_epsilon
+FIRST = local_epsilon(0.25)
+@pytest.fixture(scope="module")
+def value():
+    return local_epsilon(0.1)
+def test_one(value):
+    assert value > 2.0
+def test_other(value):
+    assert value < 3.0
+def test_alone():
+    assert FIRST > 1.0
+"""
+
+
+def test_what_tests_share_and_what_ran_before_them_is_measured(tmp_path):
+    module = "analysis/privacy/statement/local.py"
+    (tmp_path / "test_sharing.py").write_text(SHARING, encoding="utf-8")
+    found = measure(str(tmp_path / "test_sharing.py"))
+    tests = {
+        name.split("::")[1]: covering._test(name, entry, found["fixtures"]) for name, entry in found["tests"].items()
+    }
+    inside = 1 + (ROOT / module).read_text(encoding="utf-8").splitlines().index("    if flip_prob == 0.0:")
+    assert [name for name, test in tests.items() if inside in test.lines.get(module, ())] == ["test_one", "test_other"]
+    assert [len(test.shared) for test in tests.values()] == [1, 1, 0]
+    outside = {name: set(lines) for name, lines in found["outside"].items()}
+    assert ran_outside(module, inside, outside)
+    assert not ran_outside(module, inside, {module: {1}})
+
+
+def test_compiled_functions_are_known_and_their_file_s_tests_judge():
+    module = "p2p_sim/protocol/pcg64.py"
+    lines = (ROOT / module).read_text(encoding="utf-8").splitlines()
+    inside = 1 + next(i for i, line in enumerate(lines) if "(-turn & uint64(63))" in line)
+    outside = 1 + next(i for i, line in enumerate(lines) if line.startswith("    padding = "))
+    assert (compiled(module, inside), compiled(module, outside)) == (True, False)
+    mutant = Mutant(module, "BitAnd_BitOr", 0, inside, 0)
+    tests = [covering.Test("seeds", 0.1, {module: {outside}})]
+    assert judges(mutant, tests, 1.0) == []
+    assert judges(mutant, tests, 1.0, anew=True) == tests
+
+
+def test_a_shared_fixture_is_paid_once():
+    inside = 1 + (ROOT / MODULE).read_text(encoding="utf-8").splitlines().index("    certain = np.isinf(odds)")
+    tests = [covering.Test(name, 0.1, {MODULE: {inside}}, {"slow": 2.0}) for name in ("one", "other")]
+    mutant = Mutant(MODULE, "NumberReplacer", 0, inside, 0)
+    assert judges(mutant, tests, 2.5) == tests
+    assert judges(mutant, tests, 2.1) == tests[:1]
+
+
+def test_a_mutant_is_found_again_by_what_it_changes():
+    for mutant in draw(mutants_of(MODULE), 5, seed=4):
+        found = find(mutant.change | {"result": "failed"})
+        assert found is not None
+        assert found.code == mutant.code
+        assert find(mutant.change | {"old": "what nobody wrote"}) is None
+    assert find(mutant.change | {"file": "analysis/no_such_file.py"}) is None
 
 
 def test_killed_late_and_survived():
-    names = [name for name, test in measure(JUDGE).items() if MODULE in test["lines"]]
+    names = [name for name, test in measure(JUDGE)["tests"].items() if MODULE in test["lines"]]
     assert names
     limits, code = dict.fromkeys(names, 60.0), (ROOT / MODULE).read_text(encoding="utf-8")
     assert run(names, limits).result == "passed"

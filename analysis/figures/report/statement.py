@@ -83,7 +83,7 @@ def _who(rows: pd.DataFrame) -> str:
     kinds = dict.fromkeys(map(str, rows["adjacency"]))
     seen = " or ".join(plain(kind) for kind in dict.fromkeys(map(str, rows["observer"])))
     text = " ".join(protected.get(kind, f"Adjacency: {plain(kind)}.") for kind in kinds)
-    what = "One whole row, whosever it is," if set(kinds) == {"example"} else "One user's label, whoever she is,"
+    what = "Any one whole row" if set(kinds) == {"example"} else "Any one user's label"
     return f"{what} is protected from the {seen}, who sees what is released. {text}"
 
 
@@ -94,7 +94,7 @@ def _figure(rows: pd.DataFrame, done: pd.DataFrame) -> str:
         place = f"{place} of the worst of {count(len(done), 'point')}"
     if math.isinf(worst):
         return (
-            f"In the {place} no finite ε is known to hold: ε = ∞, nothing is promised there. Each point has its own ε."
+            f"In the {place} no finite ε is known to hold: ε = ∞. Nothing is promised there. Each point has its own ε."
         )
     factor = rounded_up(math.exp(worst)) if worst < 50 else f"e^{rounded_up(worst)}"
     changed = "row" if set(rows["adjacency"].astype(str)) == {"example"} else "user's label"
@@ -108,10 +108,10 @@ def _figure(rows: pd.DataFrame, done: pd.DataFrame) -> str:
 def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
     text = "Each ε is about one release"
     if len(done) > 1 or len(rows) > 1:
-        text += "; releasing several replicates or points about the same users would add up"
+        text += "; if several replicates or points about the same users were released, their ε would add up"
     conditional = rows["epsilon_others_upper"].notna()  # figures that hold given the network as it turned out
     if conditional.any():
-        some = "" if conditional.all() else "Where something could go wrong or somebody looked on, "
+        some = "" if conditional.all() else "Where the network has faults or other observers, "
         text += (
             f". {some}{'the' if some else 'The'} figures are conditional on each replicate's realised network (who "
             "was online, what was lost, who submitted); the worst replicate's is shown, and they must not be averaged"

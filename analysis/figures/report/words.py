@@ -105,12 +105,12 @@ def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms) -> str:
         names = {kind: plain(said) for kind, said in mechanisms.items() if said}
         what = "Rows" if set(rows["adjacency"].astype(str)) == {"example"} else "Labels"
         return f"{what} are privatised by {_kinds(rows, 'mechanism_kind', names)}."
-    noise, what = f"flips her label once, with probability α = {span(rows['flip_prob'])}", "noisy label"
+    noise, what = f"user flips her label once, with probability α = {span(rows['flip_prob'])}", "noisy label"
     if rows["flip_prob"].isna().any():
-        noise, what = f"makes a noisy message of her label once, ε₀ = {span(rows['epsilon_local'])}", "message"
+        noise, what = f"user makes a noisy message of her label once, ε₀ = {span(rows['epsilon_local'])}", "message"
     return (
-        f"Each {noise}, fetches the {what} of a random peer of her cluster, and passes it on to a learner with "
-        f"probability θ = {span(rows['sampling_rate'])}."
+        f"Each {noise}, fetches the {what} of a random peer of her cluster, and passes that {what} on to a learner "
+        f"with probability θ = {span(rows['sampling_rate'])}."
     )
 
 
@@ -124,7 +124,7 @@ def _engine(rows: pd.DataFrame) -> str:
 
 def _learner(rows: pd.DataFrame) -> str:
     kinds = _kinds(rows, "learner", {})
-    return f"From what arrives a learner ({kinds.replace('_', ' ')}) predicts labels from features."
+    return f"A learner ({kinds.replace('_', ' ')}) learns from what arrives, and predicts labels from features."
 
 
 def _measure(rows: pd.DataFrame) -> str:
@@ -134,7 +134,7 @@ def _measure(rows: pd.DataFrame) -> str:
             f"Its accuracy and its excess risk (expected {loss_text(rows)}, above the best model of its class) "
             "follow from the known law; they are not estimated on a test set."
         )
-    held_out = "Its accuracy is that on users who were held out"
+    held_out = "Its accuracy is measured on rows that were held out"
     return f"{held_out}, except where the law is known." if exact.any() else f"{held_out}."
 
 
@@ -144,7 +144,7 @@ def _varied(axes: Sequence[Mapping[str, Any]], table: pd.DataFrame) -> str:
         names = " together with ".join(plain(key) for key in axis["keys"])
         parts.append(f"{names} ({_values(axis, table)})")
     company = "" if len(axes) == 1 else ", in all combinations"
-    return f"Varied: {'; '.join(parts)}{company}. All else is as in the scenario below, for every point."
+    return f"The sweep varies {'; '.join(parts)}{company}. All else is as in the scenario below, for every point."
 
 
 def _values(axis: Mapping[str, Any], table: pd.DataFrame) -> str:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betainc
+import scipy
 
 from p2p_sim.analysis.privacy.exchange.visited import Blocks
 from p2p_sim.analysis.privacy.statement.windows import Floats, bernstein_window, binomial_pmf, rounding
@@ -137,5 +137,5 @@ def _at_least(x: Floats, coins: Floats) -> Floats:
     """Pr[Bin(coins, 1/2) >= x], elementwise."""
     inside = (x > 0) & (x <= coins)
     safe = np.where(inside, x, 1.0)
-    value = betainc(safe, np.where(inside, coins - safe + 1.0, 1.0), 0.5)
+    value = scipy.special.betainc(safe, np.where(inside, coins - safe + 1.0, 1.0), 0.5)
     return np.asarray(np.where(inside, value, np.where(x <= 0, 1.0, 0.0)))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betainc
+import scipy
 
 from p2p_sim.analysis.privacy.exchange.submissions import Submissions
 from p2p_sim.analysis.privacy.exchange.unknown_bits import World
@@ -119,7 +119,7 @@ class CutOffViews:
             return 0.0, 0.0
         if k >= t:
             return 1.0, 1.0
-        return self._tails(lambda share: betainc(float(t - k), k + 1.0, share), self.rest)
+        return self._tails(lambda share: scipy.special.betainc(float(t - k), k + 1.0, share), self.rest)
 
     def _at_least(self, t: int, k: int) -> tuple[float, float]:
         """A and B of "at least k ones"."""
@@ -127,7 +127,7 @@ class CutOffViews:
             return 1.0, 1.0
         if k > t:
             return 0.0, 0.0
-        return self._tails(lambda share: betainc(float(k), t - k + 1.0, share), self.share)
+        return self._tails(lambda share: scipy.special.betainc(float(k), t - k + 1.0, share), self.share)
 
     def _tails(self, tail: Callable[[Floats], Floats], share: Floats) -> tuple[float, float]:
         values = tail(share)

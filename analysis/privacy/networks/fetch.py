@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
-import scipy.sparse as sparse
+import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.networks.losses import LEAST_FLIP, Levels, LossLaw, amplified_delta
@@ -62,7 +62,7 @@ class FetchDistribution(Accountant):
     kept = False  # tables are not compared
     basis = "any fetch distribution: three-point pairs, neighbourhoods, direct exposure"
 
-    weights: NDArray[np.float64] | sparse.sparray
+    weights: "NDArray[np.float64] | scipy.sparse.sparray"
     flip_prob: float
     sampling_rate: float | Floats
     known: NDArray[np.bool_] | None = field(default=None, kw_only=True)
@@ -160,15 +160,15 @@ class FetchDistribution(Accountant):
         return self._known | self._members
 
     @cached_property
-    def _rows(self) -> sparse.csr_array:
-        rows: sparse.csr_array = sparse.csr_array(self.weights, copy=True)  # type: ignore[arg-type]
+    def _rows(self) -> "scipy.sparse.csr_array":
+        rows: scipy.sparse.csr_array = scipy.sparse.csr_array(self.weights, copy=True)  # type: ignore[arg-type]
         rows.sum_duplicates()
         rows.eliminate_zeros()
         return rows
 
     @cached_property
-    def _columns(self) -> sparse.csc_array:
-        return sparse.csc_array(self._rows)
+    def _columns(self) -> "scipy.sparse.csc_array":
+        return scipy.sparse.csc_array(self._rows)
 
     @cached_property
     def _neighbourhood(self) -> Neighbourhood:

@@ -30,7 +30,7 @@ them, are revealed.
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sparse
+import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.networks.losses import LossLaw, Pair, product
@@ -55,8 +55,8 @@ class Neighbourhood:
         draws: labels that each member got, drawn independently.
     """
 
-    rows: sparse.csr_array
-    columns: sparse.csc_array
+    rows: "scipy.sparse.csr_array"
+    columns: "scipy.sparse.csc_array"
     flip_prob: float
     rates: Floats
     revealed: Bools
@@ -100,7 +100,7 @@ class Neighbourhood:
         return Pair(law[used] * low, law[used] * (low + seen * weight), 1, leak)
 
 
-def _gather(table: sparse.csr_array | sparse.csc_array, lines: Ints) -> tuple[Ints, Ints, Floats]:
+def _gather(table: "scipy.sparse.csr_array | scipy.sparse.csc_array", lines: Ints) -> tuple[Ints, Ints, Floats]:
     """Entries of some rows of a csr array, or columns of a csc array: places within the line, line, value."""
     first, last = table.indptr[lines].astype(np.int64), table.indptr[lines + 1].astype(np.int64)
     sizes = last - first

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.special import betainc
+import scipy
 
 from p2p_sim.analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Levels, Pair, product
 from p2p_sim.analysis.privacy.statement.windows import SUBNORMAL, Floats
@@ -66,7 +66,7 @@ def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
     if np.ptp(weights) <= 1e-12 * weights[0]:  # equal weights: fewer than level/w ones
         fewer = np.ceil(levels / float(weights[0]) * (1.0 + 1e-12))
         inside = np.minimum(fewer, weights.size)
-        exact = betainc(weights.size - inside + 1.0, inside, 1.0 - flip_prob) * (1.0 + 1e-11)
+        exact = scipy.special.betainc(weights.size - inside + 1.0, inside, 1.0 - flip_prob) * (1.0 + 1e-11)
         return np.where(fewer > weights.size, 1.0, exact + SUBNORMAL)
     values, counts = np.unique(weights, return_counts=True)
     strengths = 2.0 ** np.arange(-6.0, 8.0, 0.25) / values.max()

@@ -22,7 +22,6 @@ from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlog1py, xlogy
 
 from p2p_sim.analysis.privacy.others.noisy_share import share_cdf
 from p2p_sim.analysis.privacy.statement.bound import Bracket
@@ -230,6 +229,8 @@ def _binomials(n: int, k: Floats, p: Floats) -> Floats:
 
 def _log_ways(n: int, k: Floats) -> Floats:
     """Logarithm of the number of ways to choose k of n."""
+    from scipy.special import gammaln
+
     return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
@@ -239,6 +240,8 @@ def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
     It is at most the range of values, and at most width²/8 times the second derivative, which is f times the difference
     of (k/p - (n-k)/(1-p))² and k/p² + (n-k)/(1-p)²; of either the largest value is known from the ends.
     """
+    from scipy.special import xlog1py, xlogy
+
     highest = np.maximum(kernel[:-1], kernel[1:])
     mode = np.searchsorted(p, k / n) - 1
     inside = (mode >= 0) & (mode < p.size - 1)

@@ -46,8 +46,8 @@ LABEL_FREE_CLUSTERS = Condition("clusters-independent-of-labels", "clusters do n
 PASSIVE = Condition(
     "passive-members", "members are passive: whom they ask is drawn, not chosen, and they follow the protocol"
 )
-ASKED_BY_DRAW = Condition("passive-peer", "she is passive: whom she asks is drawn")
-NO_RELEASE = Condition("release-unseen", "she does not see the release")
+ASKED_BY_DRAW = Condition("passive-peer", "the peer is passive: whom the peer asks is drawn")
+NO_RELEASE = Condition("release-unseen", "the peer does not see the release")
 TIMES_FREE = Condition("times-independent-of-peers", "start times and latencies do not depend on whom a user asks")
 REALISED_NETWORK = Condition(
     "realised-network",

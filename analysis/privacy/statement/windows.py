@@ -10,7 +10,6 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 Floats = NDArray[np.float64]
 _LONG = 100
@@ -85,6 +84,8 @@ def binomial_columns(first: int, last: int, trials: int, odds: Floats) -> Floats
 
 def _starts(first: int, trials: int, odds: Floats) -> Floats:
     """Powers of two, at least 2^-900, from which products of ratios reach about one at the mode."""
+    from scipy.special import gammaln
+
     mode = np.maximum(np.floor((trials + 1) * odds / (1.0 + odds)), first)
     rise = gammaln(first + 1.0) + gammaln(trials - first + 1.0) - gammaln(mode + 1.0) - gammaln(trials - mode + 1.0)
     with np.errstate(divide="ignore"):

@@ -33,6 +33,7 @@ def print_network(record: dict[str, Any], figures: Sequence[Path], statement: Pr
 
 
 def _messages(r: dict[str, Any]) -> list[Line]:
+    timed = " in time" if r["expired"] else ""  # without a time-out no request expires
     return [
         ("users, clusters", f"{r['num_users']:,} users in {r['num_clusters']:,} clusters"),
         ("messages sent by users", f"{r['messages_sent']:,} ({r['bytes_sent']:,} bytes)"),
@@ -43,8 +44,8 @@ def _messages(r: dict[str, Any]) -> list[Line]:
         ("requests made", f"{r['fetches']:,}, of which {r['retries']:,} retries"),
         ("  answered, expired, failed", f"{r['answered']:,}, {r['expired']:,}, {r['failed']:,}"),
         ("  late replies, dropped", f"{r['late_replies']:,}"),
-        ("users who got a label in time", f"{r['users_answered']:,}"),
-        ("users who gave up: no reply in time", f"{r['users_unanswered']:,}{_own(r)}"),
+        (f"users who got a label{timed}", f"{r['users_answered']:,}"),
+        (f"users who got no label{timed}", f"{r['users_unanswered']:,}{_own(r)}"),
         ("users who went offline for good", f"{r['users_departed']:,}"),
         ("users who never asked: never online", f"{r['users_absent']:,}"),
     ]

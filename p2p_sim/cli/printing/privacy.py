@@ -1,7 +1,7 @@
 """What `privacy` and `calibrate` show."""
 
 from p2p_sim.analysis.privacy.statement.record import whole
-from p2p_sim.cli.printing.values import at_least, at_most, number, print_conditions, print_object, print_table
+from p2p_sim.cli.printing.values import at_least, at_most, number, print_conditions, print_object, print_table, say
 from p2p_sim.cli.questions import RATED, Answer, Calibration, Question
 
 
@@ -32,7 +32,7 @@ def print_calibration(found: Calibration, as_json: bool) -> None:
     if as_json:
         figures = {"flip_prob": found.flip_prob, "sampling_rate": found.sampling_rate, "members": found.members}
         each = {str(size): alpha for size, alpha in found.each.items()}
-        print_object({**figures, "flip_prob_by_size": each, **whole(found.bound)})
+        print_object({**figures, "flip_prob_by_size": each, **whole(found.bound), "epsilon_local": found.local})
         return
     bound, alone = found.bound, found.each if len(found.each) > 1 else {}
     lines = [
@@ -40,10 +40,13 @@ def print_calibration(found: Calibration, as_json: bool) -> None:
         *((f"  clusters of {size:,} alone", number(alpha)) for size, alpha in alone.items()),
         ("sampling rate θ", "any" if found.sampling_rate is None else f"{found.sampling_rate:g}"),
         (f"certified ε at δ = {bound.delta:g}", f"{at_most(bound.epsilon_upper)} (target {found.epsilon:g})"),
+        ("  noisy label alone, ε₀", at_most(found.local)),
         ("observer", _who(bound.observer, found.members)),
         ("basis", bound.basis),
     ]
     print_table(None, lines)
+    if found.noise_alone:
+        say("This α is that of the noise on a label alone: the exchange adds nothing here that is certified.")
     print_conditions(bound)
 
 

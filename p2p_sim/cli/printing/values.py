@@ -6,15 +6,17 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from rich.table import Table
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.shown import four_digits
 from p2p_sim.base.terminal import console
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Line = tuple[str, str]
 PROSE, UNLIMITED = 80, 100_000
@@ -33,7 +35,7 @@ ODDITIES = {
 """What may surprise about an overlay, by the column of a row that counts it."""
 
 
-def worst_row(rows: pd.DataFrame) -> dict[str, Any]:
+def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
     """The row with the largest ε of the learner."""
     place = int(rows["epsilon_upper"].astype(float).argmax())
     return {str(column): rows[column].iloc[place] for column in rows}

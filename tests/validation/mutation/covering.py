@@ -4,7 +4,7 @@ import ast
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,28 @@ Lines = set[int]
 
 @dataclass(frozen=True)
 class Test:
-    """One test: its node id, processor seconds, and the lines of each module that it runs."""
+    """One test: its node id, processor seconds, and the lines of each module that it runs.
+
+    shared: seconds of the fixtures that it may share with other tests; `lines` has theirs, `seconds` has not.
+    """
 
     name: str
     seconds: float
     lines: dict[str, Lines]
+    shared: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def alone(self) -> float:
+        """Seconds that it takes if it runs first."""
+        return self.seconds + sum(self.shared.values())
+
+
+@dataclass(frozen=True)
+class Covered:
+    """All tests; and the lines of each module that run in no test, while files are imported and tests collected."""
+
+    tests: list[Test]
+    outside: dict[str, Lines]
 
 
 def files() -> list[str]:
@@ -40,56 +57,93 @@ def _digest(paths: list[Path]) -> str:
     return digest.hexdigest()
 
 
-def measured(place: Path) -> list[Test]:
-    """All tests, from `place` where their file and all that it may import are as they were, else run anew."""
+def measured(place: Path) -> Covered:
+    """What the tests run, from `place` where their file and all that it may import are as they were, else run anew."""
     place.mkdir(parents=True, exist_ok=True)
     shared = [p for folder in ("analysis", "p2p_sim") for p in sorted((ROOT / folder).rglob("*.py"))]
     common = _digest(shared)
-    tests = []
+    tests: list[Test] = []
+    outside: dict[str, Lines] = {}
     for name in files():
         kept, digest = place / (name.replace("/", "-") + ".json"), common + _digest([ROOT / name])
         known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-        if known.get("digest") != digest:
-            known = {"digest": digest, "tests": measure(name)}
+        if known.get("digest") != digest or "outside" not in known:
+            known = {"digest": digest} | measure(name)
             kept.write_text(json.dumps(known), encoding="utf-8")
             print(f"measured {name}: {len(known['tests'])} tests", flush=True)
-        tests += [_test(name, entry) for name, entry in known["tests"].items()]
-    return tests
+        tests += [_test(name, entry, known["fixtures"]) for name, entry in known["tests"].items()]
+        _include(outside, known["outside"])
+    return Covered(tests, outside)
 
 
-def _test(name: str, entry: dict[str, Any]) -> Test:
-    return Test(name, entry["seconds"], {module: set(lines) for module, lines in entry["lines"].items()})
+def _test(name: str, entry: dict[str, Any], fixtures: dict[str, Any]) -> Test:
+    used = [fixture for fixture in entry["uses"] if fixture in fixtures]
+    lines: dict[str, Lines] = {}
+    for part in (entry, *(fixtures[fixture] for fixture in used)):
+        _include(lines, part["lines"])
+    return Test(name, entry["seconds"], lines, {fixture: fixtures[fixture]["seconds"] for fixture in used})
 
 
-def judges(mutant: Mutant, tests: list[Test], most: float) -> list[Test]:
+def _include(lines: dict[str, Lines], more: dict[str, list[int]]) -> None:
+    for module, found in more.items():
+        lines.setdefault(module, set()).update(found)
+
+
+def judges(mutant: Mutant, tests: list[Test], most: float, anew: bool = False) -> list[Test]:
     """The tests that run the changed statement: as many as fit into `most` seconds, and of these the fastest first.
 
-    Those are taken that are quick and run little else. Of a statement that runs at import: those that run any line of
-    its file, or one elsewhere that names what it binds.
+    Those are taken that are quick and run little else. Of a statement that runs at import, and of one in a function
+    whose project is imported anew: those that run any line of its file, or one elsewhere that names what it binds, and
+    those whose own file names it.
     """
     lines, names = place_of(mutant.module, mutant.line)
+    if names is None and anew:
+        names = frozenset({str(function_of(mutant.module, mutant.line)).rpartition(".")[2]})
     wanted = {mutant.module: lines} if names is None else _naming(names) | {mutant.module: set(range(1, 10_000))}
     found = [t for t in tests if any(not at.isdisjoint(t.lines.get(module, ())) for module, at in wanted.items())]
-    chosen, total = [], 0.0
-    for test in sorted(found, key=lambda test: test.seconds * sum(map(len, test.lines.values()))):
-        if total + test.seconds <= most or not chosen:
-            total += test.seconds
+    if names:  # a constant is read without a line run
+        known = {test.name for test in found}
+        found += [t for t in tests if t.name not in known and _mentions(t.name.split("::")[0], names)]
+    chosen, total, paid = [], 0.0, set()
+    for test in sorted(found, key=lambda test: test.alone * sum(map(len, test.lines.values()))):
+        more = test.seconds + sum(seconds for name, seconds in test.shared.items() if name not in paid)
+        if total + more <= most or not chosen:
+            total += more
+            paid.update(test.shared)
             chosen.append(test)
-    return sorted(chosen, key=lambda test: test.seconds)
+    return sorted(chosen, key=lambda test: test.alone)
+
+
+def ran_outside(module: str, line: int, outside: dict[str, Lines]) -> bool:
+    """Whether the function around a line ran as modules were imported, so that what it gave may be in use since."""
+    function = _outermost(module, line)[-1]
+    body = set(range(function.body[0].lineno, function.end_lineno + 1)) - {function.lineno}
+    return not body.isdisjoint(outside.get(module, ()))
+
+
+def compiled(module: str, line: int) -> bool:
+    """Whether a line lies in a function that numba compiles, whose lines no measurement sees."""
+    around = _outermost(module, line)
+    return bool(around) and any("njit" in ast.unparse(mark) for mark in getattr(around[-1], "decorator_list", []))
 
 
 def function_of(module: str, line: int) -> str | None:
     """The outermost function or method, dotted, in whose body a line lies; None if the line runs at import."""
     if place_of(module, line)[1] is not None:
         return None
-    names: list[str] = []
+    return ".".join(node.name for node in _outermost(module, line))
+
+
+def _outermost(module: str, line: int) -> list[Any]:
+    """The classes around a line and the outermost function or method of them."""
+    nodes: list[Any] = []
     body: list[Any] = [ast.parse(source(module))]
     while body:
         for child in ast.iter_child_nodes(body.pop()):
             if isinstance(child, ast.ClassDef | ast.FunctionDef) and _spans(child, line):
-                names.append(child.name)
+                nodes.append(child)
                 body = [child] if isinstance(child, ast.ClassDef) else []
-    return ".".join(names)
+    return nodes
 
 
 def place_of(module: str, line: int) -> tuple[Lines, frozenset[str] | None]:
@@ -118,6 +172,12 @@ def _bound(statement: ast.AST) -> set[str]:
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return {statement.name}
     return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+@lru_cache
+def _mentions(file: str, names: frozenset[str]) -> bool:
+    """Whether one of these words stands in a file of tests."""
+    return not names.isdisjoint(re.findall(r"\w+", (ROOT / file).read_text(encoding="utf-8")))
 
 
 @lru_cache

@@ -8,7 +8,7 @@ heads of loops and outside of functions. No operator changes a string, docstring
 import ast
 import difflib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -112,14 +112,20 @@ class Mutant:
         return None if same else code
 
     @cached_property
-    def key(self) -> str:
-        """What is changed where, whatever the line's number: by this a verdict names it."""
+    def change(self) -> dict[str, str]:
+        """What is changed where, whatever the line's number: file, function, old and new line, and operator."""
         assert self.code is not None
         before, after = self.original.splitlines(), self.code.splitlines()
         opcodes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
         gone = " ".join(line.strip() for op, i, j, _, _ in opcodes if op != "equal" for line in before[i:j])
         come = " ".join(line.strip() for op, _, _, i, j in opcodes if op != "equal" for line in after[i:j])
-        return f"{self.module} | {scope(self.original, self.line)} | {gone} | {come}"
+        where = scope(self.original, self.line)
+        return {"file": self.module, "function": where, "old": gone, "new": come, "operator": self.operator}
+
+    @property
+    def key(self) -> str:
+        """The same as one string: by this a verdict names it."""
+        return " | ".join(self.change[name] for name in ("file", "function", "old", "new"))
 
 
 def modules() -> list[str]:
@@ -199,6 +205,21 @@ def mutants_of(module: str) -> list[Mutant]:
 def all_mutants() -> list[Mutant]:
     """Of all modules, in a fixed order."""
     return [mutant for module in modules() for mutant in mutants_of(module)]
+
+
+def find(change: Mapping[str, str]) -> Mutant | None:
+    """The mutant with this `Mutant.change`, wherever its line is now; None if there is none any more.
+
+    Where the same line stands twice in a function, it is the first.
+    """
+    if not (ROOT / change["file"]).exists():
+        return None
+    lines = source(change["file"]).splitlines()
+    for mutant in mutants_of(change["file"]):
+        near = mutant.operator == change["operator"] and lines[mutant.line - 1].strip() in change["old"]
+        if near and mutant.code is not None and mutant.change.items() <= change.items():
+            return mutant
+    return None
 
 
 def draw(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:

@@ -31,22 +31,25 @@ def explained() -> dict[str, str]:
 class Score:
     """A judged sample.
 
-    rows: one a mutant; verdicts: of survivors; places: where a mutant can be; seed: of the draw.
+    rows: one a mutant; verdicts: of survivors; places: where a mutant can be; seed: of the draw, None if it was a list;
+    gone: mutants of the list whose line is no more.
     """
 
     rows: Sequence[dict[str, Any]]
     verdicts: dict[str, str]
     places: int
-    seed: int
+    seed: int | None
+    gone: int = 0
 
-    def _verdict(self, row: dict[str, Any]) -> str:
+    def verdict(self, row: dict[str, Any]) -> str:
+        """What is said of a survivor: "equivalent", "weak" or "unexplained"."""
         return self.verdicts.get(row["mutant"], "unexplained")
 
     def counts(self, rows: Sequence[dict[str, Any]], column: str = "result") -> tuple[int, int]:
         """Killed, and not equivalent, where a survivor without a verdict counts as not equivalent."""
         killed = sum(row[column] != "survived" for row in rows)
         return killed, len(rows) - sum(
-            row["result"] == "survived" and self._verdict(row) == "equivalent" for row in rows
+            row["result"] == "survived" and self.verdict(row) == "equivalent" for row in rows
         )
 
     @property
@@ -62,8 +65,9 @@ class Score:
             "seed": self.seed,
             "places": self.places,
             "drawn": len(self.rows),
+            "gone": self.gone,
             "results": dict(Counter(row["result"] for row in self.rows).most_common()),
-            "survivors": dict(Counter(self._verdict(row) for row in survivors).most_common()),
+            "survivors": dict(Counter(self.verdict(row) for row in survivors).most_common()),
             "killed": _share(*self.counts(self.rows)),
             "killed_when_first_judged": _share(*self.counts(self.rows, "first")),
             "by_package": {
@@ -86,7 +90,9 @@ def _share(killed: int, counted: int) -> dict[str, Any]:
 def lines(score: Score) -> list[str]:
     """For people."""
     found = score.summary()
-    text = [f"{found['drawn']} mutants drawn with seed {found['seed']} among {found['places']} places"]
+    how = "of a list" if found["seed"] is None else f"drawn with seed {found['seed']}"
+    text = [f"{found['drawn']} mutants {how}, among {found['places']} places"]
+    text += [f"  of the list, no such line any more: {found['gone']}"] if found["gone"] else []
     text += [f"  {name}: {count}" for name, count in found["results"].items()]
     text += [f"  survivors, {name}: {count}" for name, count in found["survivors"].items()]
     shares = {"killed": found["killed"], "killed when first judged": found["killed_when_first_judged"]}

@@ -81,6 +81,8 @@ def preload() -> None:
 def run(tests: list[str], limits: dict[str, float], module: str = "", code: str = "") -> Outcome:
     """Run tests in the order given until the first fails.
 
+    Numba compiles a changed module anew, into a place of the run's own: its cache does not notice such a change.
+
     Args:
         tests: node ids.
         limits: seconds of the processor allowed to each, by node id.
@@ -92,6 +94,8 @@ def run(tests: list[str], limits: dict[str, float], module: str = "", code: str 
             del sys.modules[name]  # who judges inside of a test run has imported them
         if code:
             _replace(str(ROOT / module), code)
+        if "from numba import" in code:
+            importlib.import_module("numba").config.CACHE_DIR = str(log.parent / "numba")
         return int(pytest.main([*OPTIONS, "-x", *tests], plugins=[Clock(log, limits)]))
 
     return outcome(*forked(work), changed=bool(code))
@@ -113,7 +117,11 @@ def outcome(status: int, lines: list[str], seconds: float, changed: bool) -> Out
 
 
 def measure(target: str) -> dict[str, Any]:
-    """Seconds and executed lines of `PACKAGES` of each test of a file that passes: {test: {seconds, lines}}."""
+    """What the tests of a file that pass take, and the lines of `PACKAGES` that they run.
+
+    tests: {test: {seconds, lines, uses}}, without the fixtures of a wider scope, which `uses` names.
+    fixtures: {fixture: {seconds, lines}}. outside: the lines that ran in no test, as the files were imported.
+    """
 
     def work(log: Path) -> int:
         import coverage
@@ -136,8 +144,13 @@ def measure(target: str) -> dict[str, Any]:
     said = [json.loads(line) for line in raw]
     bad = {line["test"] for line in said if line.get("failed")}
     lines = next((line["lines"] for line in said if "lines" in line), {})
-    times = {line["test"]: line["seconds"] for line in said if "seconds" in line}
-    return {t: {"seconds": s, "lines": lines.get(t, {})} for t, s in times.items() if t not in bad}
+    found: dict[str, Any] = {"tests": {}, "fixtures": {}, "outside": lines.get("", {})}
+    for line in said:
+        for kind, name in (("tests", line.get("test")), ("fixtures", line.get("fixture"))):
+            if name and "seconds" in line and name not in bad:
+                uses = {"uses": line["uses"]} if kind == "tests" else {}
+                found[kind][name] = {"seconds": line["seconds"], "lines": lines.get(name, {})} | uses
+    return found
 
 
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:cov", "-p", "no:xdist", "--hypothesis-seed=0"]
@@ -150,6 +163,7 @@ class Clock:
 
     def __init__(self, log: Path, limits: dict[str, float], starting: Callable[[str], None] | None = None) -> None:
         self._log, self._limits, self._starting = log, limits, starting
+        self._running, self._shared = "", 0.0
 
     def say(self, **what: Any) -> None:
         """One line, whole and at once."""
@@ -161,14 +175,35 @@ class Clock:
         """Around one test, its fixtures included."""
         self.say(test=item.nodeid)
         if self._starting:
-            self._starting(item.nodeid)
+            self._switch(item.nodeid)
         self._allow(self._limits.get(item.nodeid, 0.0))
-        start = time.process_time()
+        start, self._shared = time.process_time(), 0.0
         yield
         self._allow(0.0)
         if self._starting:
-            self._starting("")
-            self.say(test=item.nodeid, seconds=round(time.process_time() - start, 4))
+            self._switch("")
+            seconds = time.process_time() - start - self._shared
+            self.say(test=item.nodeid, seconds=round(seconds, 4), uses=sorted(_wide_fixtures(item)))
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[None]:
+        """Around what several tests share: all of them run its lines, whichever of them comes first."""
+        if not self._starting or fixturedef.scope == "function":
+            yield
+            return
+        before, name, start = self._running, _fixture_name(fixturedef, request.param_index), time.process_time()
+        self._switch(name)
+        yield
+        self._switch(before)
+        seconds = time.process_time() - start
+        self._shared += seconds
+        self.say(fixture=name, seconds=round(seconds, 4))
+
+    def _switch(self, context: str) -> None:
+        """Tell the measurement whose lines run from now on."""
+        assert self._starting
+        self._running = context
+        self._starting(context)
 
     def _allow(self, seconds: float) -> None:
         """Have the process killed when it has used so many seconds, or waited thirty times as long; 0 for no limit."""
@@ -184,6 +219,18 @@ class Clock:
         """A file that could not be imported."""
         if report.failed:
             self.say(test=report.nodeid, failed=True)
+
+
+def _fixture_name(fixturedef: Any, parameter: int) -> str:
+    return f"{fixturedef.baseid}::{fixturedef.argname}[{parameter}]"
+
+
+def _wide_fixtures(item: Any) -> set[str]:
+    """The fixtures of a test that it may share with others."""
+    indices = item.callspec.indices if hasattr(item, "callspec") else {}
+    found = item._fixtureinfo.name2fixturedefs
+    used = [(name, found[name][-1]) for name in item.fixturenames if name in found]
+    return {_fixture_name(fixture, indices.get(name, 0)) for name, fixture in used if fixture.scope != "function"}
 
 
 def _replace(path: str, code: str) -> None:

@@ -1,0 +1,50 @@
+"""Where runs and sweeps are done, as the options say it."""
+
+import os
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.replicate.memory import replicates_that_fit
+from p2p_sim.scenario import Scenario
+from p2p_sim.sweeps.local import LocalProcesses, at_a_time
+from p2p_sim.sweeps.plan import Plan
+from p2p_sim.sweeps.work import Executor, Serial
+
+
+def for_run(scenario: Scenario, workers: int | None, split: str | None) -> Executor:
+    """The replicates of a scenario: one per core at a time, of a large scenario as many as fit into memory."""
+    _check(workers, split)
+    if split is not None:
+        return _split(_processes(workers), scenario)
+    return at_a_time(workers or min(os.cpu_count() or 1, replicates_that_fit(scenario)))
+
+
+def for_sweep(plan: Plan, workers: int | None, dask: str | None, split: str | None) -> Executor:
+    """The points of a sweep: here, or on a cluster."""
+    if workers is not None and dask is not None:
+        raise InputError(f"--workers {workers}: does not go with --dask, where the cluster says how many there are")
+    _check(workers, split)
+    chosen = _processes(workers)
+    if dask is not None:
+        from p2p_sim.sweeps.on_dask import DaskWorkers
+
+        chosen = DaskWorkers(dask, packages=plan.packages)
+    return chosen if split is None else _split(chosen, plan.base)
+
+
+def _check(workers: int | None, split: str | None) -> None:
+    if workers is not None and not 1 <= workers <= 1024:
+        raise InputError(f"--workers {workers}: must lie in 1..1024")
+    if split is not None and split != "shards":
+        raise InputError(f'--split "{split}": must be shards')
+
+
+def _processes(workers: int | None) -> Executor:
+    count = workers or os.cpu_count() or 1
+    return LocalProcesses(count) if count > 1 else Serial()
+
+
+def _split(inner: Executor, scenario: Scenario) -> Executor:
+    from p2p_sim.sweeps.split import SplitShards
+
+    scenario.network.check_splittable()
+    return SplitShards(inner)
