@@ -244,7 +244,7 @@ def test_delta_at_an_epsilon_comes_with_the_basis_of_that_delta():
     """It came with that of ε at δ = 1/2, which is the noise's alone here."""
     question = Question(2000, 0.5, 1.0, num_classes=4)
     assert KaryExchange(2000, 0.5, 1.0, 4).epsilon(0.5).basis == answer(question, 0.5, None).bound.basis
-    assert answer(question, None, 0.1).bound.basis == "bound for shuffled labels, every data set"
+    assert answer(question, None, 0.1).bound.basis == "blanket of uniform labels, every data set"
 
 
 def test_a_key_that_nobody_listed_is_a_fault():

@@ -1,6 +1,7 @@
 """What a user's message does to her label, and what that is worth once the message has been passed on."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -90,7 +91,7 @@ class Message(ABC):
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
         """What protects a label from the learner in a cluster of n users if nothing fails; θ: sampling rate."""
-        return self.shuffled(size)
+        return replace(self.shuffled(size), sampling_rate=sampling_rate)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
         """The same where so many submissions were fetched from so many users whose payloads are not known."""

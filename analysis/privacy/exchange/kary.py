@@ -1,23 +1,24 @@
 """The exchange with K-ary randomised response, for the learner.
 
-A noisy label is uniform over all K classes with probability γ = αK/(K-1) (the blanket) and the true label otherwise.
-Tell the learner which of the others' labels are true ones, and give the learner all noisy labels of the cluster as a
-shuffled multiset: the exchange is a post-processing of that. There remain b ~ Bin(n-1, γ) uniform labels and the
-target's noisy label, for every data set. With N_j labels of class j among these b+1, the likelihood of the view if the
-target's noisy label is j is K N_j/(b+1) times that of b+1 uniform labels, so the hockey-stick divergence between true
-labels 0 and 1 is
+A noisy label is uniform over all K classes with probability γ = αK/(K-1) and the true label otherwise, so it is a
+blanket (`blanket`) whatever the others' labels are: δ(ε) is at most
 
-    E [ K/(b+1) · (keep·N_0 - lose·N_1 - rest·(b+1-N_0-N_1)) ]_+,      N uniform multinomial of b+1,
+    (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+
 
-with keep = 1-α-e^ε α/(K-1), lose = e^ε(1-α) - α/(K-1), rest = (e^ε-1)α/(K-1). For K = 2 this is the blanket bound of
-Balle et al. (2019).
+with V the users whose label is submitted, and Y = keep/α' or -lose/α' with probability α' = α/(K-1) each, 1 - e^ε with
+probability (K-2)α', else 0, where keep = 1-α-e^ε α' and lose = e^ε(1-α) - α'.
+
+The lower end is that of one data set and of statistics that the learner can compute (`kary_lower`).
 """
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
-from p2p_sim.analysis.privacy.exchange.blanket import Blanket
+from p2p_sim.analysis.privacy.exchange.blanket import BLOCKS, Blanket
 from p2p_sim.analysis.privacy.exchange.kary_exact import bracket
+from p2p_sim.analysis.privacy.exchange.kary_lower import statistics
+from p2p_sim.analysis.privacy.exchange.visited import visited
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import (
@@ -30,12 +31,15 @@ from p2p_sim.analysis.privacy.statement.checks import (
 )
 from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS
 from p2p_sim.analysis.privacy.statement.domain import ANY_CLASSES
-from p2p_sim.analysis.privacy.statement.inversion import bisect
+from p2p_sim.analysis.privacy.statement.inversion import bisect, bisect_twice
+from p2p_sim.analysis.privacy.statement.kept import kept
 from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
 from p2p_sim.analysis.privacy.statement.windows import LEAST, share_of, some
 
+VISITED, COARSE = 24, (6, (6, 8))
+"""Most numbers of visited users that are told apart; these and those of blanket messages for a first search."""
 ENUMERATED = 2_000_000
-"""Largest table of (noisy counts × released counts) that is enumerated."""
+"""Largest table of (noisy counts × released counts), and of noisy counts of each class, that is enumerated."""
 LARGEST_CLUSTER = 1_000_000
 
 
@@ -68,7 +72,7 @@ class KaryExchange(Accountant):
     def enumerable(self) -> bool:
         """Whether the exact value can be computed in reasonable time."""
         n, k = self.cluster_size, self.num_classes
-        return math.comb(n + k - 1, k - 1) ** 2 * n <= ENUMERATED
+        return math.comb(n + k - 1, k - 1) ** 2 * n <= ENUMERATED and (n + 1) ** (k - 1) <= ENUMERATED
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε): exact for small n and K, else 0 and a certified bound that holds for every data set and θ."""
@@ -81,7 +85,7 @@ class KaryExchange(Accountant):
         if self.enumerable:
             found = bracket(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate, epsilon)
             return outward(found.lower, min(found.upper, capped))
-        return outward(0.0, min(self.shuffled_delta(epsilon), capped))
+        return outward(min(self._attained(epsilon), capped), min(self._blanket(epsilon), capped))
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), the smaller of the local ε₀ and what `delta` certifies."""
@@ -91,14 +95,13 @@ class KaryExchange(Accountant):
         high = 0.0 if self.delta(low).upper <= delta else high
         if self.delta(high).upper > delta:
             return PrivacyBound(0.0, local, delta, "learner", "label", "local randomizer alone", self.conditions)
-        low, high = bisect(lambda epsilon: self.delta(epsilon).upper > delta, low, high, 1e-6)
-        lower = low * (1.0 - 1e-6) if self.enumerable and self.delta(low * (1.0 - 1e-6)).lower > delta else 0.0
-        return PrivacyBound(lower, high, delta, "learner", "label", self.basis, self.conditions)
+        found = _epsilon(self, delta)
+        return PrivacyBound(found.lower, found.upper, delta, "learner", "label", self.basis, self.conditions)
 
     @property
     def basis(self) -> str:
         """How the bounds are computed."""
-        return "exact, over all data sets" if self.enumerable else "bound for shuffled labels, every data set"
+        return "exact, over all data sets" if self.enumerable else "blanket of uniform labels, every data set"
 
     @property
     def _exposure(self) -> float:
@@ -106,16 +109,63 @@ class KaryExchange(Accountant):
         return some(self.sampling_rate / self.cluster_size, self.cluster_size) * (1.0 + 2.0**-47)
 
     def shuffled_delta(self, epsilon: float) -> float:
-        """Upper bound on δ(ε) by the blanket of uniform labels; it falls with γ, which is rounded down."""
+        """Upper bound on δ(ε) for any number of submissions: that of all noisy labels, shuffled."""
+        return self._walk(epsilon).delta()
+
+    def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
+        """Upper bound on δ(ε) by the blanket of uniform labels.
+
+        Args:
+            values, blocks: how many numbers of visited users, and of blanket messages, are told apart.
+        """
+        n = self.cluster_size
+        return self._walk(epsilon).delta(visited(n, self.sampling_rate, values, n), blocks)
+
+    def _walk(self, epsilon: float) -> Blanket:
+        """The walk of the uniform labels; its bound falls with γ, which is rounded down."""
         k, alpha = self.num_classes, self.flip_prob
         keep, lose, doubt = worth(alpha, epsilon, k)
-        rest = math.expm1(min(epsilon, LARGEST_EPSILON)) * (alpha / (k - 1))
-        share = share_of(alpha, k, k - 1, up=False)
-        return Blanket(self.cluster_size, min(share, 1.0), k, keep * (1.0 + doubt), lose, rest).delta()
+        growth = math.expm1(min(epsilon, LARGEST_EPSILON))
+        share = min(share_of(alpha, k, k - 1, up=False), 1.0)
+        rest = growth * (alpha / (k - 1))
+        return Blanket(self.cluster_size, share, k, keep * (1.0 + doubt), lose, rest, growth * (1.0 - 2.0**-50))
+
+    def _attained(self, epsilon: float) -> float:
+        """δ(ε) of one data set, seen through a statistic: a lower bound."""
+        laws = _statistics(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate)
+        return max((law.delta(epsilon) for law in laws), default=0.0)
 
 
 class ShuffledLabels(KaryExchange):
     """The same for any number of submissions, more than there are users included: the bound for shuffled labels."""
 
+    basis = "bound for shuffled labels, every data set"
     enumerable = False  # the exact figure is that of at most one submission a user
     _exposure = 1.0  # somebody may well submit the target's label
+
+    def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
+        return self.shuffled_delta(epsilon)
+
+    def _attained(self, epsilon: float) -> float:
+        return 0.0
+
+
+_statistics = lru_cache(maxsize=64)(statistics)
+
+
+@kept
+def _epsilon(exchange: KaryExchange, delta: float) -> Bracket:
+    """ε(δ) where δ(0) is above δ and δ of the largest ε is not."""
+    high = min(local_epsilon(exchange.flip_prob, exchange.num_classes), LARGEST_EPSILON)
+    if exchange.enumerable:
+        low, high = bisect(lambda epsilon: exchange.delta(epsilon).upper > delta, 0.0, high, 1e-6)
+        lower = low * (1.0 - 1e-6)
+        return Bracket(lower if exchange.delta(lower).lower > delta else 0.0, high)
+    _, upper = bisect_twice(
+        lambda epsilon: exchange._blanket(epsilon, *COARSE) > delta,
+        lambda epsilon: exchange.delta(epsilon).upper > delta,
+        high,
+        1e-4,
+    )
+    lower, _ = bisect(lambda epsilon: exchange._attained(epsilon) > delta, 0.0, upper, 1e-5)
+    return Bracket(lower, upper)

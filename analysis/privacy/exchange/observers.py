@@ -154,7 +154,8 @@ class Coalition(Accountant):
         met = self._met
         rest = coalition_delta(e.cluster_size, e.flip_prob, e.sampling_rate, self.members, epsilon)
         lower = (met * direct.lower + (1.0 - met) * rest.lower) * (1.0 - 2.0**-48)
-        return outward(lower, (met * direct.upper + (1.0 - met) * rest.upper) * (1.0 + 2.0**-48))
+        upper = min((met * direct.upper + (1.0 - met) * rest.upper) * (1.0 + 2.0**-48), direct.upper)
+        return outward(lower, upper)  # never more than if the message's owner is known
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified."""

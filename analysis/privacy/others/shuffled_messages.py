@@ -2,7 +2,7 @@
 
 Let every output o have probability P(o) or P'(o) under the target's two labels, and at least b(o) under every label;
 where all are ε₀-private, b = max(P, P') e^-ε₀ will do. Tell the learner which of the others did not draw from b, and
-what they said. Then (Balle et al. 2019, Lemma 5.3)
+what they said. Then (Balle et al. 2019, Lemma 5.3; for fewer submissions see `exchange.blanket`)
 
     δ(ε) <= (1/n) E [Y_1 + ... + Y_n]_+,    Y_i = (P(o) - e^ε P'(o)) / b(o) with probability b(o) for each o, else 0,
 
@@ -22,16 +22,18 @@ where few outputs point either way, as among the bits of vector approximation, �
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from p2p_sim.analysis.privacy.exchange.blanket import Blanket
-from p2p_sim.analysis.privacy.exchange.kary import LARGEST_CLUSTER
+from p2p_sim.analysis.privacy.exchange.blanket import BLOCKS, Blanket
+from p2p_sim.analysis.privacy.exchange.kary import COARSE, LARGEST_CLUSTER, VISITED
+from p2p_sim.analysis.privacy.exchange.visited import visited
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
-from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon
+from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon, check_sampling_rate
 from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS
 from p2p_sim.analysis.privacy.statement.domain import ANY_MESSAGE
-from p2p_sim.analysis.privacy.statement.inversion import bisect
+from p2p_sim.analysis.privacy.statement.inversion import bisect, bisect_twice
+from p2p_sim.analysis.privacy.statement.kept import kept
 
 WEAKEST = 100.0
 """ε₀ from which on no number of users amplifies anything worth computing."""
@@ -51,6 +53,8 @@ class ShuffledMessages(Accountant):
         total_variation: β in [0, 1], the largest total variation between the laws of one message under two labels,
             which is its δ(0); 1 if only ε₀ is known.
         caveats: conditions of ε₀ itself; they are conditions of the bound, too.
+        sampling_rate: θ in (0, 1] if the learner gets the messages of an exchange: each user submits with probability
+            θ, and then the message of one of all n users. None: all n messages.
     """
 
     requires = ANY_MESSAGE
@@ -59,6 +63,7 @@ class ShuffledMessages(Accountant):
     local_epsilon: float
     total_variation: float = 1.0
     caveats: tuple[str, ...] = ()
+    sampling_rate: float | None = None
 
     def __post_init__(self) -> None:
         if not self.local_epsilon >= 0.0:
@@ -67,13 +72,15 @@ class ShuffledMessages(Accountant):
             raise ValueError(f"users = {self.users}: must be at least 1")
         if not 0.0 <= self.total_variation <= 1.0:
             raise ValueError(f"total_variation = {self.total_variation}: must lie in [0, 1]")
+        if self.sampling_rate is not None:
+            check_sampling_rate(self.sampling_rate)
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε): 0 and a certified bound, which is 0 from ε₀ on and 1 if nothing better is known."""
         check_epsilon(epsilon)
         if epsilon >= self.local_epsilon or self.total_variation == 0.0:
             return Bracket(0.0, 0.0)
-        return Bracket(0.0, self._blanket(epsilon).delta() if self._amplified else 1.0)
+        return Bracket(0.0, self._bound(epsilon) if self._amplified else 1.0)
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ): 0 and a certified bound, never above ε₀."""
@@ -82,7 +89,7 @@ class ShuffledMessages(Accountant):
         if self._amplified and self.delta(low).upper <= delta:
             high = low
         elif self._amplified:
-            _, high = bisect(lambda epsilon: self.delta(epsilon).upper > delta, low, high, 1e-6)
+            high = _epsilon(replace(self, caveats=()), delta).upper
         if high < self.local_epsilon:
             basis = "bound for shuffled messages of any local randomizer"
         return PrivacyBound(0.0, high, delta, "learner", "label", basis, self.conditions)
@@ -96,6 +103,16 @@ class ShuffledMessages(Accountant):
         """Whether anything better than ε₀ is looked for."""
         return self.users > 1 and 0.0 < self.local_epsilon < WEAKEST
 
+    def _bound(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
+        """Upper bound on δ(ε); see `KaryExchange`, whose counts these are.
+
+        Of more than 1,000,000 users the messages of those beyond are told, and who carries them.
+        """
+        walk = self._blanket(epsilon)
+        if self.sampling_rate is None:
+            return walk.delta()
+        return walk.delta(visited(walk.users, self.sampling_rate, values, self.users), blocks)
+
     def _blanket(self, epsilon: float) -> Blanket:
         """The walk of the module's docstring; ε₀ and β are rounded up, which is the safe side."""
         local = self.local_epsilon * _UP
@@ -105,7 +122,23 @@ class ShuffledMessages(Accountant):
         neither = max(0.0, 1.0 - side * (grown + 2.0)) * math.exp(-local)
         share = 2.0 * side + neither
         keep, lose, rest = grown - growth, grown + growth * (grown + 1.0), growth * (grown + 1.0)
-        return Blanket(min(self.users, LARGEST_CLUSTER), share, share / side, side * keep, side * lose, side * rest)
+        worths = side * keep, side * lose, side * rest
+        return Blanket(min(self.users, LARGEST_CLUSTER), share, share / side, *worths, growth * (1.0 - 2.0**-50))
+
+
+@kept
+def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
+    """ε(δ) where δ(0) is above δ."""
+    high = messages.local_epsilon
+    if messages.sampling_rate is None:
+        return Bracket(0.0, bisect(lambda epsilon: messages.delta(epsilon).upper > delta, 0.0, high, 1e-6)[1])
+    _, upper = bisect_twice(
+        lambda epsilon: messages._bound(epsilon, *COARSE) > delta,
+        lambda epsilon: messages.delta(epsilon).upper > delta,
+        high,
+        1e-4,
+    )
+    return Bracket(0.0, upper)
 
 
 def shuffled_epsilon(local_epsilon: float, users: int, delta: float) -> float:

@@ -86,3 +86,14 @@ def root(
         margin = min(0.4 * precision * high, 0.25 * (high - low))
         point = min(max(guess, low + margin), high - margin) if math.isfinite(guess) else 0.5 * (low + high)
         value = log_value(point)
+
+
+def bisect_twice(
+    rough: Callable[[float], bool], above: Callable[[float], bool], high: float, precision: float
+) -> tuple[float, float]:
+    """As `bisect` from 0, with a quick question first that is answered with yes more often."""
+    _, guess = bisect(rough, 0.0, high, 1e-3)
+    low = 0.9 * guess
+    while low > 0.0 and not above(low):
+        low, guess = (0.75 * low if low > 1e-9 * high else 0.0), low
+    return bisect(above, low, guess, precision)
