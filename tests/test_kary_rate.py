@@ -169,3 +169,9 @@ def test_many_classes_of_two_users_are_not_enumerated():
     for k in (20, 44):
         found = KaryExchange(2, 0.3, 0.5, k).delta(0.5)
         assert 0.0 <= found.lower <= found.upper < 0.5
+
+
+@pytest.mark.parametrize(("arguments", "delta"), [((5000, 0.5, 1e-4, 4), 1e-3), ((5000, 0.7499, 0.5, 4), 0.01)])
+def test_no_search_where_nothing_is_left_to_protect(arguments, delta, monkeypatch):
+    monkeypatch.setattr(kary, "_epsilon", None)
+    assert KaryExchange(*arguments).epsilon(delta).epsilon_upper == 0.0

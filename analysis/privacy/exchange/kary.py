@@ -75,7 +75,7 @@ class KaryExchange(Accountant):
         return math.comb(n + k - 1, k - 1) ** 2 * n <= ENUMERATED and (n + 1) ** (k - 1) <= ENUMERATED
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε): exact for small n and K, else 0 and a certified bound that holds for every data set and θ."""
+        """δ(ε): exact for small n and K, else attained by a data set, and a certified bound for every data set."""
         check_epsilon(epsilon)
         if epsilon >= local_epsilon(self.flip_prob, self.num_classes):
             return Bracket(0.0, 0.0)
@@ -91,11 +91,9 @@ class KaryExchange(Accountant):
         """ε(δ), the smaller of the local ε₀ and what `delta` certifies."""
         check_delta(delta)
         local = local_epsilon(self.flip_prob, self.num_classes)
-        low, high = 0.0, min(local, LARGEST_EPSILON)
-        high = 0.0 if self.delta(low).upper <= delta else high
-        if self.delta(high).upper > delta:
+        if self.delta(min(local, LARGEST_EPSILON)).upper > delta:
             return PrivacyBound(0.0, local, delta, "learner", "label", "local randomizer alone", self.conditions)
-        found = _epsilon(self, delta)
+        found = Bracket(0.0, 0.0) if self.delta(0.0).upper <= delta else _epsilon(self, delta)
         return PrivacyBound(found.lower, found.upper, delta, "learner", "label", self.basis, self.conditions)
 
     @property

@@ -9,9 +9,10 @@ probability θN/n, -w' with θN'/n, else 0:
 
 The others' share of (N, N') is multinomial of n-1 with α' = α/(K-1) each; the target adds one to N, to N' or to none.
 
-Measured, not proved: the relative error of NumPy's complex logarithm and exponential, below 4u each. An error of
-the exponent n·log counts absolutely, so each value of the series is off by less than (64 + 8n)u, and with M values a
-probability by as much (they are averaged); `_DOUBT` charges four times that for each of the M probabilities.
+Measured, not proved: the error of NumPy's complex log1p, below 4u absolutely (relatively it is larger near 0), and of its
+exponential, below 4u relatively. An error of the exponent n·log counts absolutely, so each term is off by less than
+(64 + 8n)u; the sum over P pairs of counts adds Pu. With M values of the series a probability is off by as much (they
+are averaged); `_DOUBT` charges four times that for each of the M probabilities.
 """
 
 import math
@@ -81,7 +82,7 @@ def _law(users: int, classes: int, flip_prob: float, rate: float, up: int, down:
     x, other = 1.0 - flip_prob, (classes - 2) * one
     first = x * laws["up"] + one * laws["down"] + other * laws["none"]
     second = one * laws["up"] + x * laws["down"] + other * laws["none"]
-    series_error = _DOUBT * (64.0 + 8.0 * users) * UNIT * width
+    series_error = _DOUBT * (64.0 + 8.0 * users + counts.shape[1]) * UNIT * width
     return Statistic(first, second, series_error + missing + rounding(counts.shape[1]))
 
 

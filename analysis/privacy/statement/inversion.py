@@ -7,6 +7,7 @@ from functools import lru_cache
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON, check_delta
 from p2p_sim.analysis.privacy.statement.local import local_epsilon
+from p2p_sim.analysis.privacy.statement.windows import SUBNORMAL
 
 Curve = Callable[[float], Bracket]
 
@@ -49,7 +50,7 @@ def cross(
 
 def bisect(above: Callable[[float], bool], low: float, high: float, precision: float) -> tuple[float, float]:
     """The last value seen above and the first not above; `low` counts as above, `high` as not."""
-    while high - low > precision * high:
+    while high - low > max(precision * high, SUBNORMAL):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if above(middle) else (low, middle)
     return low, high
