@@ -9,7 +9,7 @@ probability θN/n, -w' with θN'/n, else 0:
 
 The others' share of (N, N') is multinomial of n-1 with α' = α/(K-1) each; the target adds one to N, to N' or to none.
 
-Measured, not proved: the error of NumPy's complex log1p, below 4u absolutely (relatively it is larger near 0), and of its
+Measured, not proved: the error of NumPy's complex log1p, below 4u absolutely (relatively it is larger), and of its
 exponential, below 4u relatively. An error of the exponent n·log counts absolutely, so each term is off by less than
 (64 + 8n)u; the sum over P pairs of counts adds Pu. With M values of the series a probability is off by as much (they
 are averaged); `_DOUBT` charges four times that for each of the M probabilities.
