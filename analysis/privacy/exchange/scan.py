@@ -23,7 +23,7 @@ TABULATED = 4096
 """Most possible submissions for which nothing is truncated."""
 SUMMED_IN_FULL = 64
 """Most sources for which no sum is truncated at all."""
-LARGEST_TABLE = 8_000_000
+LARGEST_TABLE = 1_000_000
 """Values in the largest table that is made of one number of submissions; else tails are computed at cut-offs."""
 _LEAST_TAIL = -740.0
 """Smallest logarithm of a truncation: that of nearly the smallest positive number."""
