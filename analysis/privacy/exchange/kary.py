@@ -163,7 +163,7 @@ def _epsilon(exchange: KaryExchange, delta: float) -> Bracket:
         lambda epsilon: exchange._blanket(epsilon, *COARSE) > delta,
         lambda epsilon: exchange.delta(epsilon).upper > delta,
         high,
-        1e-4,
+        1e-5,
     )
     lower, _ = bisect(lambda epsilon: exchange._attained(epsilon) > delta, 0.0, upper, 1e-5)
     return Bracket(lower, upper)

@@ -136,7 +136,7 @@ def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
         lambda epsilon: messages._bound(epsilon, *COARSE) > delta,
         lambda epsilon: messages.delta(epsilon).upper > delta,
         high,
-        1e-4,
+        1e-5,
     )
     return Bracket(0.0, upper)
 
