@@ -187,7 +187,7 @@ def test_fewer_users_are_clustered_among_themselves():
 
 
 TARGET = ("--cluster-size", 8, "--epsilon", "0.5", "--sampling-rate", "0.5", "--delta")
-ALONE = "This α is that of the noise on a label alone"
+ALONE = "No smaller α of three digits is certified"
 
 
 @pytest.mark.parametrize(
@@ -207,6 +207,36 @@ def test_calibration_says_when_the_noise_alone_decides(asked, alone):
     assert found["epsilon_local"] == local_epsilon(found["flip_prob"], classes)
     assert (found["epsilon_local"] <= 0.5) == alone
     assert re.search(r"noisy label alone, ε₀ +[0-9]", out)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("--observer", "learner", "--sampling-rate", "1", "--cluster-size", 2),
+        ("--observer", "learner", "--sampling-rate", "0.5", "--cluster-size", 50, "--cluster-size", 20),
+        ("--observer", "coalition", "--members", 3, "--sampling-rate", "0.5", "--cluster-size", 300),
+        ("--observer", "eavesdropper", "--cluster-size", 20),
+        ("--observer", "eavesdropper", "--cluster-size", 20, "--num-classes", 3),
+    ],
+)
+@pytest.mark.parametrize("epsilon", ["0.5", "1e-5"])
+def test_the_printed_flip_probability_meets_the_target(asked, epsilon):
+    _, out, _ = command("calibrate", *asked, "--epsilon", epsilon, "--delta", "1e-6")
+    [printed] = re.findall(r"flip probability α, all clusters +(\S+)", out)
+    once = asked[:-2] if asked.count("--cluster-size") > 1 else asked
+    status, out, err = command("privacy", *once, "--flip-prob", printed, "--delta", "1e-6", "--json")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["epsilon_upper"] <= float(epsilon)
+
+
+def test_the_eavesdropper_needs_no_cluster_size():
+    asked = ("privacy", "--flip-prob", "0.1", "--delta", "1e-6", "--observer")
+    status, out, _ = command(*asked, "eavesdropper")
+    assert (status, "any size, α = 0.1" in out) == (0, True)
+    sized = command(*asked, "eavesdropper", "--cluster-size", 50)[1]
+    assert sized == out.replace("any size", "50 users")
+    status, _, err = command(*asked, "peer")
+    assert (status, err.startswith("p2p-sim: --cluster-size: is missing")) == (2, True)
 
 
 def test_an_unknown_column_leads_to_those_alike_and_to_the_whole_list():

@@ -7,7 +7,10 @@ import typer
 from p2p_sim.cli.options import AsJson, Quiet, one_of
 
 Delta = Annotated[float | None, typer.Option(metavar="D", help="δ, above 0 and below 1; prints ε.")]
-ClusterSize = Annotated[int, typer.Option(metavar="N", help="Users in the cluster, at least 2.", show_default=False)]
+ClusterSize = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Users in the cluster, at least 2.  [required but for eavesdropper]"),
+]
 
 Observer = Annotated[
     str,
@@ -21,8 +24,8 @@ Members = Annotated[int | None, typer.Option(metavar="C", help="Users in the coa
 
 
 def privacy(
-    cluster_size: ClusterSize,
     flip_prob: Annotated[float, typer.Option(metavar="A", help="α, the probability of a flip.", show_default=False)],
+    cluster_size: ClusterSize = None,
     sampling_rate: Annotated[float, typer.Option(metavar="T", help="θ, above 0 and at most 1.")] = 1.0,
     delta: Delta = None,
     epsilon: Annotated[float | None, typer.Option(metavar="E", help="ε, at least 0; prints δ.")] = None,
@@ -61,7 +64,9 @@ def calibrate(
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Print the smallest flip probability that certifies (ε, δ) against an observer in clusters of the given sizes.
+    """Print a flip probability that certifies (ε, δ) against an observer in clusters of the given sizes.
+
+    It is the smallest of three digits, or that of the noise on a label alone, rounded up to four, if none is smaller.
 
     Example: p2p-sim calibrate --cluster-size 100 --cluster-size 250 --epsilon 0.5 --delta 1e-6 --sampling-rate 0.5
     """

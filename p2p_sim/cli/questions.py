@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 
 from threadpoolctl import threadpool_limits
 
@@ -32,9 +33,9 @@ RATED = ("learner", "coalition")
 
 @dataclass(frozen=True)
 class Question:
-    """About whom, in which exchange."""
+    """About whom, in which exchange; cluster_size: None where it plays no part."""
 
-    cluster_size: int
+    cluster_size: int | None
     flip_prob: float
     sampling_rate: float
     observer: str = "learner"
@@ -63,6 +64,8 @@ def answer(question: Question, delta: float | None, epsilon: float | None) -> An
     """
     if (delta is None) == (epsilon is None):
         raise InputError("give either --delta or --epsilon")
+    if question.cluster_size is None and question.observer != "eavesdropper":
+        raise InputError("--cluster-size: is missing; the ε of every observer but the eavesdropper depends on it")
     try:
         with threadpool_limits(1):
             return _answer(question, delta, epsilon)
@@ -74,11 +77,12 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
     local = local_epsilon(q.flip_prob, q.num_classes)
     situation = Situation(q.num_classes, rounds=q.rounds, fresh=q.fresh, observer=q.observer)
     lemma9 = Stated(None)
-    if delta is not None:
+    if delta is not None and q.cluster_size is not None:
         lemma9 = Lemma9(q.cluster_size, q.flip_prob, q.sampling_rate, delta).stated(situation)
     if q.fresh and q.rounds > 1:
         if q.observer != "learner" or delta is None or q.num_classes > 2:
             raise InputError("--fresh: is known for --observer learner with --delta and two classes")
+        assert q.cluster_size is not None
         one = LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate)
         return Answer(compose([one] * q.rounds, delta), None, None, local, lemma9)
     observer = _observer(q)
@@ -98,9 +102,10 @@ def _observer(q: Question) -> Observer | KaryExchange:
         raise InputError(f"--members {q.members}: goes with --observer coalition")
     if q.members is None and q.observer == "coalition":
         raise InputError("--observer coalition: needs --members, the number of users in the coalition, at least 1")
+    if q.observer == "eavesdropper" and (q.cluster_size is None or q.num_classes > 2):
+        return Eavesdropper(q.flip_prob, q.num_classes)
+    assert q.cluster_size is not None
     if q.num_classes > 2:
-        if q.observer == "eavesdropper":
-            return Eavesdropper(q.flip_prob, q.num_classes)
         if q.observer != "learner" or q.rounds > 1:
             raise InputError(
                 f"--num-classes {q.num_classes}: is known for --observer learner in a single round, and for "
@@ -125,9 +130,10 @@ def _observer(q: Question) -> Observer | KaryExchange:
 class Calibration:
     """The flip probability for all clusters, and one for each size, with the ε it is certified for.
 
+    flip_prob, each: numbers of few digits, rounded up, so that the target holds at them as they are printed.
     sampling_rate: θ; None for an observer whose figure holds for every θ. members: of a coalition, else None.
-    local: ε₀, which the noise on a label alone gives at `flip_prob`. noise_alone: whether the noise alone meets the
-    target at no larger flip probability, so that the exchange adds nothing.
+    local: ε₀, which the noise on a label alone gives at `flip_prob`. noise_alone: whether no flip probability of
+    three digits below that of the noise alone is certified.
     """
 
     sampling_rate: float | None
@@ -176,15 +182,26 @@ def calibrated(
             check_delta(delta)
             check_positive_epsilon(epsilon)
             found = sorted(set(sizes))
-            each = {size: smallest_flip_prob(certified, [size], num_classes, epsilon) for size in found}
+            exact = {size: smallest_flip_prob(certified, [size], num_classes, epsilon) for size in found}
+            noise_alone = max(exact.values()) >= local_flip_prob(epsilon, num_classes)
+            each = {size: _few_digits(alpha, num_classes) for size, alpha in exact.items()}
             alpha = max(each.values())
             bounds = [sees(alpha, size).epsilon(delta) for size in each]
     except ValueError as error:
         raise InputError(_option(str(error))) from None
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
     theta_or_any = sampling_rate if observer in RATED else None
-    local, noise_alone = local_epsilon(alpha, num_classes), alpha >= local_flip_prob(epsilon, num_classes)
+    local = local_epsilon(alpha, num_classes)
     return Calibration(theta_or_any, epsilon, alpha, each, worst, local, noise_alone, members)
+
+
+def _few_digits(flip_prob: float, num_classes: int) -> float:
+    """α rounded up to four digits, or to the fewest beyond at which it is no larger than (K-1)/K."""
+    for digits in range(4, 18):
+        rounded = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal_from_float(flip_prob))
+        if rounded <= (num_classes - 1) / num_classes:
+            return rounded
+    return flip_prob
 
 
 def _option(message: str) -> str:

@@ -1,7 +1,7 @@
 """What `privacy` and `calibrate` show."""
 
 from p2p_sim.analysis.privacy.statement.record import whole
-from p2p_sim.cli.printing.values import at_least, at_most, number, print_conditions, print_object, print_table, say
+from p2p_sim.cli.printing.values import at_least, at_most, print_conditions, print_object, print_table, say
 from p2p_sim.cli.questions import RATED, Answer, Calibration, Question
 
 
@@ -14,7 +14,8 @@ def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
         print_object({**figures, "epsilon_local": found.local, "epsilon_paper_lemma9": found.lemma9.epsilon})
         return
     rate = f", θ = {question.sampling_rate:g}" if bound.observer in RATED else ""
-    exchange = f"{question.cluster_size:,} users, α = {question.flip_prob:g}{rate}"
+    size = "any size" if question.cluster_size is None else f"{question.cluster_size:,} users"
+    exchange = f"{size}, α = {question.flip_prob:g}{rate}"
     lines = [("cluster", exchange), ("observer", _who(bound.observer, question.members))]
     if found.delta_upper is not None:
         lines.append((f"δ at ε = {bound.epsilon_upper:g}, at most", at_most(found.delta_upper)))
@@ -36,8 +37,8 @@ def print_calibration(found: Calibration, as_json: bool) -> None:
         return
     bound, alone = found.bound, found.each if len(found.each) > 1 else {}
     lines = [
-        ("flip probability α, all clusters", number(found.flip_prob)),
-        *((f"  clusters of {size:,} alone", number(alpha)) for size, alpha in alone.items()),
+        ("flip probability α, all clusters", f"{found.flip_prob}"),
+        *((f"  clusters of {size:,} alone", f"{alpha}") for size, alpha in alone.items()),
         ("sampling rate θ", "any" if found.sampling_rate is None else f"{found.sampling_rate:g}"),
         (f"certified ε at δ = {bound.delta:g}", f"{at_most(bound.epsilon_upper)} (target {found.epsilon:g})"),
         ("  noisy label alone, ε₀", at_most(found.local)),
@@ -46,7 +47,10 @@ def print_calibration(found: Calibration, as_json: bool) -> None:
     ]
     print_table(None, lines)
     if found.noise_alone:
-        say("This α is that of the noise on a label alone: the exchange adds nothing here that is certified.")
+        say(
+            "No smaller α of three digits is certified: at this precision the exchange adds nothing to the noise on a "
+            "label alone."
+        )
     print_conditions(bound)
 
 
