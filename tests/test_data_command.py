@@ -4,9 +4,11 @@ import functools
 import gzip
 import hashlib
 import http.server
+import re
 import tarfile
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -187,3 +189,16 @@ def test_files_of_an_archive_are_fetched(small, source, tmp_path):
     (folder / "all.tar.gz").write_bytes(b"no archive")
     with pytest.raises(RunFailed, match=r"all.tar.gz: cannot be fetched"):
         fetch(one, tmp_path / "again")
+
+
+def test_fetching_makes_the_directory_and_tells_the_whole_reason(small, monkeypatch, tmp_path):
+    from p2p_sim.population import fetch as fetching
+
+    def unreachable(*_, **__):
+        raise OSError(" ".join(["unreachable"] * 100))
+
+    monkeypatch.setattr(fetching, "_pooch", lambda: SimpleNamespace(retrieve=unreachable))
+    monkeypatch.setitem(data_sets(), "plain", replace(small["plain"], source="https://example.org/"))
+    status, _, err = command("data", "fetch", "plain", "--data-dir", tmp_path / "new" / "data")
+    assert (status, (tmp_path / "new" / "data").is_dir()) == (1, True)
+    assert re.search(r"\(unreachable( unreachable)* \(and more\)\); nothing is kept", err)

@@ -320,3 +320,9 @@ def test_setting_one_noise_drops_the_other(scenarios):
     file = scenarios / "dp-sgd.toml"
     chosen = p2p_sim.load_scenario(file, ["mechanism.noise_multiplier=3.0"]).mechanism
     assert (chosen.noise_multiplier, chosen.target_epsilon) == (3.0, None)
+
+
+def test_too_little_noise_for_a_figure_is_infinite():
+    steps = DpSgd(0.05, 1.0, 1_000_000)
+    assert steps.epsilon(0.02).epsilon_upper == math.inf
+    assert steps.delta(5.0).upper == 1.0

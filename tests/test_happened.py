@@ -75,7 +75,8 @@ def faults(seen):
         "late": np.count_nonzero(m.late) == c["late_replies"],
         "learner": (seen.observers["learner"].messages, seen.observers["learner"].bytes)
         == (c["learner_messages"], c["learner_bytes"]),
-        "eavesdropper": seen.observers["eavesdropper"].messages == c["messages_delivered"],
+        "eavesdropper": (seen.observers["eavesdropper"].messages, seen.observers["eavesdropper"].bytes)
+        == (c["messages_sent"], c["bytes_sent"]),
         "submissions": seen.submissions.sum() == np.count_nonzero(submitted),
         "quantiles": not submitted.any() or np.isclose(np.median(seen.submitted_s[submitted]), c["arrival_p50_s"]),
     }
@@ -117,9 +118,12 @@ def test_each_users_load_is_what_a_plain_count_says(found):
     assert np.array_equal(seen.handled_bytes, size)
 
 
-def test_bytes_are_those_sent_where_nothing_is_lost(found):
-    seen = found("scale_free")
-    assert seen.observers["eavesdropper"].bytes == seen.counts["bytes_sent"]
+def test_the_eavesdropper_sees_what_is_lost_later(found):
+    seen, lossy = found("scale_free"), found("lossy")
+    assert seen.observers["eavesdropper"].messages == len(seen.messages)
+    assert seen.observers["eavesdropper"].bytes == int(seen.handled_bytes.sum() + seen.observers["learner"].bytes) // 2
+    assert lossy.counts["messages_lost"] > 0
+    assert lossy.observers["eavesdropper"].messages > len(lossy.messages)
 
 
 @pytest.mark.parametrize("network", ["lossy", "churn", "queue"])

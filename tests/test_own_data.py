@@ -1,6 +1,7 @@
 """One's own table: what is done with its columns, and how its faults are named."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,15 @@ from tests.commands import command
 STREAMS = Streams(1, 0)
 EXCHANGE = {"flip_prob": 0.1, "sampling_rate": 0.5}
 ROWS = 60
+
+TOML = """
+name = "t"
+replicates = 1
+engine = "vectorised"
+population = {kind = "table", path = "own.csv", label = "risk", one_hot = true}
+clusters = {kind = "kmeans", count = 2, min_size = 5}
+mechanism = {flip_prob = 0.1}
+"""
 
 
 def frame():
@@ -53,8 +63,8 @@ def test_a_table_without_the_new_keys_keeps_its_identity():
     assert not set(NEW_KEYS) & set(config.model_dump())
     assert set(TableConfig(path="a.csv", label="y", header=False).model_dump()) - set(config.model_dump()) == {"header"}
     tree = {"name": "t", "population": {"kind": "table", "path": "a.csv", "label": "y"}, "mechanism": EXCHANGE}
-    assert Scenario.from_tree(tree).content_hash()[:16] == "fd117f26439c4060"
-    assert Scenario.from_tree(tree).replace(seed=1).content_hash()[:16] == "fd117f26439c4060"
+    assert Scenario.from_tree(tree).content_hash()[:16] == "ce265313d118b2c8"
+    assert Scenario.from_tree(tree).replace(seed=1).content_hash()[:16] == "ce265313d118b2c8"
 
 
 def test_numbers_are_standardised_by_the_users_and_texts_become_one_hot(tmp_path):
@@ -219,6 +229,52 @@ def test_scales_that_differ_by_more_than_100_times_warn_where_they_matter(tmp_pa
     close["income"] /= 100
     close.to_csv("own.csv", index=False)
     assert warned() == []
+
+
+@pytest.mark.parametrize("asked", ["validate", "run"])
+def test_a_cell_that_makes_a_column_of_numbers_a_text_is_named(tmp_path, monkeypatch, asked):
+    monkeypatch.chdir(tmp_path)
+    spoilt("income", 7, "12O00").to_csv("own.csv", index=False)
+    Path("t.toml").write_text(TOML)
+    status, _, err = command(asked, "t.toml")
+    [line] = [line for line in err.splitlines() if "12O00" in line]
+    assert status == 0
+    assert (
+        "own.csv: column 'income', line 9: '12O00' is no number, but 59 other cells of this one-hot column are" in line
+    )
+    assert 'population.missing = ["12O00"] reads it as missing' in line
+    spoilt("income", 7, 12000).to_csv("own.csv", index=False)
+    status, _, err = command(asked, "t.toml", "--set", 'population.standardise=["age", "income"]')
+    assert (status, "one-hot" in err) == (0, False)
+
+
+def test_a_one_hot_column_of_mostly_distinct_values_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = frame()
+    table["who"] = [f"name {row}" for row in range(ROWS)]
+
+    def warned(**keys):
+        table.to_csv("own.csv", index=False)
+        return advice(Case(Scenario.from_tree(scenario(standardise=["age"], **{"features": ["age", "who"], **keys}))))
+
+    [line] = warned(one_hot=True)
+    assert warned(one_hot=True, features=["age", "city", "who"]) == [line]
+    assert "own.csv: column 'who', line 2: 'name 0' is one of 60 different values in 60 rows" in line
+    assert warned(one_hot=["who"]) == [line]
+    table["who"] = [f"name {row % 20}" for row in range(ROWS)]
+    assert warned(one_hot=True) == []
+    table["who"] = ["A", *(str(row % 5) for row in range(ROWS - 1))]  # codes that the user lists
+    assert warned(one_hot=["who"]) == []
+    assert "'A' is no number" in warned(one_hot=True)[0]
+
+
+def test_a_column_of_too_many_values_names_the_cell_that_is_no_number(tmp_path):
+    rows = MOST_VALUES + 5
+    table = pd.DataFrame({"income": ["?", *map(str, range(1, rows))], "risk": np.arange(rows) % 2})
+    with pytest.raises(
+        InputError, match=r"most of its cells are numbers, but .*: column 'income', line 2: '\?' is none"
+    ):
+        sampled(tmp_path, table, one_hot=True)
 
 
 def test_validate_looks_into_the_table_and_prints_the_hash_of_the_results(tmp_path, monkeypatch):

@@ -78,11 +78,53 @@ def test_it_is_said_when_the_exchange_adds_little(tmp_path):
         'name = "m"\n[population]\nkind = "synthetic"\nusers = 2000\nnum_clusters = 4\n[mechanism]\nflip_prob = 0.1\n'
     )
     said = []
-    for scenario in ("wine", tmp_path / "m.toml"):  # of three classes, and of two
-        status, out, err = command("run", scenario, "--set", "replicates=1", "--out", tmp_path / Path(scenario).stem)
+    for users in (40, 2000):
+        small = ("--set", "replicates=1", "--set", f"population.users={users}", "--out", tmp_path / str(users))
+        status, out, err = command("run", tmp_path / "m.toml", *small)
         assert status == 0, err
         said.append("The exchange adds little here" in out)
     assert said == [True, False]
+
+
+def test_the_report_says_when_the_exchange_adds_little(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    few = ("--set", "replicates=1", "--set", "population.num_clusters=4", "--set", "mechanism={flip_prob=0.1}")
+    said = []
+    for users in (40, 2000):
+        status, _, err = command("run", "synthetic", *few, "--set", f"population.users={users}", "--out", str(users))
+        assert status == 0, err
+        assert command("report", str(users))[0] == 0
+        said.append("The exchange adds little here: ε is" in Path(f"{users}/report.html").read_text("utf-8"))
+    assert said == [True, False]
+
+
+def test_run_counts_the_requests_that_were_not_answered(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = (
+        "run",
+        "synthetic",
+        "--set",
+        "population.users=400",
+        "--set",
+        "replicates=1",
+        "--set",
+        "mechanism.flip_prob=0.1",
+    )
+    assert "not answered" not in command(*asked)[1]
+    status, out, err = command(*asked, "--set", "network.loss=0.1")
+    assert status == 0, err
+    [share, all_] = re.findall(r"requests answered +([0-9.]+)% of ([0-9,]+), all", out)[0]
+    [missed, part] = re.findall(r"not answered +([0-9,]+) \(([0-9.]+)%\): request and reply can each be lost", out)[0]
+    assert int(missed) > 0
+    assert int(missed) / int(all_.replace(",", "")) == pytest.approx(1 - float(share) / 100, abs=1e-4)
+    assert float(part) / 100 == pytest.approx(1 - float(share) / 100, abs=1e-3)
+
+
+def test_all_replicates_say_where_their_rows_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tree = {"population": {"kind": "synthetic", "users": 200}, "mechanism": {"flip_prob": 0.1}, "engine": "vectorised"}
+    rows = p2p_sim.run_all(p2p_sim.Scenario.from_tree({"name": "small", "replicates": 2, **tree}))
+    assert len(p2p_sim.load_results(rows.attrs["directory"])) == len(rows) == 2
 
 
 def test_a_sweep_says_where_its_rows_are(tmp_path, monkeypatch):

@@ -1,7 +1,9 @@
 """What comes with p2p-sim is found by name, beside the user's own files, and listed with what it needs."""
 
+import hashlib
 import json
 import tomllib
+from importlib.util import find_spec
 
 import pytest
 
@@ -9,6 +11,7 @@ import p2p_sim
 from p2p_sim.base import shipped
 from p2p_sim.base.shipped import find_scenario
 from p2p_sim.outputs.catalogue import catalogue
+from p2p_sim.population.data_sets import data_set
 from p2p_sim.sweeps.plan import load_sweep
 from tests.commands import command
 from tests.conftest import ROOT
@@ -111,13 +114,38 @@ def test_the_list_says_what_each_shows_and_needs(here):
     lines = {line.split()[0]: line for line in out.splitlines() if line}
     assert (status, len(lines)) == (0, len(shipped.shipped()) - 1 + 3)  # vectors is a scenario and a sweep; three more
     assert lines["quickstart"].endswith("what does a learner get, and what does it find out about any one user?")
-    assert lines["adult"].endswith("income above 50,000 is the private label. (needs data set adult)")
-    assert lines["vector/cifar-10"].endswith("(needs data set cifar-10, extra [deep], a GPU)")
-    assert lines["own_mechanism/star"].endswith("(needs plug-in own-mechanism)")
+    assert lines["adult"].endswith(
+        "income above 50,000 is the private label. (needs data set adult: missing, see `p2p-sim data where adult`)"
+    )
+    deep = "found" if find_spec("torch") else "missing"
+    told = f"(needs data set cifar-10: missing, see `p2p-sim data where cifar-10`, extra [deep]: {deep}, a GPU)"
+    assert lines["vector/cifar-10"].endswith(told)
+    assert lines["own_mechanism/star"].endswith("(needs plug-in own-mechanism: missing)")
     assert "needs" not in lines["wine"] + lines["breast-cancer"] + lines["comparison/digits"]
     status, out, _ = command("scenarios", "--json")
     record = json.loads(out)
     assert [part["name"] for part in record["sweeps"]] == [entry.name for entry in catalogue() if entry.sweep]
+
+
+def test_the_list_says_what_is_found(here, installed, monkeypatch):
+    one = data_set("adult")
+    for file in one.files:
+        (here / file.name).touch()
+    monkeypatch.setenv("P2P_SIM_DATA", str(here))
+    lines = {line.split()[0]: line for line in command("scenarios")[1].splitlines() if line}
+    assert lines["adult"].endswith("(needs data set adult: found)")
+    assert lines["own_mechanism/star"].endswith("(needs plug-in own-mechanism: found)")
+
+
+def test_the_identity_of_what_is_shipped_stays():
+    """Results on disk are found by it; without data and without the model version, which may rise."""
+    found = {}
+    for name, path in shipped.shipped().items():
+        if "axes" not in tomllib.loads(path.read_text(encoding="utf-8")) and not path.is_relative_to(shipped.EXAMPLES):
+            said = json.dumps(p2p_sim.load_scenario(path).canonical(), sort_keys=True)
+            found[name] = hashlib.sha256(said.encode()).hexdigest()[:16]
+    pinned = tomllib.loads((ROOT / "tests" / "shipped_identities.toml").read_text(encoding="utf-8"))
+    assert found == pinned
 
 
 def test_every_shipped_file_says_what_it_shows():

@@ -128,14 +128,21 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
         else:
             grid[0].set_ylabel(wrapped(y_text, 0.75 * height))
         named = view.along is not None and len(panels) == 1
-        marks = f"; numbers at the marks: {short(str(view.along))}" if named else ""
-        finish(figure, grid, caption(table, shown, view, note) + marks)
+        finish(figure, grid, caption(table, shown, view, note) + (_marks(view) if named else ""))
         if named:
             name_marks(grid[0], _names(shown, view))
 
 
-def draw_lines(axes: Axes, table: pd.DataFrame, view: View) -> str:
+def _marks(view: View) -> str:
+    """What the numbers at the marks are, for the caption."""
+    return f"; numbers at the marks: {short(view.along)}" if view.along else ""
+
+
+def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> str:
     """Draw y against x on given axes, with labels of both, as `plot_lines` does for one panel without facets.
+
+    Args:
+        held: what all points share, for the caption.
 
     Returns:
         The caption, which says what the intervals are and how ε is taken.
@@ -154,7 +161,7 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View) -> str:
     axes.set_ylabel(wrapped(y_text, height))
     if view.along:
         name_marks(axes, _names(shown, view))
-    return caption(table, shown, view, "")
+    return caption(table, shown, view, held) + _marks(view)
 
 
 def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:

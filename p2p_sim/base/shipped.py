@@ -75,7 +75,7 @@ def lacking(path: Path) -> str:
     """What to install for a shipped file, in words: the example's package, where it is not installed; else nothing."""
     if not (is_shipped(path) and path.is_relative_to(EXAMPLES)):
         return ""
-    missing = sorted(name for name in {*plug_in_of(path.parent).values()} if not _installed(name))
+    missing = sorted(name for name in {*plug_in_of(path.parent).values()} if not installed(name))
     if not missing:
         return ""
     return (
@@ -84,7 +84,8 @@ def lacking(path: Path) -> str:
     )
 
 
-def _installed(package: str) -> bool:
+def installed(package: str) -> bool:
+    """Whether a package is installed."""
     try:
         importlib.metadata.distribution(package)
     except importlib.metadata.PackageNotFoundError:

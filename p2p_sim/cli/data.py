@@ -26,8 +26,8 @@ def data(
     """Data sets that are read from files: list them, say where each file goes, check what is here, or fetch them.
 
     check compares every file with its check figure (SHA-256). Its exit status is 1 if a file differs, or if one of the
-    named data sets is not complete. fetch gets the named data sets from their public sources; it needs a network and
-    pooch, which the extra "data" installs.
+    named data sets is not complete. fetch gets the named data sets from their public sources and makes the directory,
+    if there is none; it needs a network and pooch, which the extra "data" installs.
 
     Example: p2p-sim data list
     """
@@ -36,7 +36,8 @@ def data(
     from p2p_sim.population.fetch import fetch
     from p2p_sim.replicate.case import data_directory
 
-    check_data_dir(data_dir)
+    if action != "fetch":  # which makes the directory
+        check_data_dir(data_dir)
     if action not in ACTIONS:
         raise InputError(f"data {action}: must be one of {', '.join(ACTIONS)}")
     chosen = [data_set(name) for name in names] if names else list(data_sets().values())

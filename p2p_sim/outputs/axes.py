@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from p2p_sim.analysis.figures.labels import short
 from p2p_sim.analysis.figures.style import legend_below, legend_inside, on_axes
 from p2p_sim.analysis.figures.sweeps import draw_lines
 from p2p_sim.analysis.utility.points import POINT, REPLICATE, points
 from p2p_sim.base.arguments import axes_of_matplotlib, is_a
 from p2p_sim.base.errors import InputError
-from p2p_sim.outputs.plots import Request, view_of
+from p2p_sim.outputs.plots import Request, titles, view_of
 from p2p_sim.storage.results import Results, read_results
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def plot(
         x, y: columns, called as those of `p2p-sim plot --x --y`; default: excess risk if it is known, else accuracy,
             against ε if it is finite, else against the first swept key.
         group: column whose values become lines; swept keys that are neither along x nor constant join it.
-        ax: matplotlib axes to draw on; default: those of a new figure, with a caption below.
+        ax: matplotlib axes to draw on; default: those of a new figure, with a title above and a caption below.
 
     Returns:
         The axes, with labels and a legend; the figure is `.figure`.
@@ -51,9 +52,11 @@ def plot(
     except InputError as error:
         raise InputError(str(error).removeprefix("--")) from None
     with on_axes(axes_of_matplotlib("ax", ax)) as axes:
-        note = draw_lines(axes, table, view)
+        title, held = titles(results, table, f"{short(view.y)} against {short(view.x)}")
+        note = draw_lines(axes, table, view, held)
         if ax is None:
             figure: Any = axes.figure
+            axes.set_title(title)
             legend_below(figure, [axes], note, 2, 8.5)
         else:
             legend_inside(axes)

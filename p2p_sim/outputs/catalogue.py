@@ -4,15 +4,19 @@ import copy
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.base.shipped import EXAMPLES, SWEEPS, find_scenario, plug_in_of, shipped
+from p2p_sim.base.shipped import EXAMPLES, SWEEPS, find_scenario, installed, plug_in_of, shipped
 from p2p_sim.base.toml import read_toml
-from p2p_sim.population.data_sets import data_sets
+from p2p_sim.population.data_sets import check, data_set, data_sets
+from p2p_sim.replicate.case import data_directory
 from p2p_sim.scenario import set_key
 
 Tree = dict[str, Any]
+DATA_SET, PLUG_IN, DEEP = "data set ", "plug-in ", "extra [deep]"
+"""How needs are written: the first two before a name."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,17 @@ class Entry:
 def catalogue() -> list[Entry]:
     """All shipped files, scenarios first, each part in the order of the names."""
     return sorted(_entries(), key=lambda entry: (entry.sweep, entry.name))
+
+
+def is_here(need: str) -> bool | None:
+    """Whether something of `Entry.needs` is here; None where that is not known before a run."""
+    if need.startswith(DATA_SET):
+        directory = data_directory()
+        places = () if directory is None else (directory,)
+        return not any(held.fault for held in check(data_set(need.removeprefix(DATA_SET)), places, read=False))
+    if need.startswith(PLUG_IN):
+        return installed(need.removeprefix(PLUG_IN))
+    return find_spec("torch") is not None if need == DEEP else None
 
 
 def _entries() -> Iterator[Entry]:
@@ -79,15 +94,15 @@ def _needs(path: Path, tree: Tree) -> Iterator[str]:
     """What one scenario needs."""
     kind = tree.get("population", {}).get("kind")
     if kind in data_sets():
-        yield f"data set {kind}"
+        yield f"{DATA_SET}{kind}"
     learner = tree.get("learner", {})
     if learner.get("kind") == "convolutional":
-        yield "extra [deep]"
+        yield DEEP
     if learner.get("device") == "cuda":
         yield "a GPU"
     if path.is_relative_to(EXAMPLES):
         offered = plug_in_of(path.parent)
-        yield from (f"plug-in {offered[kind]}" for kind in _kinds(tree) if kind in offered)
+        yield from (f"{PLUG_IN}{offered[kind]}" for kind in _kinds(tree) if kind in offered)
 
 
 def _kinds(node: object) -> Iterator[str]:

@@ -137,13 +137,14 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
     epsilon, statement = user_epsilons(facts, noise, scenario.privacy.delta)
+    counts = rows.network(done.population, outcome)
     return ObservedNetwork(
         name=scenario.name,
         replicate=replicate,
         sampling_rate=mechanism.sampling_rate,
         deadline_s=scenario.network.deadline_s,
         delta=scenario.privacy.delta,
-        counts=rows.network(done.population, outcome),
+        counts=counts,
         cluster_offsets=done.population.cluster_offsets,
         messages=m,
         overlay=outcome.overlay,
@@ -158,7 +159,7 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork
         epsilon=epsilon,
         epsilon_local=noise.local_epsilon,
         statement=statement,
-        observers=_observers(m, size, member),
+        observers=_observers(m, size, member, counts),
     )
 
 
@@ -175,13 +176,17 @@ def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
     return (sent + received).astype(np.int64)
 
 
-def _observers(m: Messages, size: Counts, member: Bools) -> dict[str, Seen]:
-    """Who saw how much; a coalition sees what its members and the learner see."""
+def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[str, Seen]:
+    """Who saw how much; a coalition sees what its members and the learner see.
+
+    The eavesdropper listens where messages are sent, so that she sees those that never arrive, too.
+    """
     learner = m.receiver == LEARNER
-    seen = {"learner": learner, "eavesdropper": np.ones(len(m), dtype=np.bool_)}
+    seen = {"learner": learner}
     if member.any():
         seen["coalition"] = learner | member[m.sender] | member[m.receiver]
-    return {who: Seen(int(np.count_nonzero(rows)), int(size[rows].sum())) for who, rows in seen.items()}
+    known = {who: Seen(int(np.count_nonzero(rows)), int(size[rows].sum())) for who, rows in seen.items()}
+    return {**known, "eavesdropper": Seen(int(counts["messages_sent"]), int(counts["bytes_sent"]))}
 
 
 def record(found: ObservedNetwork) -> dict[str, Any]:

@@ -237,19 +237,19 @@ def _reach(key: str, x: str, free: Sequence[str], table: pd.DataFrame) -> float:
     return float((spans["max"] - spans["min"]).mean())
 
 
-def _titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
+def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
     """Heading, and what all points share."""
     shown = {SAME.get(last, last) for last in (key.rsplit(".", 1)[-1] for key in results.keys)}
     held = [name for name in _HELD if name in table and name not in shown and table[name].nunique() == 1]
     note = [pairs(held, [round(float(table[name].iloc[0]), 12) for name in held])] if held else []
     if results.adaptive:
         note.append("replicates added until intervals seemed narrow enough, so they are somewhat too narrow")
-    return f"{results.name}: {text}", "; ".join(note)
+    return f"{results.name}: {text}" if results.name else text, "; ".join(note)
 
 
 def _lines(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
     view = _view(request, results, table)
-    title, note = _titles(results, table, f"{short(view.y)} against {short(view.x)}")
+    title, note = titles(results, table, f"{short(view.y)} against {short(view.x)}")
     plot_lines(table, view, title, note, path)
 
 
@@ -265,7 +265,7 @@ def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) ->
     if others or table.duplicated([request.x, request.y]).any():
         more = f"; {', '.join(others)} varies too" if others else ""
         raise InputError(f"--heat {request.heat}: needs one point for each pair of {request.x} and {request.y}{more}")
-    title, note = _titles(results, table, f"{short(heat)} over {short(request.x)} and {short(request.y)}")
+    title, note = titles(results, table, f"{short(heat)} over {short(request.x)} and {short(request.y)}")
     plot_heat(table, request.x, request.y, heat, title, note, path)
 
 
@@ -295,7 +295,7 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
         fits = [fit_form(f, f.terms(phi, alpha, arrived), risk.to_numpy(), rng) for f in (THEOREM4, SQUARES)]
     except ValueError as error:
         raise InputError(f"--fit: {error}") from None
-    title, note = _titles(results, table, f"excess risk against {short(view.x)}, measured and fitted")
+    title, note = titles(results, table, f"excess risk against {short(view.x)}, measured and fitted")
     if short(view.x) == "n":
         note = "; ".join(filter(None, [note, _towards_floor(table, view.x, risk.to_numpy(float))]))
     plot_fit(table, view, slopes, [fit for fit in fits if set(fit.constants) != {"fixed"}], title, note, path)

@@ -16,8 +16,8 @@ from p2p_sim.population.table_file import Table, Values, is_number
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
-MOST_VALUES = 1000
-"""Different values of a column that becomes one-hot, at most."""
+MOST_VALUES, MANY_VALUES = 1000, 20
+"""Different values of a column that becomes one-hot, at most; from how many on a doubt is raised, exclusive."""
 
 
 class Treatment(NamedTuple):
@@ -71,7 +71,7 @@ def column_of(table: Table, name: str, treatment: Treatment, kept: Rows) -> Colu
             "such users out"
         )
     if treatment.one_hot:
-        return Column(name, treatment, _texts(table, name, values, gaps))
+        return Column(name, treatment, _texts(table, name, values, gaps, kept))
     numbers = _numbers(table, name, values, kept).reshape(len(values), -1)
     infinite = np.flatnonzero(np.isinf(numbers).any(axis=1))
     if infinite.size:
@@ -107,18 +107,55 @@ def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
     )
 
 
-def _texts(table: Table, name: str, values: Values, gaps: Rows) -> Values:
+def _texts(table: Table, name: str, values: Values, gaps: Rows, kept: Rows) -> Values:
     if values.ndim != 1:
         raise InputError(f"population.one_hot: {name!r} of {table.path} has several values a row")
     texts = np.array([str(value) for value in values], dtype=object)
     texts[gaps] = np.nan
     different = len(set(texts[~is_missing(texts)]))
     if different > MOST_VALUES:
+        words = np.array([i for i, text in enumerate(texts) if isinstance(text, str) and not is_number(text)])
+        odd = ""
+        if 0 < 2 * len(words) < len(texts):
+            where, text, more = _first(table, name, kept, words)
+            odd = f"; most of its cells are numbers, but {where}: {text!r} is none{more}; correct it, or else"
         raise InputError(
             f"population.one_hot: column {name!r} of {table.path} has {different:,} different values, at most "
-            f"{MOST_VALUES:,} are allowed; leave it out of population.features"
+            f"{MOST_VALUES:,} are allowed{odd or ';'} leave it out of population.features"
         )
     return texts[:, None]
+
+
+def doubts(table: Table, columns: Sequence[Column], kept: Rows, listed: Sequence[str]) -> list[str]:
+    """Why one-hot columns are likely not meant to be ones, a line each with a way out.
+
+    Args:
+        kept: indices of the columns' rows in the file. listed: columns that the scenario names in one_hot.
+    """
+    lines = (_doubt(table, c, kept, c.name in listed) for c in columns if c.treatment.one_hot)
+    return [line for line in lines if line]
+
+
+def _doubt(table: Table, column: Column, kept: Rows, listed: bool) -> str:
+    texts = column.values[:, 0]
+    there = np.flatnonzero(~is_missing(texts))
+    different = len(set(texts[there]))
+    many = different > MANY_VALUES
+    words = np.array([row for row in there if not is_number(texts[row])], dtype=np.intp)
+    if 0 < 2 * len(words) < len(there) and (many or not listed):
+        where, text, more = _first(table, column.name, kept, words)
+        return (
+            f"{where}: {text!r} is no number{more}, but {len(there) - len(words):,} other cells of this one-hot column "
+            f"are; it makes {different:,} features; correct the cell, or population.missing = [{quoted(text)}] reads "
+            "it as missing (impute or drop says what is done then)"
+        )
+    if many and 2 * different > len(there):
+        where, text, _ = _first(table, column.name, kept, there[:1])
+        return (
+            f"{where}: {text!r} is one of {different:,} different values in {len(there):,} rows, and one_hot makes "
+            "each a feature; leave the column out of population.features if it is a name"
+        )
+    return ""
 
 
 def _first(table: Table, name: str, kept: Rows, rows: Rows) -> tuple[str, str, str]:

@@ -2,6 +2,7 @@
 
 import tarfile
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,9 @@ from typing import Any
 
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.population.data_sets import DataFile, DataSet, check
+
+LONGEST = 400
+"""Characters of a reason that are shown; it is cut between two words."""
 
 
 def fetch(one: DataSet, directory: Path) -> list[Path]:
@@ -83,5 +87,5 @@ def _reachable(what: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, EOFError, tarfile.TarError) as error:
-        why = " ".join(str(error).split())[:200]
+        why = textwrap.shorten(str(error), LONGEST, placeholder=" (and more)")
         raise RunFailed(f"{what}: cannot be fetched ({why}); nothing is kept") from None

@@ -55,7 +55,8 @@ def look_at(path: Path, label: str | None) -> Look:
     markers = _markers(table, label)
     if markers:
         found.keys["missing"] = markers
-        found.notes.append(f"{', '.join(map(quoted, markers))} is read as a missing value")
+        verb = "is" if len(markers) == 1 else "are each"
+        found.notes.append(f"{', '.join(map(quoted, markers))} {verb} read as a missing value")
         table = read_table(path, layout._replace(missing=tuple(markers)))
     _label(table, label, found)
     kept = [name for name in table.columns if name != label and _useful(table, name, found)]

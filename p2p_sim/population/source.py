@@ -53,6 +53,14 @@ class Source(Config):
         """
         return {}
 
+    def doubts(self, places: tuple[Path, ...]) -> list[str]:
+        """What in the data is likely not meant, a line each with a way out; by default nothing.
+
+        Raises:
+            InputError: as `sample`.
+        """
+        return []
+
     @abstractmethod
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Draw the users of one replicate, and a holdout or the law.

@@ -16,6 +16,7 @@ from p2p_sim.population.features import (
     Rows,
     Treatment,
     column_of,
+    doubts,
     is_missing,
     is_text,
     quoted,
@@ -148,6 +149,11 @@ class TableConfig(RandomSplit):
         """The scale of each feature."""
         found = self._read(places)
         return spreads(found.columns, np.arange(len(found.kept)))
+
+    def doubts(self, places: tuple[Path, ...]) -> list[str]:
+        """One-hot columns that look like numbers or like names."""
+        found = self._read(places) if self.one_hot else None
+        return [] if found is None else doubts(found.table, found.columns, found.kept, _listed(self.one_hot))
 
     def _read(self, places: tuple[Path, ...]) -> "_Found":
         """The file, as far as it is used."""

@@ -15,6 +15,11 @@ def advice(case: Case) -> list[str]:
     Raises:
         InputError: the data cannot be read.
     """
+    return [*case.scenario.population.doubts(case.places), *_uneven(case)]
+
+
+def _uneven(case: Case) -> list[str]:
+    """Features of very different scales, where something depends on scale."""
     depends = [
         *(["k-means"] if isinstance(case.scenario.clusters, KMeansClusters) else ()),
         *([f"the learner ({case.scenario.learner.kind})"] if case.scenario.learner.depends_on_scale else ()),

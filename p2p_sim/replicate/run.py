@@ -97,6 +97,9 @@ class Result:
         with on_axes(axes_of_matplotlib("ax", ax)) as axes:
             draw_privacy_utility(axes, pd.DataFrame([self.row]))
             if ax is None:
+                axes.set_title(
+                    f"{self.row['mechanism'].replace('_', ' ')}: one result, and the ε one could state for it"
+                )
                 axes.figure.legend(loc="outside lower left", fontsize=9)
             else:
                 legend_inside(axes)

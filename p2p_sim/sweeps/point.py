@@ -140,7 +140,13 @@ def run_all(
         out: results directory; default results/<name>-<hash8> below the current directory.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
         workers: local processes; 1: this one. The rows are the same.
+
+    Returns:
+        A frame, one row a replicate; its `attrs["directory"]` is the results directory.
     """
     place, data = optional_path("out", out), optional_path("data_dir", data_dir)
     executor = at_a_time(count_of("workers", workers, 1))
-    return derived(run_point(scenario_of(scenario), place, data, executor=executor).rows)
+    finished = run_point(scenario_of(scenario), place, data, executor=executor)
+    rows = derived(finished.rows)
+    rows.attrs["directory"] = str(finished.directory)
+    return rows

@@ -10,6 +10,7 @@ from p2p_sim.analysis.figures.report.points import worst_bases
 from p2p_sim.analysis.figures.report.text import count, number, plain, span
 from p2p_sim.analysis.privacy.statement.record import Terms
 from p2p_sim.analysis.privacy.statement.shown import four_digits
+from p2p_sim.analysis.utility.little import NEAR_LOCAL, adds_little
 from p2p_sim.analysis.utility.points import POINT
 
 OBSERVERS = (
@@ -64,7 +65,7 @@ def statement(
     lines = [_line(done, *entry) for entry in OBSERVERS if done[entry[0]].notna().any()]
     compared = [_line(done, *entry) for entry in COMPARED if (done[entry[0]] > 0).any()]
     return {
-        "promise": (_who(rows), _figure(rows, done), _caution(rows, done)),
+        "promise": (_who(rows), *filter(None, (_figure(rows, done), _little(rows), _caution(rows, done)))),
         "lines": lines,
         "compared": compared,
         "partial": any(line.note for line in (*lines, *compared)),
@@ -102,6 +103,19 @@ def _figure(rows: pd.DataFrame, done: pd.DataFrame) -> str:
     return (
         f"At δ = {span(done['delta'])}, ε is at most {rounded_up(worst)} in the {place}: changing one {changed} "
         f"multiplies the probability of anything the learner may conclude by at most e^ε = {factor}, plus δ.{each}"
+    )
+
+
+def _little(rows: pd.DataFrame) -> str:
+    """Where the exchange adds little; empty where it adds more at every point."""
+    exchanged = rows[(rows["mechanism_kind"] == "label_exchange") & rows["epsilon_local"].notna()]
+    worst = exchanged.groupby(POINT)[["epsilon_upper", "epsilon_local"]].max().astype(float)
+    said = [text for text in map(adds_little, worst["epsilon_upper"], worst["epsilon_local"]) if text]
+    if not said or rows[POINT].nunique() == 1:
+        return "".join(said)
+    return (
+        f"At {len(said):,d} of {count(rows[POINT].nunique(), 'point')} the exchange adds little: ε is more than "
+        f"{NEAR_LOCAL:.0%} of ε₀, which the noise on each label gives."
     )
 
 

@@ -76,11 +76,14 @@ class DpSgd(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) for ε of at least 0, pessimistic; a rounding error of 1e-15 for each step is added, so it is never 0."""
         check_epsilon(epsilon)
-        upper = float(_composed(self).get_delta_for_epsilon(epsilon)) + _ROUNDING * self.steps
+        try:
+            upper = float(_composed(self).get_delta_for_epsilon(epsilon)) + _ROUNDING * self.steps
+        except OverflowError:  # losses whose exponential is no float
+            upper = 1.0
         return Bracket(0.0, min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ) against the learner.
+        """ε(δ) against the learner; ∞ where there is too little noise for a figure.
 
         Raises:
             ValueError: δ outside (0, 1), or below 1e-14 a step, where rounding hides it.
@@ -89,7 +92,10 @@ class DpSgd(Accountant):
         floor = 10.0 * _ROUNDING * self.steps
         if delta < floor:
             raise ValueError(f"delta = {delta}: must be at least {floor:g} for {self.steps} steps; rounding hides less")
-        upper = max(0.0, float(_composed(self).get_epsilon_for_delta(delta - _ROUNDING * self.steps)))
+        try:
+            upper = max(0.0, float(_composed(self).get_epsilon_for_delta(delta - _ROUNDING * self.steps)))
+        except OverflowError:  # losses whose exponential is no float
+            upper = math.inf
         basis = "Poisson-sampled Gaussian steps, one label replaced: composed privacy loss distributions, pessimistic"
         return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions)
 

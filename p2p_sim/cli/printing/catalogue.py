@@ -7,7 +7,7 @@ from rich.table import Table
 
 from p2p_sim.base.terminal import console
 from p2p_sim.cli.printing.values import print_object
-from p2p_sim.outputs.catalogue import Entry
+from p2p_sim.outputs.catalogue import DATA_SET, Entry, is_here
 
 
 def print_catalogue(entries: Sequence[Entry]) -> None:
@@ -39,7 +39,17 @@ def _print_part(title: str, lines: Sequence[tuple[str, str]]) -> None:
 
 
 def _told(entry: Entry) -> str:
-    return f"{entry.shows} (needs {', '.join(entry.needs)})" if entry.needs else entry.shows
+    return f"{entry.shows} (needs {', '.join(map(_state, entry.needs))})" if entry.needs else entry.shows
+
+
+def _state(need: str) -> str:
+    """What a file needs, and whether it is here."""
+    here = is_here(need)
+    if here is None:
+        return need
+    name = need.rsplit(" ", 1)[-1]
+    way = f", see `p2p-sim data where {name}`" if need.startswith(DATA_SET) else ""
+    return f"{need}: found" if here else f"{need}: missing{way}"
 
 
 def _record(entry: Entry) -> dict[str, object]:

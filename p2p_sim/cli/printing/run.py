@@ -1,6 +1,5 @@
 """What `p2p-sim run` shows: the summary table, JSON."""
 
-import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from p2p_sim import Scenario
 from p2p_sim.analysis.privacy.statement.record import Terms, statement_of
 from p2p_sim.analysis.utility.baseline import warnings_of
+from p2p_sim.analysis.utility.little import adds_little
 from p2p_sim.analysis.utility.summary import excess_error, means, summarise, worst_epsilons
 from p2p_sim.base.plugins import MECHANISMS, offer_of
 from p2p_sim.cli.printing.values import (
@@ -61,10 +61,6 @@ def print_summary(scenario: Scenario, finished: Finished, written: list[tuple[Pa
         print(path if quiet else f"{path} ({lines} lines)")
 
 
-NEAR_LOCAL = 0.9
-"""Share of ε₀ above which the exchange is said to add little."""
-
-
 def _print_found(scenario: Scenario, finished: Finished) -> None:
     """A table of what was found, and what it means."""
     rows = finished.rows
@@ -82,12 +78,9 @@ def _print_found(scenario: Scenario, finished: Finished) -> None:
     warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
     say(*_statement(rows).split("\n"))
     if rows["mechanism_kind"].iloc[0] == "label_exchange":
-        worst, alone = float(rows["epsilon_upper"].max()), float(rows["epsilon_local"].max())
-        if NEAR_LOCAL * alone < worst < math.inf:
-            say(
-                f"The exchange adds little here: ε is {worst / alone:.1%} of ε₀, which the noise on each label gives. "
-                "Larger clusters help, or a smaller θ, or a larger δ; `p2p-sim calibrate` finds the α for an ε."
-            )
+        said = adds_little(float(rows["epsilon_upper"].max()), float(rows["epsilon_local"].max()))
+        if said:
+            say(said)
     if (bound := statement_of(worst_row(rows), finished.terms, "epsilon_upper")) is not None:
         print_conditions(bound)
     else:
@@ -192,6 +185,9 @@ def _network(rows: Any) -> list[Line]:
         return []
     asked, answered = rows["fetches"].sum(), rows["answered"].sum()
     lines = [("requests answered", f"{answered / max(asked, 1):.2%} of {asked:,d}, all replicates")]
+    if asked > answered:
+        why = ": request and reply can each be lost" if rows["messages_lost"].sum() > 0 else ""
+        lines.append(("  not answered", f"{asked - answered:,d} ({(asked - answered) / asked:.1%}){why}"))
     if "effective_sampling_rate" in values:
         theta = rows["sampling_rate"].iloc[0]
         lines.insert(0, ("effective sampling rate", f"{values['effective_sampling_rate']}  (θ = {theta:g})"))
