@@ -148,6 +148,7 @@ def test_a_plot_goes_where_it_is_told(swept, scenario):
 
 def test_new_axes_have_labels_a_legend_and_a_caption(swept, scenario):
     axes = p2p_sim.plot(swept[0], x="epsilon_upper", y="accuracy", group="mechanism.sampling_rate")
+    assert axes.get_title(loc="left") == "accuracy against ε"
     assert "ε at δ = 1e-05, learner" in axes.get_xlabel()
     assert "accuracy" in axes.get_ylabel()
     [legend] = axes.figure.legends

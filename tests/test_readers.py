@@ -78,7 +78,7 @@ def test_it_is_said_when_the_exchange_adds_little(tmp_path):
         'name = "m"\n[population]\nkind = "synthetic"\nusers = 2000\nnum_clusters = 4\n[mechanism]\nflip_prob = 0.1\n'
     )
     said = []
-    for users in (40, 2000):
+    for users in (12, 2000):
         small = ("--set", "replicates=1", "--set", f"population.users={users}", "--out", tmp_path / str(users))
         status, out, err = command("run", tmp_path / "m.toml", *small)
         assert status == 0, err
@@ -90,7 +90,7 @@ def test_the_report_says_when_the_exchange_adds_little(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     few = ("--set", "replicates=1", "--set", "population.num_clusters=4", "--set", "mechanism={flip_prob=0.1}")
     said = []
-    for users in (40, 2000):
+    for users in (12, 2000):
         status, _, err = command("run", "synthetic", *few, "--set", f"population.users={users}", "--out", str(users))
         assert status == 0, err
         assert command("report", str(users))[0] == 0
