@@ -15,8 +15,9 @@ from p2p_sim.analysis.privacy.statement.bound import Adjacency
 from p2p_sim.analysis.privacy.statement.checks import check_delta
 from p2p_sim.analysis.privacy.statement.composition import Composition
 from p2p_sim.analysis.privacy.statement.worst import OnePoint
-from p2p_sim.base.config import Config, explain, nearest
+from p2p_sim.base.config import Config, explain
 from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.nearest import nearest
 from p2p_sim.base.toml import read_toml
 from p2p_sim.cli.questions import Question, observer_of
 from p2p_sim.replicate.case import Case
