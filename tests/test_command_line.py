@@ -39,7 +39,7 @@ def example(name: str) -> list[str]:
 def test_every_command_is_here():
     assert set(COMMANDS) == {
         "new", "run", "sweep", "plot", "compare", "report", "validate", "schema", "privacy", "calibrate", "audit",
-        "network", "check-bounds", "scenarios", "data",
+        "network", "check-bounds", "scenarios", "data", "compose",
     }  # fmt: skip
 
 
@@ -48,7 +48,8 @@ def test_the_example_of_every_command_works(name, monkeypatch, tmp_path, capsys)
     program, command, *arguments = example(name)
     assert (program, command) == ("p2p-sim", name)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
+    for folder in ("scenarios", "examples"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     for directory in re.findall(r"results/[\w-]+", " ".join(arguments)):
         users = [{"keys": ["population.users"], "values": [[200], [400]]}]
         write_sweep(tmp_path / directory, AXES[:1] + users, 2)
@@ -84,7 +85,7 @@ def completed(monkeypatch, capsys, words: str) -> list[str]:
     ("words", "offered"),
     [
         ("p2p-sim ru", ["run"]),
-        ("p2p-sim c", ["compare", "calibrate", "check-bounds"]),
+        ("p2p-sim c", ["compare", "calibrate", "check-bounds", "compose"]),
         ("p2p-sim run --eng", ["--engine"]),
         ("p2p-sim run small.toml --engine ", list(EngineName.__args__)),
         ("p2p-sim privacy --observer ", list(statements.OBSERVERS)),

@@ -6,7 +6,6 @@ from p2p_sim.analysis.privacy.late import late
 
 if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.analysis.privacy.exchange.calibration import best_sampling_rate, calibrate_each, calibrate_flip_prob
-    from p2p_sim.analysis.privacy.exchange.composition import compose
     from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
     from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
     from p2p_sim.analysis.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
@@ -21,6 +20,7 @@ if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.analysis.privacy.others.shuffled_messages import ShuffledMessages
     from p2p_sim.analysis.privacy.statement.accountant import Accountant
     from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+    from p2p_sim.analysis.privacy.statement.composition import compose
     from p2p_sim.analysis.privacy.statement.local import local_epsilon
 
 __all__ = [
@@ -78,7 +78,7 @@ __getattr__ = late(
         "calibrate_flip_prob": "exchange.calibration",
         "calibrate_noise": "others.dp_sgd",
         "calibrate_perturbation": "others.objective_perturbation",
-        "compose": "exchange.composition",
+        "compose": "statement.composition",
         "lemma9_epsilon": "exchange.paper",
         "local_epsilon": "statement.local",
         "sufficient_flip_prob": "exchange.sufficient",

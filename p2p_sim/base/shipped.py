@@ -10,6 +10,8 @@ from p2p_sim.base.errors import InputError, shortened
 
 PACKAGE = Path(__file__).parent.parent
 SCENARIOS, EXAMPLES = PACKAGE / "scenarios", PACKAGE / "examples"
+RELEASES = "releases"
+"""The folder of files for `p2p-sim compose`, which are no scenarios."""
 SWEEPS = "sweeps/"
 """What the full name of a shipped sweep begins with; `p2p-sim sweep` takes the rest alone."""
 
@@ -20,7 +22,7 @@ def shipped() -> dict[str, Path]:
     found = {}
     for folder in (SCENARIOS, EXAMPLES):
         for path in sorted(folder.rglob("*.toml")):
-            if path.name != "pyproject.toml":
+            if path.name != "pyproject.toml" and path.parent.name != RELEASES:
                 found[path.relative_to(folder).with_suffix("").as_posix()] = path
     return found
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.cli.compose import compose
 from p2p_sim.cli.data import data
 from p2p_sim.cli.help import App
 from p2p_sim.cli.new import new
@@ -25,6 +26,7 @@ from p2p_sim.cli.options import (
     Version,
     Workers,
     check_data_dir,
+    check_figure,
     interrupted,
     one_of,
 )
@@ -170,6 +172,7 @@ def schema(quiet: Quiet = False) -> None:
 
 app.command()(privacy)
 app.command()(calibrate)
+app.command()(compose)
 
 
 @app.command()
@@ -261,7 +264,7 @@ def check_bounds(
     from p2p_sim.cli.printing.claims import print_verdicts, print_verdicts_json
 
     if figure is not None:
-        _check_figure(figure)
+        check_figure(figure)
     verdicts = [claim.check() for claim in all_claims()]
     if figure is not None:
         from p2p_sim.analysis.figures.bounds import plot_bounds
@@ -274,13 +277,6 @@ def check_bounds(
     print_verdicts(verdicts)
     if figure is not None:
         print(figure)
-
-
-def _check_figure(path: Path) -> None:
-    if path.suffix not in (".png", ".pdf", ".svg"):
-        raise InputError(f"--figure {path}: must end in .png, .pdf or .svg")
-    if not path.parent.is_dir():
-        raise InputError(f"--figure {path}: there is no directory {path.parent}")
 
 
 def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":

@@ -78,6 +78,14 @@ def check_data_dir(data_dir: Path | None) -> None:
         raise InputError(f"--data-dir {data_dir}: there is no such directory")
 
 
+def check_figure(path: Path) -> None:
+    """Refuse a file for a figure that cannot be one."""
+    if path.suffix not in (".png", ".pdf", ".svg"):
+        raise InputError(f"--figure {path}: must end in .png, .pdf or .svg")
+    if not path.parent.is_dir():
+        raise InputError(f"--figure {path}: there is no directory {path.parent}")
+
+
 def interrupted(by: KeyboardInterrupt) -> typer.Exit:
     """The end of a run that was stopped by Ctrl-C."""
     print(str(by) or "interrupted", file=sys.stderr)

@@ -85,7 +85,7 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
         assert q.cluster_size is not None
         one = LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate)
         return Answer(compose([one] * q.rounds, delta), None, None, local, lemma9)
-    observer = _observer(q)
+    observer = observer_of(q)
     if delta is not None:
         return Answer(observer.epsilon(delta), None, None, local, lemma9)
     assert epsilon is not None
@@ -94,7 +94,12 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
     return Answer(bound, bracket.lower, bracket.upper, local, lemma9)
 
 
-def _observer(q: Question) -> Observer | KaryExchange:
+def observer_of(q: Question) -> Observer | KaryExchange:
+    """The accountant of the observer that a question names.
+
+    Raises:
+        InputError: a combination with no known figure.
+    """
     if q.observer not in OBSERVERS:
         hint = nearest(q.observer, OBSERVERS)
         raise InputError(f"--observer {q.observer}: must be one of {', '.join(OBSERVERS)}{hint}")
@@ -172,7 +177,7 @@ def calibrated(
     theta = 1.0 if sampling_rate is None else sampling_rate
 
     def sees(alpha: float, size: int) -> Observer | KaryExchange:
-        return _observer(Question(size, alpha, theta, observer, members, num_classes=num_classes))
+        return observer_of(Question(size, alpha, theta, observer, members, num_classes=num_classes))
 
     def certified(alpha: float, size: int) -> bool:
         return sees(alpha, size).satisfies(epsilon, delta)

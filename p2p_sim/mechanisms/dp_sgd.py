@@ -18,7 +18,9 @@ from p2p_sim.analysis.privacy.others.dp_sgd import (
     DpSgd,
     calibrate_noise,
 )
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import bernoulli
 from p2p_sim.mechanisms.interface import Mechanism, OwnMechanism, Setup
@@ -138,6 +140,11 @@ class DpSgdMechanism(Mechanism):
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """One figure for every user: clusters do not matter."""
         return [self.accountant.epsilon(delta)] * len(sizes)
+
+    def accountant_of(
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, user: int | None = None
+    ) -> Accountant:
+        return self.accountant
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         return {}

@@ -24,6 +24,7 @@ from p2p_sim.analysis.privacy.statement.conditions import (
     SET_SEEN,
     TIMES_FREE,
 )
+from p2p_sim.analysis.privacy.statement.worst import OneUser, WorstOf
 from p2p_sim.mechanisms.faulty_networks import GivenNetwork, NoiseAlone, NothingSeen
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.protocol.facts import RealisedShard
@@ -96,6 +97,33 @@ def user_epsilons(shards: Sequence[RealisedShard], noise: Message, delta: float)
     """Certified ε of every user (n,) against a learner who sees the set of submissions, and the statement about all."""
     found = [_users(cluster, noise, delta) for cluster in _clusters(shards)]
     return np.concatenate([epsilons for epsilons, _ in found]), together([bound for _, bound in found])
+
+
+def worst_account(shards: Sequence[RealisedShard], noise: Message) -> Accountant:
+    """What protects every user of a run from a learner who sees the set of submissions."""
+    found: dict[Accountant, None] = {}
+    for cluster in _clusters(shards):
+        found[_model(cluster, noise)] = None
+        if (cluster.own & ~cluster.constant).any():
+            found[NoiseAlone(noise, "a user passed on her own label")] = None
+    return WorstOf(tuple(found))
+
+
+def user_account(shards: Sequence[RealisedShard], noise: Message, user: int) -> Accountant:
+    """The same for one user, by her number in the population's order."""
+    place = user
+    for cluster in _clusters(shards):
+        users = len(cluster.own)
+        if place >= users:
+            place -= users
+            continue
+        if cluster.constant[place] or not (cluster.own[place] or cluster.answers[place] or cluster.anything):
+            return NothingSeen()
+        if cluster.own[place]:
+            return NoiseAlone(noise, "she passed on her own label")
+        model = _model(cluster, noise)
+        return model if model.kept else OneUser(model, place, users)
+    raise IndexError(f"user = {user}: is not in the population")
 
 
 class _Cluster:

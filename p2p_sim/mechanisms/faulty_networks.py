@@ -1,5 +1,6 @@
 """Accountants for networks with faults: the noise alone, nothing seen, another accountant's upper end."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +24,11 @@ class NoiseAlone(Accountant):
     noise: Message
     reason: str
 
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return self.noise.local_epsilon
+
     def delta(self, epsilon: float) -> Bracket:
         """At most that of the message itself."""
         return self.noise.alone(epsilon)
@@ -43,6 +49,11 @@ class NothingSeen(Accountant):
     """Nobody's label was passed on."""
 
     requires = ANYWHERE
+
+    @property
+    def pure_epsilon(self) -> float:
+        """0."""
+        return 0.0
 
     def delta(self, epsilon: float) -> Bracket:
         """0."""
@@ -77,6 +88,11 @@ class GivenNetwork(Accountant):
         return self.model.kept
 
     @property
+    def pure_epsilon(self) -> float:
+        """As the accountant's."""
+        return self.model.pure_epsilon
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """The conditions under which the bounds hold."""
         return self.said
@@ -105,6 +121,10 @@ class GivenNetwork(Accountant):
     def user_delta(self, user: int, epsilon: float) -> float:
         """The accountant's."""
         return self.model.user_delta(user, epsilon)
+
+    def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
+        """At most the accountant's."""
+        return [Bracket(0.0, bracket.upper) for bracket in self.model.profile(epsilons)]
 
     def _given(self, bound: PrivacyBound, more: tuple[str, ...] = ()) -> PrivacyBound:
         return replace(bound, epsilon_lower=0.0, conditions=(*self.said, *more), conditional_on=REALISED)

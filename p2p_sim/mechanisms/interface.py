@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
 from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS, Condition
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
@@ -59,6 +60,13 @@ class Accounted:
     learner: tuple[PrivacyBound, ...]
     statements: dict[str, PrivacyBound | Stated]
     facts: dict[str, float | int | None] = field(default_factory=dict)
+
+
+def sizes_about(cluster_sizes: NDArray[np.int64], user: int | None) -> list[int]:
+    """Distinct sizes of all clusters, or the size of one user's cluster; users are numbered cluster by cluster."""
+    if user is None:
+        return [int(size) for size in np.unique(cluster_sizes)]
+    return [int(cluster_sizes[np.searchsorted(np.cumsum(cluster_sizes), user, side="right")])]
 
 
 class MechanismBase(Config):
@@ -220,6 +228,16 @@ class Mechanism(ABC):
         sizes, where = np.unique(cluster_sizes, return_inverse=True)
         bounds = self.privacy(sizes, delta)
         return Accounted(tuple(bounds[i] for i in where), self.stated(together(bounds), sizes, situation))
+
+    def accountant_of(
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, user: int | None = None
+    ) -> Accountant | None:
+        """The accountant behind the learner's figure in `account`; None where only statements at one δ are known.
+
+        Args:
+            outcome, cluster_sizes, situation: as in `account`. user: the one it is about; None: every user.
+        """
+        return None
 
     def stated(
         self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation

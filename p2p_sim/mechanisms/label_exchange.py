@@ -9,13 +9,14 @@ from pydantic import Field, model_validator
 
 from p2p_sim.analysis.privacy.exchange.calibration import calibrate_flip_prob
 from p2p_sim.analysis.privacy.exchange.paper import Lemma9, theorem3_stated, worst_stated
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
 from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
-from p2p_sim.analysis.privacy.statement.worst import epsilons
+from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, facts_of, observed
-from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup
+from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, facts_of, observed, user_account, worst_account
+from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup, sizes_about
 from p2p_sim.mechanisms.messages import MessagesConfig, check_answers, flipped_labels, randomizer_of
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
@@ -169,6 +170,17 @@ class LabelExchangeMechanism(Mechanism):
         learner = tuple(cluster.learner for cluster in clusters)
         stated = self.stated(together(learner), np.unique(cluster_sizes), situation)
         return Accounted(learner, {**stated, **observed(clusters)}, facts_of(outcome.realised, clusters))
+
+    def accountant_of(
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, user: int | None = None
+    ) -> Accountant:
+        if self.applies(situation) is None:
+            sizes = sizes_about(cluster_sizes, user)
+            return WorstOf(tuple(self.randomizer.exchanged(n, self.sampling_rate) for n in sizes))
+        assert outcome.realised is not None
+        if user is None:
+            return worst_account(outcome.realised, self.randomizer)
+        return user_account(outcome.realised, self.randomizer, user)
 
     def honest(self) -> "LabelExchangeMechanism | None":
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)

@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.exchange.calibration import smallest_flip_prob
 from p2p_sim.analysis.privacy.others.shuffled import SHUFFLER_CONDITIONS, ShuffledResponse
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.worst import epsilons
+from p2p_sim.analysis.privacy.statement.domain import Situation
+from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import Setup
-from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
+from p2p_sim.mechanisms.interface import Setup, sizes_about
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse, check_flip_prob
 from p2p_sim.mechanisms.without_messages import WithoutMessages
 from p2p_sim.population.population import Population
@@ -68,6 +70,12 @@ class ShuffledRandomizedResponse(WithoutMessages):
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
         return epsilons([ShuffledResponse(int(n), alpha, classes) for n in sizes], delta)
+
+    def accountant_of(
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, user: int | None = None
+    ) -> Accountant:
+        alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
+        return WorstOf(tuple(ShuffledResponse(n, alpha, classes) for n in sizes_about(cluster_sizes, user)))
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         """ε₀, which is what the shuffler learns."""

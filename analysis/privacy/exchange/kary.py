@@ -74,6 +74,11 @@ class KaryExchange(Accountant):
         n, k = self.cluster_size, self.num_classes
         return math.comb(n + k - 1, k - 1) ** 2 * n <= ENUMERATED and (n + 1) ** (k - 1) <= ENUMERATED
 
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob, self.num_classes)
+
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε): exact for small n and K, else attained by a data set, and a certified bound for every data set."""
         check_epsilon(epsilon)

@@ -14,7 +14,6 @@ import numpy as np
 
 from p2p_sim.analysis.privacy.exchange.direct import likelihoods
 from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
-from p2p_sim.analysis.privacy.exchange.tradeoff import tradeoff_curve
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import (
@@ -27,8 +26,8 @@ from p2p_sim.analysis.privacy.statement.checks import (
 from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS
 from p2p_sim.analysis.privacy.statement.domain import LEARNER
 from p2p_sim.analysis.privacy.statement.kept import kept
-from p2p_sim.analysis.privacy.statement.local import worth
-from p2p_sim.analysis.privacy.statement.windows import LEAST, Floats, binomial_pmf
+from p2p_sim.analysis.privacy.statement.local import local_epsilon, worth
+from p2p_sim.analysis.privacy.statement.windows import LEAST, binomial_pmf
 
 LARGEST_ROUNDS = 1000
 LARGEST_TABLE = 512
@@ -80,6 +79,11 @@ class LabelExchange(Accountant):
         return PrivacyBound(bracket.lower, bracket.upper, delta, "learner", "label", self.basis, self.conditions)
 
     @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob)
+
+    @property
     def basis(self) -> str:
         """How the bounds are computed."""
         return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
@@ -94,10 +98,6 @@ class LabelExchange(Accountant):
         for epsilon in epsilons:
             check_epsilon(epsilon)
         return self.setting.profile(epsilons)
-
-    def tradeoff(self, type_one: Sequence[float] | Floats, points: int = 40) -> Floats:
-        """Certified lower bound on the type II error of any test, at type I errors in [0, 1] (see `tradeoff_curve`)."""
-        return tradeoff_curve(self.profile, self.epsilon(1e-6).epsilon_upper, type_one, points)
 
     def privacy_loss_pmfs(self, ones: int) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float]]:
         """The learner's view if the target's label is 0, and if it is 1: {(submissions t, ones k): probability}.

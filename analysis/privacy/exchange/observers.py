@@ -21,7 +21,7 @@ from p2p_sim.analysis.privacy.statement.conditions import (
 from p2p_sim.analysis.privacy.statement.domain import INSIDERS, REALISED
 from p2p_sim.analysis.privacy.statement.inversion import invert
 from p2p_sim.analysis.privacy.statement.kept import kept
-from p2p_sim.analysis.privacy.statement.local import local_delta, outward
+from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, outward
 from p2p_sim.analysis.privacy.statement.windows import some
 
 
@@ -40,6 +40,11 @@ class Eavesdropper(Accountant):
 
     flip_prob: float
     num_classes: int = 2
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) of the noisy label itself."""
@@ -68,6 +73,11 @@ class TimedLearner(Accountant):
 
     exchange: LabelExchange
     independent_latencies: bool = False
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return self.exchange.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
         if self.independent_latencies:
@@ -109,6 +119,11 @@ class Peer(Accountant):
         check_cluster_size(self.cluster_size)
         check_flip_prob(self.flip_prob)
 
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob)
+
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) = max(0, 1-α-αe^ε)/n: the peer asked the target with probability 1/n."""
         check_epsilon(epsilon)
@@ -143,6 +158,11 @@ class Coalition(Accountant):
             raise ValueError(f"members = {self.members}: must lie in 1..{n - 1}, all of the cluster but the target")
         if self.exchange.rounds != 1:
             raise ValueError(f"rounds = {self.exchange.rounds}: a coalition's figure is known for a single round only")
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return self.exchange.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) over all data sets."""

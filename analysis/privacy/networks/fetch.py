@@ -105,6 +105,11 @@ class FetchDistribution(Accountant):
         if np.any((np.abs(sums - 1.0) > 1e-9) & ((self._rates > 0.0) | (sums != 0.0))):
             raise ValueError("weights: every row must sum to 1, or be all zero if the user's rate is 0")
 
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob)
+
     def delta(self, epsilon: float) -> Bracket:
         """Certified upper bound on δ(ε) for the worst-placed user; the lower value is 0."""
         check_epsilon(epsilon)

@@ -18,7 +18,7 @@ from p2p_sim.analysis.privacy.statement.checks import LARGEST_CLUSTER, check_del
 from p2p_sim.analysis.privacy.statement.conditions import CAPPED_FETCHES, PASSIVE, REALISED_CONDITIONS, SAME_SOURCES
 from p2p_sim.analysis.privacy.statement.domain import REALISED as REALISED_REQUIRED
 from p2p_sim.analysis.privacy.statement.inversion import cross, invert
-from p2p_sim.analysis.privacy.statement.local import local_delta, outward
+from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, outward
 from p2p_sim.analysis.privacy.statement.windows import LEAST, SUBNORMAL, Floats, share_of, some
 
 _CAPS = 32
@@ -64,6 +64,11 @@ class UniformSources(Accountant):
             if not isinstance(value, int | np.integer) or not low <= value <= high:
                 raise ValueError(f"{key} = {value}: must be a whole number from {low} to {high:,}")
         check_flip_prob(self.flip_prob, least=LEAST)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε), ε at least 0, given the realised network; exact if no bit is known and there are no members."""
@@ -167,6 +172,11 @@ class CappedFetch(Accountant):
         if mass.shape not in ((), caps.shape) or not np.all((mass >= 0.0) & (mass <= 1.0)):
             raise ValueError("known_mass: must be a number in [0, 1], or one for each submitter")
         check_flip_prob(self.flip_prob)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
         """Certified upper bound on every target's δ(ε); the lower value is 0."""

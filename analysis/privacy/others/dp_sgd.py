@@ -73,6 +73,11 @@ class DpSgd(Accountant):
             )
         _check_schedule(self.sampling_rate, self.steps)
 
+    @property
+    def least_delta(self) -> float:
+        """δ below which rounding of the steps hides it."""
+        return 10.0 * _ROUNDING * self.steps
+
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) for ε of at least 0, pessimistic; a rounding error of 1e-15 for each step is added, so it is never 0."""
         check_epsilon(epsilon)
@@ -89,9 +94,10 @@ class DpSgd(Accountant):
             ValueError: δ outside (0, 1), or below 1e-14 a step, where rounding hides it.
         """
         check_delta(delta)
-        floor = 10.0 * _ROUNDING * self.steps
-        if delta < floor:
-            raise ValueError(f"delta = {delta}: must be at least {floor:g} for {self.steps} steps; rounding hides less")
+        if delta < self.least_delta:
+            raise ValueError(
+                f"delta = {delta}: must be at least {self.least_delta:g} for {self.steps} steps; rounding hides less"
+            )
         try:
             upper = max(0.0, float(_composed(self).get_epsilon_for_delta(delta - _ROUNDING * self.steps)))
         except OverflowError:  # losses whose exponential is no float

@@ -61,6 +61,11 @@ class ShuffledResponse(Accountant):
     def __post_init__(self) -> None:
         self._labels()  # checks all three
 
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob, self.num_classes)
+
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε), ε at least 0, over all data sets: exact for K = 2 up to 2,048 users, certified else."""
         check_epsilon(epsilon)

@@ -75,6 +75,11 @@ class ShuffledMessages(Accountant):
         if self.sampling_rate is not None:
             check_sampling_rate(self.sampling_rate)
 
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return self.local_epsilon
+
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε): 0 and a certified bound, which is 0 from ε₀ on and 1 if nothing better is known."""
         check_epsilon(epsilon)

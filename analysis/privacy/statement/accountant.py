@@ -1,7 +1,10 @@
 """The one question behind every ε: what does an observer learn of a label, at most."""
 
+import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +13,10 @@ from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import check_delta
 from p2p_sim.analysis.privacy.statement.conditions import Condition
 from p2p_sim.analysis.privacy.statement.domain import UNLISTED, Requirement, Situation, first_failure
+from p2p_sim.analysis.privacy.statement.loss_law import TAIL, LossLaw, between, nodes
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 
 class Accountant(ABC):
@@ -48,6 +55,47 @@ class Accountant(ABC):
         """Whether equal accountants compare as equal, so that computed bounds may be used again."""
         return True
 
+    @property
+    def pure_epsilon(self) -> float:
+        """An ε from which on δ is 0; infinite if none is known."""
+        return math.inf
+
+    @property
+    def least_delta(self) -> float:
+        """The smallest δ at which `epsilon` is asked for when the whole curve is looked at."""
+        return TAIL
+
+    def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
+        """δ(ε) at each of the given ε."""
+        return [self.delta(epsilon) for epsilon in epsilons]
+
+    def loss_law(self) -> LossLaw:
+        """A law of the privacy loss that dominates every pair of neighbouring data sets; of the curve's upper ends."""
+        return _loss_law(self)
+
+    def pld(self, interval: float | None = None) -> "PrivacyLossDistribution":
+        """The same as dp-accounting's privacy loss distribution: pessimistic; symmetric, as it holds both directions.
+
+        It may be composed with other mechanisms' whose noise is independent; never with itself where noise is repeated.
+
+        Args:
+            interval: width of the bins of the privacy loss, the same for all that are composed; default: a thousandth
+                of the largest finite loss.
+        """
+        return self.loss_law().pld(interval)
+
+    def tradeoff(self, type_one: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+        """Certified lower bound on the type II error of any test, at type I errors in [0, 1]: `LossLaw.tradeoff`."""
+        return self.loss_law().tradeoff(type_one)
+
+    def renyi(self, order: float) -> float:
+        """Certified Rényi ε of an order above 1: `LossLaw.renyi`."""
+        return self.loss_law().renyi(order)
+
+    def gdp(self, beside: float = 0.0) -> float:
+        """Certified μ of Gaussian differential privacy, beside a failure of small probability: `LossLaw.gdp`."""
+        return self.loss_law().gdp(beside)
+
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified."""
         check_delta(delta)
@@ -72,3 +120,22 @@ class Accountant(ABC):
     def user_delta(self, user: int, epsilon: float) -> float:
         """Certified δ(ε) of one user."""
         return self.delta(epsilon).upper
+
+
+@lru_cache(maxsize=64)
+def _loss_law(model: Accountant) -> LossLaw:
+    pure = model.pure_epsilon
+    top = model.epsilon(model.least_delta).epsilon_upper
+    if top >= pure * (1.0 - 1e-6):
+        top = pure
+    found = _asked(model, nodes(top if math.isfinite(top) else 0.0), pure)
+    if more := between(found):
+        found |= _asked(model, more, pure)
+    grid = sorted(found)
+    return LossLaw.of(grid, [found[epsilon] for epsilon in grid], pure)
+
+
+def _asked(model: Accountant, epsilons: list[float], pure: float) -> dict[float, float]:
+    """Certified δ by ε."""
+    deltas = zip(epsilons, model.profile(epsilons), strict=True)
+    return {epsilon: 0.0 if epsilon >= pure else bracket.upper for epsilon, bracket in deltas}

@@ -85,14 +85,14 @@ def warn_of_oddities(counts: Mapping[str, str]) -> None:
         warnings.warn(f"network.overlay: {shown} {ODDITIES[column]}", stacklevel=2)
 
 
-def print_conditions(bound: PrivacyBound) -> None:
-    """Whom a statement protects, from whom, and its conditions, a line each."""
+def print_conditions(bound: PrivacyBound, together: bool = False) -> None:
+    """Whom a statement protects, from whom, and its conditions, a line each; `together`: of several networks."""
     given = f", given {bound.conditional_on}" if bound.conditional_on else ""
     who = "learner who also sees when submissions arrive" if bound.observer == "learner-times" else bound.observer
     say(f"{PROTECTED[bound.adjacency]}, for every data set{given}, from the {who}, if")
     for condition in bound.conditions:
         say(f"- {condition}")
-    if given:
+    if given and not together:
         say("Each realised network has a figure of its own: the worst is shown, and they must not be averaged.")
 
 
