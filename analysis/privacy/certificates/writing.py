@@ -10,7 +10,7 @@ import math
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
-from p2p_sim.analysis.privacy.certificate.verify_certificate import (
+from p2p_sim.analysis.privacy.certificates.verify_certificate import (
     LARGEST_N,
     LARGEST_TRIALS,
     VERSION,
