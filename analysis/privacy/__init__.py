@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from p2p_sim.analysis.privacy.late import late
 
 if TYPE_CHECKING:  # what type checkers and editors read
+    from p2p_sim.analysis.privacy.certificates.writing import certificate
     from p2p_sim.analysis.privacy.exchange.calibration import best_sampling_rate, calibrate_each, calibrate_flip_prob
     from p2p_sim.analysis.privacy.exchange.composition import compose
     from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
@@ -46,6 +47,7 @@ __all__ = [
     "calibrate_flip_prob",
     "calibrate_noise",
     "calibrate_perturbation",
+    "certificate",
     "compose",
     "lemma9_epsilon",
     "local_epsilon",

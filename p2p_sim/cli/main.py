@@ -28,7 +28,7 @@ from p2p_sim.cli.options import (
     interrupted,
     one_of,
 )
-from p2p_sim.cli.privacy import calibrate, privacy
+from p2p_sim.cli.privacy import calibrate, certify, privacy
 from p2p_sim.cli.results import compare, plot, report
 from p2p_sim.cli.scenarios import located, scenarios
 from p2p_sim.cli.sweep import sweep
@@ -168,8 +168,8 @@ def schema(quiet: Quiet = False) -> None:
     print(json.dumps(Scenario.model_json_schema(), indent=2))
 
 
-app.command()(privacy)
-app.command()(calibrate)
+for command in (privacy, calibrate, certify):
+    app.command()(command)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
@@ -13,9 +14,11 @@ from p2p_sim.analysis.privacy import (
     Peer,
     PrivacyBound,
     TimedLearner,
+    certificate,
     compose,
     local_epsilon,
 )
+from p2p_sim.analysis.privacy.certificates import verify_certificate
 from p2p_sim.analysis.privacy.exchange.calibration import smallest_flip_prob
 from p2p_sim.analysis.privacy.exchange.observers import Observer
 from p2p_sim.analysis.privacy.exchange.paper import Lemma9
@@ -185,6 +188,24 @@ def calibrated(
     theta_or_any = sampling_rate if observer in RATED else None
     local, noise_alone = local_epsilon(alpha, num_classes), alpha >= local_flip_prob(epsilon, num_classes)
     return Calibration(theta_or_any, epsilon, alpha, each, worst, local, noise_alone, members)
+
+
+def certified(q: Question, delta: float, epsilon: float | None) -> str:
+    """The text of a certificate for the learner; ε is by default the one that the accountant certifies.
+
+    Raises:
+        InputError: a value outside its range, or (ε, δ) is not proved.
+    """
+    try:
+        with threadpool_limits(1):
+            return certificate(LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate, q.rounds), delta, epsilon)
+    except ValueError as error:
+        raise InputError(_option(str(error))) from None
+
+
+def verifier_source() -> Path:
+    """The program that proves certificates, one file."""
+    return Path(verify_certificate.__file__)
 
 
 def _option(message: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
 from p2p_sim.analysis.privacy.certificates.verify_certificate import (
+    LARGEST_EPSILON,
     LARGEST_N,
     LARGEST_TRIALS,
     VERSION,
@@ -35,7 +36,7 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
     Args:
         exchange: of at most 65,536 users, and 262,144 users times rounds.
         delta: δ, in (0, 1).
-        epsilon: ε, at least 0 and finite; default: the exchange's `epsilon_upper` at δ.
+        epsilon: ε in [0, 1000]; default: the exchange's `epsilon_upper` at δ.
 
     Raises:
         ValueError: a value is outside its range, or (ε, δ) could not be proved.
@@ -50,6 +51,8 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
         if math.isinf(epsilon):
             raise ValueError(f"delta = {delta:g}: no finite ε holds here, as labels are not flipped")
     check_epsilon(epsilon)
+    if epsilon > LARGEST_EPSILON:
+        raise ValueError(f"epsilon = {epsilon:g}: is certified up to {LARGEST_EPSILON:,}")
     drop = DROPPED + math.ceil(-math.log2(delta))
     claim = {
         "n": exchange.cluster_size,
