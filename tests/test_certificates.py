@@ -280,7 +280,7 @@ def test_a_verifier_that_leaves_out_the_worst_data_sets_is_found_out(tmp_path, m
 
 def test_a_verifier_that_charges_nothing_for_what_is_dropped_is_found_out(monkeypatch):
     """Control: a false claim that is refused passes without the charge."""
-    false = {**lie(epsilon="0.9"), "drop": 3, "cover": each(12)}
+    false = {**lie(epsilon="0.9"), "drop": 8, "cover": each(12)}
     with pytest.raises(Refused, match="above the claim"):
         verify(false)
     monkeypatch.setattr(
