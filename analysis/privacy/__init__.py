@@ -80,6 +80,7 @@ __getattr__ = late(
         "calibrate_flip_prob": "exchange.calibration",
         "calibrate_noise": "others.dp_sgd",
         "calibrate_perturbation": "others.objective_perturbation",
+        "certificate": "certificates.writing",
         "compose": "exchange.composition",
         "lemma9_epsilon": "exchange.paper",
         "local_epsilon": "statement.local",

@@ -168,8 +168,9 @@ def schema(quiet: Quiet = False) -> None:
     print(json.dumps(Scenario.model_json_schema(), indent=2))
 
 
-for command in (privacy, calibrate, certify):
-    app.command()(command)
+app.command()(privacy)
+app.command()(calibrate)
+app.command()(certify)
 
 
 @app.command()
