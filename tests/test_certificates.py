@@ -3,6 +3,7 @@
 import ast
 import copy
 import json
+import math
 import random
 import subprocess
 import sys
@@ -57,6 +58,27 @@ def test_what_is_proved_is_the_truth_to_nine_digits(case):
         cert["claim"]["delta"] = repr(true.lower * (1 - 1e-9))
         with pytest.raises(Refused, match="above the claim"):
             verify(cert)
+
+
+def test_one_m_and_others_revealed_cost_at_least_as_much_as_every_m_they_stand_for():
+    n, alpha, theta, epsilon = 9, 0.2, 0.6, 0.4
+    true = []
+    for ones in range(n):
+        zero, one = LabelExchange(n, alpha, theta).privacy_loss_pmfs(ones)
+        pairs = [(zero[view], one[view]) for view in zero]
+        factor = math.exp(epsilon)
+        true.append([sum(max(0.0, p - factor * q) for p, q in pairs), sum(max(0.0, q - factor * p) for p, q in pairs)])
+    claim = {"n": n, "flip_prob": "0.2", "sampling_rate": "0.6", "rounds": 1, "epsilon": "0.4", "delta": "1"}
+    for first in range(n):
+        for revealed in range(n - first):
+            proof = verifier.Proof(claim, 120, 100)
+            worst = max(max(both) for both in true[first : first + revealed + 1])
+            proof.delta = Fraction(worst * (1 - 1e-12))
+            with pytest.raises(Refused, match="above the claim"):
+                proof.check(first, first + revealed, revealed)
+            if not revealed:
+                proof.delta = Fraction(worst * (1 + 1e-12))
+                proof.check(first, first, 0)
 
 
 def test_a_cluster_that_is_not_evaluated_at_every_m():
