@@ -367,10 +367,12 @@ def test_the_command_and_the_verifier_on_its_own(tmp_path, monkeypatch, capsys):
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert call(*usual, "again.json", "--quiet")[:2] == (0, "again.json\n")
+    (tmp_path / "v").mkdir()
     for arguments, says in (
         ((*usual, "again.json"), "--out again.json: exists already"),
         ((*usual, "no/new.json"), "--out no/new.json: there is no directory no"),
         ((*usual, "new.json", "--verifier", "."), "--verifier verify_certificate.py: exists already"),
+        ((*usual, "v/verify_certificate.py", "--verifier", "v"), "--out v/verify_certificate.py: is the file of"),
         ((*usual, "new.json", "--epsilon", "0.7"), "--epsilon 0.7: does not hold at δ = 1e-06"),
         ((*usual, "new.json", "--epsilon", "inf"), "--epsilon inf: is certified up to 1,000"),
         ((*usual, "new.json", "--flip-prob", "0"), "--delta 1e-06: no finite ε holds here"),

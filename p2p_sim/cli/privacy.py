@@ -105,6 +105,8 @@ def certify(
     program = None if verifier is None else verifier / verifier_source().name
     if program is not None:
         _check_new("--verifier", program)
+        if program.resolve() == out.resolve():
+            raise InputError(f"--out {out}: is the file of --verifier too; choose another name")
     text = certified(Question(cluster_size, flip_prob, sampling_rate, rounds=rounds), delta, epsilon)
     with writing(out):
         write_whole(out, text.encode())
