@@ -178,7 +178,7 @@ class Proof:
 
     def ways(self, trials: int, k: int, ways: Float, wanted: int) -> tuple[int, Float]:
         """From a lower bound of the binomial coefficient at k to one at `wanted`, at least k."""
-        self.spend(wanted - k)
+        self.spend(8 * (wanted - k))
         for j in range(k, wanted):
             ways = trimmed(ways[0] * (trials - j) << 32, ways[1] - 32, self.bits + 32, j + 1)
         return wanted, ways
@@ -200,7 +200,7 @@ class Proof:
             if value < cut:
                 break
             down.append(value)
-        self.spend((len(up) + len(down) + 8) * (1 + p.denominator.bit_length() // 128))
+        self.spend((len(up) + len(down) + 100) * (1 + p.denominator.bit_length() // 128))
         return k - len(down) + 1, [*reversed(down[1:]), *up]
 
     def spend(self, numbers: int) -> None:

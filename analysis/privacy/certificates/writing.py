@@ -24,7 +24,7 @@ from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon
 from p2p_sim.analysis.privacy.statement.local import worth
 from p2p_sim.analysis.privacy.statement.windows import bernstein_window, binomial_pmf
 
-DROPPED, SPARE = 40, 32
+DROPPED, SPARE = 56, 32
 """Bits: probabilities below δ by the first are dropped, and the fixed point has so many more."""
 MARGIN = 1e-7
 """By which a δ that is found with floating-point numbers must be below the claim."""
