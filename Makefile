@@ -68,6 +68,7 @@ published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_S
 	$(BIN)/python -m studies.privacy
 	$(BIN)/python -m studies.closed_form
 	$(BIN)/python -m studies.shipped
+	$(BIN)/python -m studies.certificates
 
 clean:  ## remove the virtual environment and caches, keep results
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

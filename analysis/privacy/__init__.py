@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from p2p_sim.analysis.privacy.late import late
 
 if TYPE_CHECKING:  # what type checkers and editors read
+    from p2p_sim.analysis.privacy.certificates.writing import certificate
     from p2p_sim.analysis.privacy.exchange.calibration import best_sampling_rate, calibrate_each, calibrate_flip_prob
     from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
     from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
@@ -46,6 +47,7 @@ __all__ = [
     "calibrate_flip_prob",
     "calibrate_noise",
     "calibrate_perturbation",
+    "certificate",
     "compose",
     "lemma9_epsilon",
     "local_epsilon",
@@ -78,7 +80,12 @@ __getattr__ = late(
         "calibrate_flip_prob": "exchange.calibration",
         "calibrate_noise": "others.dp_sgd",
         "calibrate_perturbation": "others.objective_perturbation",
+<<<<<<< HEAD
         "compose": "statement.composition",
+=======
+        "certificate": "certificates.writing",
+        "compose": "exchange.composition",
+>>>>>>> wC1
         "lemma9_epsilon": "exchange.paper",
         "local_epsilon": "statement.local",
         "sufficient_flip_prob": "exchange.sufficient",

@@ -30,7 +30,7 @@ from p2p_sim.cli.options import (
     interrupted,
     one_of,
 )
-from p2p_sim.cli.privacy import calibrate, privacy
+from p2p_sim.cli.privacy import calibrate, certify, privacy
 from p2p_sim.cli.results import compare, plot, report
 from p2p_sim.cli.scenarios import located, scenarios
 from p2p_sim.cli.sweep import sweep
@@ -172,7 +172,11 @@ def schema(quiet: Quiet = False) -> None:
 
 app.command()(privacy)
 app.command()(calibrate)
+<<<<<<< HEAD
 app.command()(compose)
+=======
+app.command()(certify)
+>>>>>>> wC1
 
 
 @app.command()

@@ -1,9 +1,11 @@
 """The commands that ask how private an exchange is: they parse and print; the answers come from `questions`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from p2p_sim.base.errors import InputError
 from p2p_sim.cli.options import AsJson, Quiet, one_of
 
 Delta = Annotated[float | None, typer.Option(metavar="D", help="δ, above 0 and below 1; prints ε.")]
@@ -12,6 +14,8 @@ ClusterSize = Annotated[
     typer.Option(metavar="N", help="Users in the cluster, at least 2.  [required but for eavesdropper]"),
 ]
 
+FlipProb = Annotated[float, typer.Option(metavar="A", help="α, the probability of a flip.", show_default=False)]
+Rounds = Annotated[int, typer.Option(metavar="R", help="Exchanges with the same noisy labels.")]
 Observer = Annotated[
     str,
     typer.Option(
@@ -24,14 +28,19 @@ Members = Annotated[int | None, typer.Option(metavar="C", help="Users in the coa
 
 
 def privacy(
+<<<<<<< HEAD
     flip_prob: Annotated[float, typer.Option(metavar="A", help="α, the probability of a flip.", show_default=False)],
     cluster_size: ClusterSize = None,
+=======
+    cluster_size: ClusterSize,
+    flip_prob: FlipProb,
+>>>>>>> wC1
     sampling_rate: Annotated[float, typer.Option(metavar="T", help="θ, above 0 and at most 1.")] = 1.0,
     delta: Delta = None,
     epsilon: Annotated[float | None, typer.Option(metavar="E", help="ε, at least 0; prints δ.")] = None,
     observer: Observer = "learner",
     members: Members = None,
-    rounds: Annotated[int, typer.Option(metavar="R", help="Exchanges with the same noisy labels.")] = 1,
+    rounds: Rounds = 1,
     fresh: Annotated[bool, typer.Option("--fresh", help="Fresh noise in every round; rounds compose.")] = False,
     num_classes: Annotated[int, typer.Option(metavar="K", help="Classes of the label.")] = 2,
     json_: AsJson = False,
@@ -75,3 +84,50 @@ def calibrate(
 
     found = calibrated(cluster_size, num_classes, sampling_rate, epsilon, delta, observer, members)
     print_calibration(found, json_)
+
+
+def certify(
+    cluster_size: ClusterSize,
+    flip_prob: FlipProb,
+    sampling_rate: Annotated[float, typer.Option(metavar="T", help="θ, above 0 and at most 1.", show_default=False)],
+    delta: Annotated[float, typer.Option(metavar="D", help="δ, above 0 and below 1.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The certificate, a new file.", show_default=False)],
+    epsilon: Annotated[
+        float | None, typer.Option(metavar="E", help="ε, at least 0.  [default: what `privacy` prints, unrounded]")
+    ] = None,
+    rounds: Rounds = 1,
+    verifier: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory to copy verify_certificate.py to.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write a certificate of (ε, δ) for the learner, which one file of standard Python proves without p2p-sim.
+
+    The cluster has at most 65,536 users and labels of two classes. The certificate has been proved when it is written.
+
+    Example: p2p-sim certify --cluster-size 200 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6 --out claim.json
+    """
+    from p2p_sim.base.files import write_whole, writing
+    from p2p_sim.cli.printing.privacy import print_certified
+    from p2p_sim.cli.questions import Question, certified, verifier_source
+
+    _check_new("--out", out)
+    program = None if verifier is None else verifier / verifier_source().name
+    if program is not None:
+        _check_new("--verifier", program)
+        if program.resolve() == out.resolve():
+            raise InputError(f"--out {out}: is the file of --verifier too; choose another name")
+    text = certified(Question(cluster_size, flip_prob, sampling_rate, rounds=rounds), delta, epsilon)
+    with writing(out):
+        write_whole(out, text.encode())
+    if program is not None:
+        with writing(program):
+            write_whole(program, verifier_source().read_bytes())
+    print_certified(out, program or verifier_source(), quiet)
+
+
+def _check_new(option: str, path: Path) -> None:
+    if path.exists():
+        raise InputError(f"{option} {path}: exists already; choose another name")
+    if not path.parent.is_dir():
+        raise InputError(f"{option} {path}: there is no directory {path.parent}")

@@ -76,7 +76,8 @@ def _bounded_tail(v: int, users: int, rate: float, trials: int) -> float:
     1998), so E e^(sV) <= (1 - q + q e^s)^users for s >= 0, q the probability of one: any s gives a bound.
     """
     q, x = some(rate / trials, trials) * (1.0 + 2.0**-47), v / users
-    by_submissions = float(scipy.special.betainc(float(v), trials - v + 1.0, rate)) * (1.0 + 1e-11) + 1e-300 if v >= 1 else 1.0
+    submitted = float(scipy.special.betainc(float(v), trials - v + 1.0, rate)) if v >= 1 else 1.0
+    by_submissions = submitted * (1.0 + 1e-11) + 1e-300
     if x <= q:
         return min(1.0, by_submissions)
     s = math.log(x / q) + (math.log1p(-q) - math.log1p(-x) if x < 1.0 else 40.0)

@@ -1,5 +1,7 @@
 """What `privacy` and `calibrate` show."""
 
+from pathlib import Path
+
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.cli.printing.values import at_least, at_most, print_conditions, print_object, print_table, say
 from p2p_sim.cli.questions import RATED, Answer, Calibration, Question
@@ -52,6 +54,13 @@ def print_calibration(found: Calibration, as_json: bool) -> None:
             "label alone."
         )
     print_conditions(bound)
+
+
+def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
+    """Where a certificate is, and how to prove it again."""
+    print(path)
+    if not quiet:
+        say(f"It is proved. Without p2p-sim: python {verifier} {path}")
 
 
 def _who(observer: str, members: int | None) -> str:

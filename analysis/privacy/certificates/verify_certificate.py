@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+"""Proves the (ε, δ) that a certificate of p2p-sim claims, or refuses it: `python verify_certificate.py FILE`.
+
+This file needs Python 3.11 and its standard library, and nothing of p2p-sim. Exit status: 0 if the claim is proved, 1
+if not, 2 if the file cannot be read. What would take more than some minutes is refused.
+
+The claim. A cluster has n users, each with a binary label. A user draws one noisy label, which differs from her label
+with probability α. In each of R rounds she fetches, with probability θ, the noisy label of a member drawn uniformly
+from the n, and it reaches the learner. Let t be the number of labels that reach the learner, k the ones among them, m
+the number of users besides the target who hold 1. With X = Bin(m, 1-α) + Bin(n-1-m, α) noisy ones among those users,
+
+    A(k) = E Bin(k; t, X/n), B(k) = E Bin(k; t, (X+1)/n), P0 = (1-α)A + αB, P1 = αA + (1-α)B, t ~ Bin(Rn, θ)
+
+are the laws of k given t, if the target's noisy label is 0 or 1 and if her label is 0 or 1. The claim is: for all m
+
+    δ ≥ E_t Σ_k max(0, P0 - e^ε P1) = E_t Σ_k max(0, keep A - lose B), and with A and B exchanged (1 against 0),
+
+where keep = 1-α-αe^ε and lose = (1-α)e^ε - α. To swap the labels maps m to n-1-m and one direction to the other, so
+that both directions for m ≤ (n-1)/2 are enough. Every number in a certificate is exact: "0.1" is one tenth.
+
+The proof, in whole numbers that stand for multiples of 2^-bits:
+1. e^ε is replaced by a smaller number, so that keep grows and lose shrinks.
+2. All probabilities are rounded down, and those below 2^-drop are dropped. Let a ≤ A and b ≤ B be what is left. As
+   keep A - lose B ≤ (keep a - lose b) + keep (A - a) and ΣA = 1, Σ max(0, keep a - lose b) + keep (1 - Σa) is an
+   upper bound. So nothing has to be known of what is dropped. What is missing of the law of t costs all of itself.
+3. The labels of t submissions are exchangeable. So if one of them is taken away at random,
+   A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise: A and B are summed over X at the largest t only.
+4. Not every m is evaluated. Tell the learner the noisy labels of b of the others, and which submissions are fetched
+   from them. This only helps, and does not depend on the target's label. What is left is an exchange of n-b users with
+   t ~ Bin(Rn, θ(n-b)/n), in which m' of the n-1-b others hold 1. Since it can be chosen whose labels are told, one m'
+   serves every m from m' to m'+b. The certificate says which m' and b; they are checked to cover every m.
+"""
+
+import json
+import re
+import sys
+from fractions import Fraction
+from itertools import count
+from typing import Any, NoReturn
+
+VERSION = 1
+LARGEST_FILE, LARGEST_N, LARGEST_TRIALS, LARGEST_BITS, LARGEST_EPSILON = 2**20, 65_536, 2**18, 1200, 1000
+LARGEST_WORK = 10**9
+"""Most numbers that are computed, some minutes' worth; a certificate that needs more is refused."""
+NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[1-9][0-9]{0,39}")
+Law = tuple[int, list[int]]
+"""Probabilities in units of 2^-bits, rounded down: the first value, and a number for it and each one after it."""
+Float = tuple[int, int]
+"""A mantissa and an exponent of 2, a number rounded down."""
+
+
+class Refused(Exception):  # noqa: N818
+    """The certificate does not prove its claim; the text says why."""
+
+
+class Unreadable(Exception):  # noqa: N818
+    """There is no such file, or it is not JSON."""
+
+
+def verify(certificate: Any) -> str:
+    """Prove a certificate's claim, what `read` returns; returns in words what is proved.
+
+    Raises:
+        Refused: it does not prove its claim.
+    """
+    fields(certificate, "the certificate", ("version", "claim", "bits", "drop", "cover"))
+    if whole(certificate["version"], "version", 0, 10**6) != VERSION:
+        refuse(f"version: is {certificate['version']}, and {VERSION} is known here")
+    claim = certificate["claim"]
+    proof = Proof(claim, certificate["bits"], certificate["drop"])
+    for first, last, revealed in covering(certificate["cover"], proof.n):
+        proof.check(first, last, revealed)
+    rounds = claim["rounds"]
+    often = "" if rounds == 1 else f" in each of {rounds} rounds, with the same noisy labels in all of them,"
+    return (
+        f"(epsilon, delta) = ({claim['epsilon']}, {claim['delta']}) holds for one user's binary label in a cluster of "
+        f"{proof.n} users, whatever the others' labels, against a learner who sees the set of submitted labels and "
+        f"nothing else, if every user draws one noisy label, flipped with probability {claim['flip_prob']}, if with "
+        f"probability {claim['sampling_rate']} each user{often} submits the noisy label of a member of the cluster, "
+        "drawn uniformly and independently of everything else, and if the cluster does not depend on labels"
+    )
+
+
+class Proof:
+    """The parts of the proof that all data sets share.
+
+    Args:
+        claim: of the certificate. bits: of the fixed point. drop: probabilities below 2^-drop are dropped.
+    """
+
+    def __init__(self, claim: Any, bits: Any, drop: Any) -> None:
+        fields(claim, "claim", ("n", "flip_prob", "sampling_rate", "rounds", "epsilon", "delta"))
+        self.n = whole(claim["n"], "n", 2, LARGEST_N)
+        self.trials = self.n * whole(claim["rounds"], "rounds", 1, LARGEST_TRIALS // self.n)
+        self.alpha = alpha = fraction(claim["flip_prob"], "flip_prob", Fraction(1, 2))
+        self.theta = fraction(claim["sampling_rate"], "sampling_rate", Fraction(1))
+        self.delta = fraction(claim["delta"], "delta", Fraction(1))
+        self.bits = whole(bits, "bits", 16, LARGEST_BITS)
+        self.unit, self.cut, self.work = 1 << self.bits, 1 << self.bits - whole(drop, "drop", 1, self.bits), 0
+        least = exponential(fraction(claim["epsilon"], "epsilon", Fraction(LARGEST_EPSILON)), self.bits)
+        self.keep = -((alpha * least - (1 - alpha) * self.unit) // 1)  # upwards
+        self.lose = ((1 - alpha) * least - alpha * self.unit) // 1
+
+    def check(self, first: int, last: int, revealed: int) -> None:
+        """Prove δ for the m from `first` to `last`, at most `first` + `revealed`; refuse where the bound is above δ."""
+        if self.keep <= self.delta * self.unit:
+            return  # no event is worth more than `keep`
+        sources = self.n - revealed
+        least, times = self.binomial(self.trials, self.theta * Fraction(sources, self.n))
+        bounds = [(self.unit - sum(times)) * self.unit**2] * 2
+        start, noisy = self.noisy_ones(first, sources - 1 - first)
+        t = least + len(times) - 1
+        low, a, b = self.views(start, noisy, sources, t)
+        while times:
+            share = times.pop()
+            self.spend(4 * len(a))
+            for direction, (p, q) in enumerate(((a, b), (b, a))):
+                bounds[direction] += share * self.divergence(p, q)
+            if times:
+                low, a, b = self.thinned(low, a, b, t)
+                t -= 1
+        if max(bounds) > self.delta * self.unit**3:
+            shown = float(Fraction(max(bounds), self.unit**3))
+            refuse(f"cover: for m from {first} to {last} delta is {shown:.6g} here, which is above the claim")
+
+    def divergence(self, p: list[int], q: list[int]) -> int:
+        """At least Σ max(0, keep P - lose Q) in units of 2^(-2 bits), from lower bounds p of P and q of Q."""
+        keep, lose = self.keep, self.lose
+        gains = [gain for x, y in zip(p, q, strict=True) if (gain := keep * x - lose * y) > 0]
+        return sum(gains) + keep * (self.unit - sum(p))
+
+    def noisy_ones(self, ones: int, zeros: int) -> Law:
+        """X, where `ones` of the others hold 1 and `zeros` hold 0."""
+        (first, up), (second, down) = self.binomial(ones, 1 - self.alpha), self.binomial(zeros, self.alpha)
+        self.spend(len(up) * len(down))
+        both = [0] * (len(up) + len(down))
+        for i, factor in enumerate(up):
+            both[i : i + len(down)] = [old + factor * x for old, x in zip(both[i:], down, strict=False)]
+        return first + second, [x >> self.bits for x in both]
+
+    def views(self, start: int, noisy: list[int], sources: int, t: int) -> tuple[int, list[int], list[int]]:
+        """A and B for t submissions: the first k, and both from there on."""
+        a, b = [0] * (t + 1), [0] * (t + 1)
+        k, ways = 0, (1, 0)
+        self.spend(2 * t)
+        for share, (before, here) in enumerate(zip([0, *noisy], [*noisy, 0], strict=True), start):
+            p = Fraction(share, sources)  # X/n of A for `here`, and (X+1)/n of B for `before`
+            k, ways = self.ways(t, k, ways, mode(t, p))
+            if not here and not before:
+                continue
+            first, row = self.spread(t, p, k, ways, (self.cut << self.bits) // max(here, before) + 1)
+            ends = slice(first, first + len(row))
+            a[ends] = [old + here * x for old, x in zip(a[ends], row, strict=True)]
+            b[ends] = [old + before * x for old, x in zip(b[ends], row, strict=True)]
+        return self.stripped(0, [x >> self.bits for x in a], [x >> self.bits for x in b])
+
+    def thinned(self, low: int, a: list[int], b: list[int], t: int) -> tuple[int, list[int], list[int]]:
+        """A and B for t-1 submissions from those for t."""
+        if low:
+            low, a, b = low - 1, [0, *a], [0, *b]
+        fewer, more = range(t - low, t - low - len(a), -1), range(low + 1, low + len(a) + 1)
+        a, b = ([(x * c + y * d) // t for x, y, c, d in zip(p, [*p[1:], 0], fewer, more, strict=False)] for p in (a, b))
+        return self.stripped(low, a, b)
+
+    def stripped(self, low: int, a: list[int], b: list[int]) -> tuple[int, list[int], list[int]]:
+        """Without the ends at which both are dropped."""
+        end, first, cut = len(a), 0, self.cut
+        while end and a[end - 1] < cut and b[end - 1] < cut:
+            end -= 1
+        while first < end and a[first] < cut and b[first] < cut:
+            first += 1
+        return low + first, a[first:end], b[first:end]
+
+    def binomial(self, trials: int, p: Fraction) -> Law:
+        """Bin(trials, p)."""
+        k, ways = self.ways(trials, 0, (1, 0), mode(trials, p))
+        return self.spread(trials, p, k, ways, self.cut)
+
+    def ways(self, trials: int, k: int, ways: Float, wanted: int) -> tuple[int, Float]:
+        """From a lower bound of the binomial coefficient at k to one at `wanted`, at least k."""
+        self.spend(8 * (wanted - k))
+        for j in range(k, wanted):
+            ways = trimmed(ways[0] * (trials - j) << 32, ways[1] - 32, self.bits + 32, j + 1)
+        return wanted, ways
+
+    def spread(self, trials: int, p: Fraction, k: int, ways: Float, cut: int) -> Law:
+        """Bin(trials, p) about its mode k, where it is at least `cut`; `ways` is the binomial coefficient at k."""
+        yes, no = power(p, k, self.bits + 32), power(1 - p, trials - k, self.bits + 32)
+        mantissa, exponent = ways[0] * yes[0] * no[0], ways[1] + yes[1] + no[1] + self.bits
+        value = mantissa << exponent if exponent >= 0 else mantissa >> -exponent
+        one, zero = p.numerator, p.denominator - p.numerator
+        up, down = [value], [value]
+        for j in range(k, trials):
+            value = value * ((trials - j) * one) // ((j + 1) * zero)
+            if value < cut:
+                break
+            up.append(value)
+        for j in range(k, 0, -1):
+            value = down[-1] * (j * zero) // ((trials - j + 1) * one)
+            if value < cut:
+                break
+            down.append(value)
+        self.spend((len(up) + len(down) + 100) * (1 + p.denominator.bit_length() // 128))
+        return k - len(down) + 1, [*reversed(down[1:]), *up]
+
+    def spend(self, numbers: int) -> None:
+        """Count the numbers that are computed; refuse too many."""
+        self.work += numbers * (1 + self.bits // 256)
+        if self.work > LARGEST_WORK:
+            refuse(f"the certificate needs more work than is allowed, {LARGEST_WORK} numbers")
+
+
+def mode(trials: int, p: Fraction) -> int:
+    """The most likely value of Bin(trials, p)."""
+    return min(trials, (trials + 1) * p.numerator // p.denominator)
+
+
+def trimmed(mantissa: int, exponent: int, bits: int, divisor: int = 1) -> Float:
+    """A number over a divisor, rounded down to so many bits."""
+    mantissa //= divisor
+    spare = max(0, mantissa.bit_length() - bits)
+    return mantissa >> spare, exponent + spare
+
+
+def power(base: Fraction, exponent: int, bits: int) -> Float:
+    """A lower bound of a power of a number from 0 to 1."""
+    scale = bits + base.denominator.bit_length()
+    square = trimmed(base.numerator << scale, -scale, bits, base.denominator)
+    found: Float = (1, 0)
+    while exponent:
+        if exponent & 1:
+            found = trimmed(found[0] * square[0], found[1] + square[1], bits)
+        square = trimmed(square[0] * square[0], 2 * square[1], bits)
+        exponent >>= 1
+    return found
+
+
+def exponential(x: Fraction, bits: int) -> int:
+    """A lower bound of e^x in units of 2^-bits, for x at least 0: the power series, each term rounded down."""
+    term = total = 1 << bits
+    for i in count(1):
+        term = term * x.numerator // (i * x.denominator)
+        if not term:
+            break
+        total += term
+    return total
+
+
+def covering(cover: Any, n: int) -> list[tuple[int, int, int]]:
+    """The intervals of m with how many others are revealed; refused unless they cover 0 to (n-1)/2."""
+    if not isinstance(cover, list) or not cover:
+        refuse("cover: must be a list of intervals")
+    found, wanted, half = [], 0, (n - 1) // 2
+    for part in cover:
+        fields(part, "cover", ("from", "to", "revealed"))
+        first, last = whole(part["from"], "from", 0, half), whole(part["to"], "to", 0, half)
+        revealed = whole(part["revealed"], "revealed", 0, n - 1)
+        if first != wanted:
+            refuse(f"cover: an interval starts at m = {first}, and {wanted} is the next one wanted")
+        if not first <= last <= first + revealed:
+            refuse(f"cover: m from {first} to {last} is not served by revealing {revealed}")
+        if first > n - 1 - revealed:
+            refuse(f"cover: of {n - 1 - revealed} others who are not revealed {first} cannot hold 1")
+        found.append((first, last, revealed))
+        wanted = last + 1
+    if wanted <= half:
+        refuse(f"cover: ends at m = {wanted - 1}, and {half} is the last one wanted")
+    return found
+
+
+def fields(value: Any, where: str, names: tuple[str, ...]) -> None:
+    """Refuse what is not an object with just these keys."""
+    if not isinstance(value, dict) or set(value) != set(names):
+        refuse(f"{where}: must be an object with the keys {', '.join(names)}, each once")
+
+
+def whole(value: Any, name: str, least: int, largest: int) -> int:
+    """Refuse what is not a whole number in this range."""
+    if type(value) is not int or not least <= value <= largest:
+        refuse(f"{name}: must be a whole number from {least} to {largest}")
+    return value
+
+
+def fraction(value: Any, name: str, largest: Fraction) -> Fraction:
+    """Refuse what is not a decimal or a ratio, in a string, from 0 to `largest`."""
+    if not isinstance(value, str) or not NUMBER.fullmatch(value):
+        refuse(f'{name}: must be a string with a decimal or a ratio of at most 40 digits, such as "0.1" or "1/3"')
+    number = Fraction(value)
+    if number > largest:
+        refuse(f"{name}: must be at most {largest}")
+    return number
+
+
+def refuse(why: str) -> NoReturn:
+    """End the proof."""
+    raise Refused(why)
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys differ."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        refuse("a key occurs twice in one object")
+    return found
+
+
+def inexact(_: str) -> NoReturn:
+    """Refuse a number with a point or an exponent, and what is not finite."""
+    refuse("numbers must be whole or in strings")
+
+
+def read(path: str) -> Any:
+    """The content of a certificate's file.
+
+    Raises:
+        Unreadable: there is no such file, or it is not JSON.
+        Refused: a key occurs twice, a number is not whole, or the file is too large.
+    """
+
+    try:
+        with open(path, "rb") as file:
+            text = file.read(LARGEST_FILE + 1)
+        if len(text) > LARGEST_FILE:
+            refuse(f"the file has more than {LARGEST_FILE} bytes")
+        return json.loads(text.decode(), object_pairs_hook=unique, parse_float=inexact, parse_constant=inexact)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Unreadable(" ".join(str(error).split())[:200] or "nested too deeply") from None
+
+
+def main(arguments: list[str]) -> int:
+    """Verify one file and say what is proved; returns the exit status."""
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        print("usage: python verify_certificate.py FILE", file=sys.stderr)
+        return 2
+    try:
+        print(f"verified: {verify(read(arguments[0]))}")
+    except Refused as error:
+        print(f"refused: {error}", file=sys.stderr)
+        return 1
+    except Unreadable as error:
+        print(f"unreadable: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+analysis/privacy/certificates/verify_certificate.py
