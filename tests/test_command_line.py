@@ -38,13 +38,8 @@ def example(name: str) -> list[str]:
 
 def test_every_command_is_here():
     assert set(COMMANDS) == {
-<<<<<<< HEAD
-        "new", "run", "sweep", "plot", "compare", "report", "validate", "schema", "privacy", "calibrate", "audit",
-        "network", "check-bounds", "scenarios", "data", "compose",
-=======
         "new", "run", "sweep", "plot", "compare", "report", "validate", "schema", "privacy", "calibrate", "certify",
-        "audit", "network", "check-bounds", "scenarios", "data",
->>>>>>> wC1
+        "audit", "network", "check-bounds", "scenarios", "data", "compose",
     }  # fmt: skip
 
 
@@ -90,11 +85,7 @@ def completed(monkeypatch, capsys, words: str) -> list[str]:
     ("words", "offered"),
     [
         ("p2p-sim ru", ["run"]),
-<<<<<<< HEAD
-        ("p2p-sim c", ["compare", "calibrate", "check-bounds", "compose"]),
-=======
-        ("p2p-sim c", ["compare", "calibrate", "certify", "check-bounds"]),
->>>>>>> wC1
+        ("p2p-sim c", ["compare", "calibrate", "certify", "check-bounds", "compose"]),
         ("p2p-sim run --eng", ["--engine"]),
         ("p2p-sim run small.toml --engine ", list(EngineName.__args__)),
         ("p2p-sim privacy --observer ", list(statements.OBSERVERS)),

@@ -80,12 +80,8 @@ __getattr__ = late(
         "calibrate_flip_prob": "exchange.calibration",
         "calibrate_noise": "others.dp_sgd",
         "calibrate_perturbation": "others.objective_perturbation",
-<<<<<<< HEAD
-        "compose": "statement.composition",
-=======
         "certificate": "certificates.writing",
-        "compose": "exchange.composition",
->>>>>>> wC1
+        "compose": "statement.composition",
         "lemma9_epsilon": "exchange.paper",
         "local_epsilon": "statement.local",
         "sufficient_flip_prob": "exchange.sufficient",

@@ -172,11 +172,8 @@ def schema(quiet: Quiet = False) -> None:
 
 app.command()(privacy)
 app.command()(calibrate)
-<<<<<<< HEAD
 app.command()(compose)
-=======
 app.command()(certify)
->>>>>>> wC1
 
 
 @app.command()

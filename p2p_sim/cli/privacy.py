@@ -28,13 +28,8 @@ Members = Annotated[int | None, typer.Option(metavar="C", help="Users in the coa
 
 
 def privacy(
-<<<<<<< HEAD
-    flip_prob: Annotated[float, typer.Option(metavar="A", help="α, the probability of a flip.", show_default=False)],
-    cluster_size: ClusterSize = None,
-=======
-    cluster_size: ClusterSize,
     flip_prob: FlipProb,
->>>>>>> wC1
+    cluster_size: ClusterSize = None,
     sampling_rate: Annotated[float, typer.Option(metavar="T", help="θ, above 0 and at most 1.")] = 1.0,
     delta: Delta = None,
     epsilon: Annotated[float | None, typer.Option(metavar="E", help="ε, at least 0; prints δ.")] = None,
@@ -87,7 +82,9 @@ def calibrate(
 
 
 def certify(
-    cluster_size: ClusterSize,
+    cluster_size: Annotated[
+        int, typer.Option(metavar="N", help="Users in the cluster, at least 2.", show_default=False)
+    ],
     flip_prob: FlipProb,
     sampling_rate: Annotated[float, typer.Option(metavar="T", help="θ, above 0 and at most 1.", show_default=False)],
     delta: Annotated[float, typer.Option(metavar="D", help="δ, above 0 and below 1.", show_default=False)],

@@ -2,11 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-<<<<<<< HEAD
 from decimal import ROUND_CEILING, Context
-=======
 from pathlib import Path
->>>>>>> wC1
 
 from threadpoolctl import threadpool_limits
 
@@ -206,7 +203,6 @@ def calibrated(
     return Calibration(theta_or_any, epsilon, alpha, each, worst, local, noise_alone, members)
 
 
-<<<<<<< HEAD
 def _few_digits(flip_prob: float, num_classes: int) -> float:
     """α rounded up to four digits, or to the fewest beyond at which it is no larger than (K-1)/K."""
     for digits in range(4, 18):
@@ -214,7 +210,8 @@ def _few_digits(flip_prob: float, num_classes: int) -> float:
         if rounded <= (num_classes - 1) / num_classes:
             return rounded
     return flip_prob
-=======
+
+
 def certified(q: Question, delta: float, epsilon: float | None) -> str:
     """The text of a certificate for the learner; ε is by default the one that the accountant certifies.
 
@@ -223,7 +220,7 @@ def certified(q: Question, delta: float, epsilon: float | None) -> str:
     """
     try:
         with threadpool_limits(1):
-            return certificate(LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate, q.rounds), delta, epsilon)
+            return certificate(LabelExchange(q.cluster_size or 0, q.flip_prob, q.sampling_rate, q.rounds), delta, epsilon)
     except ValueError as error:
         raise InputError(_option(str(error))) from None
 
@@ -231,7 +228,6 @@ def certified(q: Question, delta: float, epsilon: float | None) -> str:
 def verifier_source() -> Path:
     """The program that proves certificates, one file."""
     return Path(verify_certificate.__file__)
->>>>>>> wC1
 
 
 def _option(message: str) -> str:
