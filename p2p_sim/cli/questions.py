@@ -220,7 +220,9 @@ def certified(q: Question, delta: float, epsilon: float | None) -> str:
     """
     try:
         with threadpool_limits(1):
-            return certificate(LabelExchange(q.cluster_size or 0, q.flip_prob, q.sampling_rate, q.rounds), delta, epsilon)
+            return certificate(
+                LabelExchange(q.cluster_size or 0, q.flip_prob, q.sampling_rate, q.rounds), delta, epsilon
+            )
     except ValueError as error:
         raise InputError(_option(str(error))) from None
 
