@@ -83,8 +83,8 @@ def test_identity_holds_the_version_of_what_is_used_and_of_nothing_else(folder, 
     assert quick.packages == {}
     assert one.packages == {"own-mechanism": "1.0"}
     first = one.content_hash()
-    (folder / "own-mechanism-1.0.dist-info").rename(folder / "own-mechanism-1.1.dist-info")
-    meta = folder / "own-mechanism-1.1.dist-info" / "METADATA"
+    (folder / "own_mechanism-1.0.dist-info").rename(folder / "own_mechanism-1.1.dist-info")
+    meta = folder / "own_mechanism-1.1.dist-info" / "METADATA"
     meta.write_text(meta.read_text().replace("1.0", "1.1"))
     plugins.offers.cache_clear()
     assert one.content_hash() != first

@@ -73,7 +73,7 @@ def test_the_graphs_of_an_overlay_are_gone_once_their_edges_are_known(monkeypatc
             "p2p_sim.network.overlay.edges_of", lambda graph: np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
         )
         build()
-        assert graphs() == before + 10
+        assert graphs() == before + 10 * isinstance(overlay, ScaleFreeOverlay)  # others are drawn without NetworkX
     finally:
         gc.enable()
         gc.collect()

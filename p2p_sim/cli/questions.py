@@ -15,11 +15,9 @@ from p2p_sim.analysis.privacy import (
     Peer,
     PrivacyBound,
     TimedLearner,
-    certificate,
     compose,
     local_epsilon,
 )
-from p2p_sim.analysis.privacy.certificates import verify_certificate
 from p2p_sim.analysis.privacy.exchange.calibration import smallest_flip_prob
 from p2p_sim.analysis.privacy.exchange.observers import Observer
 from p2p_sim.analysis.privacy.exchange.paper import Lemma9
@@ -218,6 +216,8 @@ def certified(q: Question, delta: float, epsilon: float | None) -> str:
     Raises:
         InputError: a value outside its range, or (ε, δ) is not proved.
     """
+    from p2p_sim.analysis.privacy import certificate
+
     try:
         with threadpool_limits(1):
             return certificate(
@@ -229,6 +229,8 @@ def certified(q: Question, delta: float, epsilon: float | None) -> str:
 
 def verifier_source() -> Path:
     """The program that proves certificates, one file."""
+    from p2p_sim.analysis.privacy.certificates import verify_certificate
+
     return Path(verify_certificate.__file__)
 
 

@@ -83,7 +83,8 @@ def root(
         if before[1] != value and math.isfinite(before[1]):
             slope = (value - before[1]) / (point - before[0])
         before = point, value
-        guess = point - value / slope if looks % 5 and slope < 0.0 else 0.5 * (low + high)
+        steep = looks % 5 and -math.inf < slope < 0.0 and math.isfinite(value)
+        guess = point - value / slope if steep else 0.5 * (low + high)
         margin = min(0.4 * precision * high, 0.25 * (high - low))
         point = min(max(guess, low + margin), high - margin) if math.isfinite(guess) else 0.5 * (low + high)
         value = log_value(point)
