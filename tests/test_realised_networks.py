@@ -9,14 +9,15 @@ import pytest
 import scipy.sparse as sparse
 
 from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
-from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, target_deltas
+from p2p_sim.analysis.privacy.networks.realised_network import UniformSources
+from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, decisive, target_deltas
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import OnOff
 from p2p_sim.network.config import NetworkConfig, OnTimeout, RandomWalk
 from p2p_sim.network.latency import Exponential
 from p2p_sim.network.overlay import GeometricOverlay, RegularOverlay
 from p2p_sim.protocol.facts import RealisedShard, realised
-from p2p_sim.protocol.roles import AdversariesConfig, Coalition, FreeRiders
+from p2p_sim.protocol.roles import AdversariesConfig, Coalition, FreeRiders, Liars
 from tests.networks import Case
 from tests.reference import fetch as reference
 
@@ -166,3 +167,34 @@ def test_more_labels_arrive_than_there_are_users_who_hide_one_of_three_classes()
         truth = three_classes(3, submissions, epsilon, 0.3)
         assert truth <= target_deltas([facts], RandomizedResponse(0.3, 3), epsilon)[0]
         assert KaryExchange(3, 0.3, 1.0, 3).delta(epsilon).upper < truth - 0.05
+
+
+def test_no_figure_falls_with_fewer_sources_or_more_submissions():
+    """On all data sets of small clusters: fewer sources and more submissions, no smaller δ."""
+    for epsilon, alpha in ((0.3, 0.1), (1.0, 0.2), (2.0, 0.05)):
+        table = [[UniformSources(n, 0, t, alpha).delta(epsilon) for t in range(12)] for n in range(1, 12)]
+        lower, upper = (np.array([[getattr(b, end) for b in row] for row in table]) for end in ("lower", "upper"))
+        assert (lower[1:] <= upper[:-1]).all()
+        assert (lower[:, :-1] <= upper[:, 1:]).all()
+        assert (lower[:-1, 1:] > upper[1:, :-1]).any()
+
+
+def test_few_clusters_hold_the_largest_and_the_smallest_figure():
+    """Those of all clusters are those of the decisive ones; of any others a figure is missed."""
+    network, rng = NetworkConfig(loss=0.3), np.random.default_rng(1)
+    facts = [study(Case(network, tuple(rng.integers(20, 60, 80).tolist()), 0.5, 3))]
+    noise, chosen = RandomizedResponse(0.2, 2), decisive(facts)
+    every = np.array([found.learner.epsilon_upper for found in cluster_privacy(facts, noise, 1e-4)])
+    few = [found.learner.epsilon_upper for found in cluster_privacy(facts, noise, 1e-4, chosen)]
+    assert len(few) == chosen.sum() < 50
+    assert max(few) == pytest.approx(every.max(), rel=1e-9)
+    assert min(few) == pytest.approx(every.min(), rel=1e-9)
+    assert every[~chosen].max() < every.max()
+    assert every[~chosen].min() > every.min()
+
+
+def test_a_cluster_of_which_more_is_known_is_always_looked_at():
+    """Members, liars and users who fell back."""
+    liars = AdversariesConfig(liars=Liars(share=0.5, answer="one"))
+    assert decisive([study(Case(NetworkConfig(), (40,) * 30, 0.5, 2, liars))]).all()
+    assert not decisive([study(Case(NetworkConfig(), (40,) * 30, 0.5, 2))]).all()

@@ -56,16 +56,44 @@ class ClusterPrivacy:
     sample: PrivacyBound | None = None
 
 
-def cluster_privacy(shards: Sequence[RealisedShard], noise: Message, delta: float) -> Iterator[ClusterPrivacy]:
+def cluster_privacy(
+    shards: Sequence[RealisedShard], noise: Message, delta: float, among: NDArray[np.bool_] | None = None
+) -> Iterator[ClusterPrivacy]:
     """The figures of every cluster of a run, in the population's order.
 
     Args:
         shards: what is known of the run besides labels.
+        among: (C,), the clusters to look at; default: all.
         noise: what each label went through; where messages carry something else than flipped labels, they are
             accounted for where everybody may ask anybody and no coalition looks on, else as seen with their senders.
         delta: δ of every figure.
     """
-    return (_cluster(cluster, noise, delta) for cluster in _clusters(shards))
+    clusters = _clusters(shards) if among is None else itertools.compress(_clusters(shards), among)
+    return (_cluster(cluster, noise, delta) for cluster in clusters)
+
+
+def decisive(shards: Sequence[RealisedShard]) -> NDArray[np.bool_]:
+    """The clusters that hold the largest and the smallest figures of a run, (C,): no other needs a look.
+
+    Let S users answer, and t of them submit what they fetched uniformly. Reveal the noisy bits of b users, and which
+    submissions came from them: what is left is an exchange among S - b users with at most t submissions. So no figure
+    falls if S falls, or if t grows. Where more is known of a cluster than S and t, it is looked at.
+    """
+    known = []
+    for cluster in _clusters(shards):
+        plain = (
+            isinstance(cluster.law, Uniform) and not cluster.revealed and not cluster.members and not cluster.own.any()
+        )
+        known.append((plain and not cluster.probed.any(), cluster.sources, cluster.submissions))
+    plain, sources, submissions = (np.array(column) for column in zip(*known, strict=True))
+    chosen = ~plain
+    at = np.flatnonzero(plain)
+    for sign in (1, -1):
+        first, second = sign * sources[at], sign * submissions[at]
+        order = np.lexsort((-second, first))
+        most = np.maximum.accumulate(second[order])
+        chosen[at[order[np.append(True, most[1:] > most[:-1])[: len(order)]]]] = True
+    return chosen
 
 
 def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:

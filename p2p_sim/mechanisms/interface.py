@@ -52,7 +52,8 @@ class Setup:
 class Accounted:
     """What is known of the privacy of one run.
 
-    learner: a bound for each cluster, in the population's order.
+    learner: a bound for each cluster, in the population's order; of a run of which only sums are kept, for the clusters
+    with the largest and the smallest figures.
     statements: by the column of a row that holds ε; of all users, whichever her cluster. The learner's is there too.
     facts: other columns, about the network as it turned out.
     """

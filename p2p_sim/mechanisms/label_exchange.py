@@ -1,5 +1,6 @@
 """The peer-to-peer label exchange (Algorithm 2 of the clustering paper) as a mechanism."""
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -15,7 +16,14 @@ from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS, LO
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
 from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, facts_of, observed, user_account, worst_account
+from p2p_sim.mechanisms.exchange_privacy import (
+    cluster_privacy,
+    decisive,
+    facts_of,
+    observed,
+    user_account,
+    worst_account,
+)
 from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup, sizes_about
 from p2p_sim.mechanisms.messages import MessagesConfig, check_answers, flipped_labels, randomizer_of
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
@@ -166,10 +174,13 @@ class LabelExchangeMechanism(Mechanism):
         if self.applies(situation) is None:
             return super().account(outcome, cluster_sizes, situation, delta)
         assert outcome.realised is not None
-        clusters = list(cluster_privacy(outcome.realised, self.randomizer, delta))
+        chosen = decisive(outcome.realised)
+        summed = outcome.realised[0].users is not None  # nobody asks for a single cluster's figure
+        clusters = list(cluster_privacy(outcome.realised, self.randomizer, delta, chosen if summed else None))
+        deciding = clusters if summed else list(itertools.compress(clusters, chosen))
+        stated = self.stated(together([cluster.learner for cluster in deciding]), np.unique(cluster_sizes), situation)
         learner = tuple(cluster.learner for cluster in clusters)
-        stated = self.stated(together(learner), np.unique(cluster_sizes), situation)
-        return Accounted(learner, {**stated, **observed(clusters)}, facts_of(outcome.realised, clusters))
+        return Accounted(learner, {**stated, **observed(deciding)}, facts_of(outcome.realised, deciding))
 
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, user: int | None = None
