@@ -217,14 +217,20 @@ def test_the_walk_is_added_up_correctly(users, variation):
     assert ShuffledMessages(users, local, variation).delta(epsilon).upper == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("rate", [1.0, 0.2])
 @pytest.mark.parametrize("config", [VectorMessages(), AlibiMessages(), PriorMessages(prior=(0.4, 0.3, 0.2, 0.1))])
-def test_a_target_is_met_and_hardly_a_larger_message_would_meet_it(config):
+def test_a_target_is_met_and_hardly_a_larger_message_would_meet_it(config, rate):
     sizes, delta = np.array([80, 200, 1000]), 1e-5
-    noise = randomizer_of(config, 0.3, sizes, 4, delta)
-    assert all(noise.shuffled(int(n)).epsilon(delta).epsilon_upper <= 0.3 * (1 + 1e-6) for n in sizes)
+    noise = randomizer_of(config, 0.3, sizes, 4, rate, delta)
+    assert all(noise.exchanged(int(n), rate).epsilon(delta).epsilon_upper <= 0.3 * (1 + 1e-6) for n in sizes)
     assert noise.local_epsilon > 0.5
     more = config.randomizer(noise.local_epsilon * 1.03, 4)
-    assert not more.shuffled(80).satisfies(0.3, delta)
+    assert not more.exchanged(80, rate).satisfies(0.3, delta)
+
+
+def test_a_smaller_rate_leaves_room_for_less_noise():
+    often, seldom = (randomizer_of(VectorMessages(), 0.3, np.array([200]), 4, rate, 1e-5) for rate in (1.0, 0.1))
+    assert seldom.local_epsilon > 1.2 * often.local_epsilon
 
 
 def test_rows_state_the_message_and_the_certified_figure():

@@ -53,6 +53,7 @@ EPSILONS = {
     "epsilon_lower": "learner, {adjacency} adjacency (lower bound, worst replicate and cluster)",
     "epsilon_best_cluster": "learner, {adjacency} adjacency (upper bound of the best cluster, worst replicate)",
     "epsilon_others_upper": "learner, users who did not fall back (upper bound, worst replicate and cluster)",
+    "epsilon_sample_upper": "learner, a sample of the users (upper bound for these alone, worst replicate and cluster)",
     "epsilon_times_upper": "learner who sees times (upper bound, worst replicate and cluster)",
     "epsilon_coalition_upper": "learner with a coalition (upper bound, worst replicate and cluster)",
     "epsilon_unmet_upper": "coalition that fetched no such label (upper bound, worst replicate and cluster)",

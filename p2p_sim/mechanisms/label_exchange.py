@@ -96,7 +96,8 @@ class LabelExchangeConfig(OwnMechanism):
 
     def built(self, setup: Setup) -> "LabelExchangeMechanism":
         if self.randomizer is not None:
-            other = randomizer_of(self.randomizer, self.target_epsilon, setup.sizes, setup.num_classes, setup.delta)
+            given = self.randomizer, self.target_epsilon, setup.sizes, setup.num_classes, self.sampling_rate
+            other = randomizer_of(*given, setup.delta)
             run = (self.sampling_rate, setup.engine, setup.adversaries)
             return LabelExchangeMechanism(other, *run, payload_kind=self.randomizer.releases)
         flip_prob = self.flip_prob

@@ -86,20 +86,29 @@ MessagesConfig = Annotated[VectorMessages | AlibiMessages | PriorMessages, Field
 
 
 def randomizer_of(
-    config: MessageConfig, target: float | None, sizes: NDArray[np.int64], num_classes: int, delta: float
+    config: MessageConfig,
+    target: float | None,
+    sizes: NDArray[np.int64],
+    num_classes: int,
+    sampling_rate: float,
+    delta: float,
 ) -> Message:
     """The local randomizer at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
     config.check(num_classes)
     local = config.epsilon
     if local is None:
         assert target is not None
-        local = largest_local_epsilon(_certified(config, target, num_classes, delta), sizes.tolist(), target)
+        local = largest_local_epsilon(
+            _certified(config, target, num_classes, sampling_rate, delta), sizes.tolist(), target
+        )
     return config.randomizer(local, num_classes)
 
 
-def _certified(config: MessageConfig, target: float, num_classes: int, delta: float) -> Callable[[float, int], bool]:
+def _certified(
+    config: MessageConfig, target: float, num_classes: int, sampling_rate: float, delta: float
+) -> Callable[[float, int], bool]:
     def certified(local: float, size: int) -> bool:
-        return config.randomizer(local, num_classes).shuffled(size).satisfies(target, delta)
+        return config.randomizer(local, num_classes).exchanged(size, sampling_rate).satisfies(target, delta)
 
     return certified
 
