@@ -3,6 +3,7 @@
 import functools
 import gzip
 import io
+import json
 import pickle
 import random
 import tomllib
@@ -14,6 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from p2p_sim.analysis.privacy.certificates.verify_certificate import Refused, Unreadable, verify
+from p2p_sim.analysis.privacy.certificates.verify_certificate import read as read_certificate
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.cli.releases import Asked
@@ -134,6 +137,21 @@ def releases(rng: random.Random, folder: Path) -> None:
                     list(entry.releases(Asked(1e-9, None, folder, None)))
                 except ValueError as error:  # the command says it in one line
                     raise InputError(str(error)) from None
+
+
+def certificate(rng: random.Random, folder: Path) -> None:
+    """A small published certificate that is spoilt."""
+    path = rng.choice(sorted((ROOT / "results" / "published" / "certificates").glob("n3[06]-*.json")))
+    claimed = json.loads(path.read_text(encoding="utf-8"))
+    text = json.dumps(spoilt_tree(rng, claimed, tuple(claimed.items())), default=str).encode()
+    (folder / "c.json").write_bytes(
+        spoilt_bytes(rng, text, (*NUMBERS, b"[", b"{", b'"', b":")) if rng.random() < 0.5 else text
+    )
+    with unchanged(folder):
+        try:
+            verify(read_certificate(str(folder / "c.json")))
+        except (Refused, Unreadable) as error:
+            raise InputError(str(error)) from None
 
 
 @functools.cache
