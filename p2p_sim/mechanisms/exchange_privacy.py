@@ -79,20 +79,18 @@ def decisive(shards: Sequence[RealisedShard]) -> NDArray[np.bool_]:
     submissions came from them: what is left is an exchange among S - b users with at most t submissions. So no figure
     falls if S falls, or if t grows. Where more is known of a cluster than S and t, it is looked at.
     """
-    known = []
+    plain, counts = list[bool](), list[tuple[int, int]]()
     for cluster in _clusters(shards):
-        plain = (
-            isinstance(cluster.law, Uniform) and not cluster.revealed and not cluster.members and not cluster.own.any()
-        )
-        known.append((plain and not cluster.probed.any(), cluster.sources, cluster.submissions))
-    plain, sources, submissions = (np.array(column) for column in zip(*known, strict=True))
-    chosen = ~plain
-    at = np.flatnonzero(plain)
-    for sign in (1, -1):
-        first, second = sign * sources[at], sign * submissions[at]
-        order = np.lexsort((-second, first))
-        most = np.maximum.accumulate(second[order])
-        chosen[at[order[np.append(True, most[1:] > most[:-1])[: len(order)]]]] = True
+        more = cluster.revealed or cluster.members or cluster.own.any() or cluster.probed.any()
+        plain.append(isinstance(cluster.law, Uniform) and not more)
+        counts.append((cluster.sources, cluster.submissions))
+    chosen = ~np.array(plain)
+    at, table = np.flatnonzero(~chosen), np.array(counts)
+    for sources, submissions in (table[at].T, -table[at].T):
+        order = np.lexsort((-submissions, sources))
+        most = np.maximum.accumulate(submissions[order])
+        rises = np.append(True, most[1:] > most[:-1])[: len(order)]
+        chosen[at[order[rises]]] = True
     return chosen
 
 
