@@ -249,8 +249,15 @@ def test_on_a_lossy_network_the_sources_count_and_elsewhere_the_message_alone():
     quiet = run(scenario(adversaries={"free_riders": {"share": 0.3}}))
     sources = [np.count_nonzero(answers) for answers in _answering(quiet)]
     noise = VectorApproximation(bit_flip_prob_of(1.0), 5)
-    expected = [noise.shuffled(int(n)).epsilon(1e-5).epsilon_upper for n in sources]
-    assert [bound.epsilon_upper for bound in quiet.privacy] == expected
+    ends = np.cumsum(quiet.population.cluster_sizes)
+    arrived = np.bincount(np.searchsorted(ends, quiet.release.user, side="right"), minlength=ends.size)
+    expected = [
+        ShuffledMessages(int(n), 1.0, noise.total_variation, submissions=int(t)).epsilon(1e-5).epsilon_upper
+        for n, t in zip(sources, arrived, strict=True)
+    ]
+    assert [bound.epsilon_upper for bound in quiet.privacy] == pytest.approx(expected, rel=1e-9)
+    shuffled = [noise.shuffled(int(n)).epsilon(1e-5).epsilon_upper for n in sources]
+    assert all(bound.epsilon_upper < most for bound, most in zip(quiet.privacy, shuffled, strict=True))
     assert all(bound.epsilon_lower == 0.0 for bound in quiet.privacy)
     ring = run(scenario(network={"overlay": {"kind": "regular", "degree": 4}}))
     assert ring.row["epsilon_upper"] == ring.row["epsilon_local"]

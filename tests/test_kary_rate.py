@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from p2p_sim.analysis.privacy import ShuffledMessages, local_epsilon
-from p2p_sim.analysis.privacy.exchange import kary, visited
+from p2p_sim.analysis.privacy.exchange import kary, kary_exact, visited
 from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
 from p2p_sim.analysis.privacy.exchange.kary_exact import bracket
 from p2p_sim.analysis.privacy.statement.inversion import bisect
@@ -121,13 +121,46 @@ def test_the_law_of_visited_users_is_enumerated(theta):
             assert sum(w for top, w in blocked.items() if top >= v) >= sum(truth[v:]) * (1.0 - 1e-12)
 
 
+@pytest.mark.parametrize("trials", [0, 1, 3, 7])
+def test_the_law_of_visited_users_at_a_known_number_of_submissions(trials):
+    chosen = [len(set(each)) for each in itertools.product(range(4), repeat=trials)]
+    truth = [chosen.count(v) / 4.0**trials for v in range(5)]
+    found = dict(visited.visited(4, 1.0, 24, 4, trials))
+    assert [found.get(v, 0.0) for v in range(5)] == pytest.approx(truth, rel=1e-12, abs=1e-13)
+    assert all(visited._bounded_tail(v, 4, 1.0, 0.25, trials) >= sum(truth[v:]) * (1.0 - 1e-12) for v in range(5))
+
+
+@pytest.mark.parametrize(("n", "k", "alpha"), [(3, 3, 0.3), (4, 3, 0.5), (3, 4, 0.2)])
+@pytest.mark.parametrize("submissions", [1, 2, 4, 6])
+def test_a_known_number_of_submissions_tells_no_more_than_certified(n, k, alpha, submissions):
+    """Every δ of every data set, by enumeration; a bound for one submission less fails."""
+    table, ratios, broken = kary_exact._releases(n, k, submissions), [], 0
+    for epsilon in (0.0, 0.2, 0.5 * local_epsilon(alpha, k)):
+        truth = 0.0
+        for others in kary_exact.compositions(n - 1, k):
+            zero = kary_exact._noisy(n, k, alpha, (others[0] + 1, *others[1:])) @ table
+            one = kary_exact._noisy(n, k, alpha, (others[0], others[1] + 1, *others[2:])) @ table
+            truth = max(truth, float(np.maximum(zero - math.exp(epsilon) * one, 0.0).sum()))
+        found, fewer = (
+            kary.FetchedLabels(n, alpha, 1.0, k, t).delta(epsilon).upper for t in (submissions, submissions // 2)
+        )
+        assert truth <= found * (1.0 + 1e-12)
+        broken += fewer < truth
+        ratios.append(found / truth if truth > 0.0 else math.inf)
+    assert min(ratios) < 2.5
+    assert broken > 0
+
+
 @pytest.mark.parametrize(("n", "theta"), [(1000, 0.01), (3000, 0.4), (4096, 1.0)])
 def test_the_bound_of_large_clusters_lies_above_the_law_of_small_ones(n, theta):
-    table = visited._upper_tails(n, theta)
+    table = visited._upper_tails(n, theta, n)
     for v in range(1, n + 1, 7):
-        assert visited._bounded_tail(v, n, theta, n) >= table[v] * (1.0 - 1e-9) or table[v] < 1e-280
+        assert visited._bounded_tail(v, n, theta, theta / n, n) >= table[v] * (1.0 - 1e-9) or table[v] < 1e-280
     mean = n * (1.0 - (1.0 - theta / n) ** n)
-    assert visited._bounded_tail(int(mean + 12.0 * math.sqrt(mean)), n, theta, n) < 1e-10 + (theta == 1.0) * 1e-3
+    assert (
+        visited._bounded_tail(int(mean + 12.0 * math.sqrt(mean)), n, theta, theta / n, n)
+        < 1e-10 + (theta == 1.0) * 1e-3
+    )
 
 
 def test_epsilon_grows_with_the_rate_up_to_that_of_shuffled_labels():

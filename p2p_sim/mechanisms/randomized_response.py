@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.analysis.privacy.exchange.kary import KaryExchange, ShuffledLabels
+from p2p_sim.analysis.privacy.exchange.kary import FetchedLabels, KaryExchange
 from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket
@@ -62,9 +62,11 @@ class RandomizedResponse(Message):
         return LabelExchange(size, self.flip_prob, sampling_rate)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """Submissions that are at most as many as the sources say less than one submission from each source."""
-        exchange = KaryExchange if submissions <= sources else ShuffledLabels
-        return exchange(sources, self.flip_prob, 1.0, self.num_classes)
+        """Exact in tiny clusters, for as many submissions as sources: fewer tell less."""
+        most = KaryExchange(sources, self.flip_prob, 1.0, self.num_classes)
+        if submissions <= sources and most.enumerable:
+            return most
+        return FetchedLabels(sources, self.flip_prob, 1.0, self.num_classes, submissions)
 
     @property
     def local_epsilon(self) -> float:

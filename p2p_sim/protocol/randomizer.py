@@ -95,4 +95,4 @@ class Message(ABC):
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
         """The same where so many submissions were fetched from so many users whose payloads are not known."""
-        return self.shuffled(sources)
+        return replace(self.shuffled(sources), submissions=submissions)

@@ -153,6 +153,28 @@ class ShuffledLabels(KaryExchange):
         return 0.0
 
 
+@dataclass(frozen=True)
+class FetchedLabels(KaryExchange):
+    """The same for a known number of submissions, each fetched from one of n users; an upper bound alone.
+
+    submissions: t, at least 0; may be more than n.
+    """
+
+    submissions: int = 0
+    enumerable = False  # the exact figure is that of t ~ Bin(n, θ)
+
+    @property
+    def _exposure(self) -> float:
+        return some(1.0 / self.cluster_size, self.submissions) * (1.0 + 2.0**-47)
+
+    def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
+        n = self.cluster_size
+        return self._walk(epsilon).delta(visited(n, 1.0, values, n, self.submissions), blocks)
+
+    def _attained(self, epsilon: float) -> float:
+        return 0.0
+
+
 _statistics = lru_cache(maxsize=64)(statistics)
 
 

@@ -55,6 +55,7 @@ class ShuffledMessages(Accountant):
         caveats: conditions of ε₀ itself; they are conditions of the bound, too.
         sampling_rate: θ in (0, 1] if the learner gets the messages of an exchange: each user submits with probability
             θ, and then the message of one of all n users. None: all n messages.
+        submissions: in place of θ, how many messages the learner got, each that of one of all n users; at least 0.
     """
 
     requires = ANY_MESSAGE
@@ -64,6 +65,7 @@ class ShuffledMessages(Accountant):
     total_variation: float = 1.0
     caveats: tuple[str, ...] = ()
     sampling_rate: float | None = None
+    submissions: int | None = None
 
     def __post_init__(self) -> None:
         if not self.local_epsilon >= 0.0:
@@ -74,6 +76,10 @@ class ShuffledMessages(Accountant):
             raise ValueError(f"total_variation = {self.total_variation}: must lie in [0, 1]")
         if self.sampling_rate is not None:
             check_sampling_rate(self.sampling_rate)
+        if self.submissions is not None and (self.submissions < 0 or self.sampling_rate is not None):
+            raise ValueError(
+                f"submissions = {self.submissions}: must be at least 0, and stand in place of a sampling rate"
+            )
 
     @property
     def pure_epsilon(self) -> float:
@@ -114,9 +120,15 @@ class ShuffledMessages(Accountant):
         Of more than 1,000,000 users the messages of those beyond are told, and who carries them.
         """
         walk = self._blanket(epsilon)
-        if self.sampling_rate is None:
+        if self._complete:
             return walk.delta()
-        return walk.delta(visited(walk.users, self.sampling_rate, values, self.users), blocks)
+        rate = 1.0 if self.sampling_rate is None else self.sampling_rate
+        return walk.delta(visited(walk.users, rate, values, self.users, self.submissions), blocks)
+
+    @property
+    def _complete(self) -> bool:
+        """Whether the learner has all messages."""
+        return self.sampling_rate is None and self.submissions is None
 
     def _blanket(self, epsilon: float) -> Blanket:
         """The walk of the module's docstring; ε₀ and β are rounded up, which is the safe side."""
@@ -135,7 +147,7 @@ class ShuffledMessages(Accountant):
 def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
     """ε(δ) where δ(0) is above δ."""
     high = messages.local_epsilon
-    if messages.sampling_rate is None:
+    if messages._complete:
         return Bracket(0.0, bisect(lambda epsilon: messages.delta(epsilon).upper > delta, 0.0, high, 1e-6)[1])
     _, upper = bisect_twice(
         lambda epsilon: messages._bound(epsilon, *COARSE) > delta,
