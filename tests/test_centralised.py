@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom, laplace
 
 from p2p_sim.analysis.privacy.claims.algorithm1 import laplace_nodes, noisy_label_law, released_distribution
-from p2p_sim.analysis.privacy.others import resampled_counts
+from p2p_sim.analysis.privacy.others import released_share, resampled_counts
 from p2p_sim.analysis.privacy.others.centralised import COUNTED, ClusterResampling, laplace_tail
 from p2p_sim.analysis.privacy.others.noisy_share import share_cdf
 from p2p_sim.analysis.privacy.others.resampled_counts import (
@@ -75,6 +75,20 @@ def test_events_have_at_least_their_stated_divergence(size, classes, tau):
         assert 0.0 < claimed.lower <= best + 0.02
         assert best <= claimed.upper + 0.02
     assert privacy.epsilon(1e-9).epsilon_lower > privacy.epsilon_paper or classes == 2
+
+
+def test_a_released_share_of_two_classes_tells_more_than_the_corner_event():
+    """Bins of the share, whose probabilities are those of simulated noise."""
+    privacy = ClusterResampling(1000, 2, 0.7, 2.0, 0.2, released=True)
+    assert privacy.epsilon(1e-6).epsilon_lower > 1.1 * privacy._explicit_epsilon(1e-6)
+    rng = np.random.default_rng(5)
+    noise = rng.laplace(scale=4.0 / 30, size=(400_000, 2))
+    for ones in (0, 3, 8, 15):
+        bins = released_share._bins(30, ones, 4.0, 0.1)
+        for place, share in enumerate((ones / 30, (ones + 1) / 30)):
+            q = released_distribution(np.array([1.0 - share, share]), noise, 0.1)[:, 1]
+            seen = np.histogram(q, bins=bins.ends)[0] / len(q)
+            assert abs(np.cumsum(seen) - np.cumsum(bins.low[place])).max() < 5e-3  # six standard errors
 
 
 def divergence(shares, other, noise, tau: float, lam: float, epsilon: float) -> float:

@@ -24,6 +24,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from p2p_sim.analysis.privacy.others.released_share import released_delta
 from p2p_sim.analysis.privacy.others.resampled_counts import affordable, counts_delta
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
@@ -166,10 +167,27 @@ class ClusterResampling(Accountant):
         """δ(ε) of the best explicit event; 0 where q̃ is not known."""
         lam, excess = self.resampling_prob, math.expm1(epsilon - self._noise_epsilon)
         values = (p * (1.0 - lam - excess * lam * (high if excess > 0.0 else low)) for p, low, high in self._events())
-        return max(0.0, max(values, default=0.0) * (1.0 - 1e-12))
+        best = max(0.0, max(values, default=0.0) * (1.0 - 1e-12))
+        if self._binned:
+            best = max(best, released_delta(self.cluster_size, lam, self.noise_scale, self.threshold, epsilon))
+        return best
+
+    @property
+    def _binned(self) -> bool:
+        """Whether the released share is looked at in bins."""
+        finite = 0.0 < self.noise_scale < math.inf
+        return self.released and self.num_classes == 2 and not self._uniform and self.cluster_size > 1 and finite
 
     def _attained_epsilon(self, delta: float) -> float:
-        """ε(δ) of the best explicit event; 0 where q̃ is not known."""
+        """ε(δ) of the best explicit event, or of the released share in bins; 0 where q̃ is not known."""
+        explicit = self._explicit_epsilon(delta)
+        if not self._binned or self._attained_delta(explicit) <= delta:
+            return explicit
+        top = min(self.pure_epsilon, LARGEST_EPSILON)
+        return bisect(lambda epsilon: self._attained_delta(epsilon) > delta, explicit, top, _PRECISION)[0]
+
+    def _explicit_epsilon(self, delta: float) -> float:
+        """ε(δ) of the best explicit event."""
         lam, best = self.resampling_prob, 0.0
         for probability, low, high in self._events():
             left = 1.0 - lam - delta / probability if delta < probability else -1.0
