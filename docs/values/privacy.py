@@ -23,7 +23,7 @@ lemma9 = papers.iloc[0]
 rounds = published("privacy", "rounds.csv").iloc[0]
 sets = published("privacy", "data-sets.csv")
 worst = sets.loc[sets["delta"].idxmax()]
-event = published("privacy", "released.csv").iloc[0]
+event, binned = (published("privacy", "released.csv").iloc[place] for place in (0, 1))
 audit = published("privacy", "audit.csv").iloc[0]
 
 complete = published("privacy", "complete.csv")
