@@ -30,7 +30,7 @@ replicates = 1
 engine = "vectorised"
 population = {kind = "table", path = "own.csv", label = "risk", one_hot = true}
 clusters = {kind = "kmeans", count = 2, min_size = 5}
-mechanism = {flip_prob = 0.1}
+mechanism = {kind = "randomized_response", flip_prob = 0.1}
 """
 
 

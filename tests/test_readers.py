@@ -245,7 +245,7 @@ def test_calibration_says_when_the_noise_alone_decides(asked, alone):
     [
         ("--observer", "learner", "--sampling-rate", "1", "--cluster-size", 2),
         ("--observer", "learner", "--sampling-rate", "0.5", "--cluster-size", 50, "--cluster-size", 20),
-        ("--observer", "coalition", "--members", 3, "--sampling-rate", "0.5", "--cluster-size", 300),
+        ("--observer", "coalition", "--members", 3, "--sampling-rate", "0.5", "--cluster-size", 60),
         ("--observer", "eavesdropper", "--cluster-size", 20),
         ("--observer", "eavesdropper", "--cluster-size", 20, "--num-classes", 3),
     ],

@@ -38,6 +38,8 @@ KINDS = (
 )
 TABULATED = ("ring", "walk")
 """Whose certified figure takes milliseconds a cluster."""
+FEW = 10_000
+"""Trials that are enough to catch a planted mistake."""
 
 
 def scenario(alpha: float, theta: float, network: dict, adversaries: dict) -> Scenario:
@@ -57,8 +59,8 @@ def drawn() -> list:
     return found
 
 
-def attacked(n: int, faulty: Scenario, name: str) -> RealisedAudit:
-    return audit_realised(faulty, n, 600 if name in TABULATED else 40_000)
+def attacked(n: int, faulty: Scenario, name: str, trials: int = 40_000) -> RealisedAudit:
+    return audit_realised(faulty, n, 600 if name in TABULATED else trials)
 
 
 @pytest.mark.parametrize(("n", "faulty", "name"), drawn())
@@ -87,7 +89,7 @@ def test_forgetting_that_own_labels_have_only_the_local_noise_is_caught(monkeypa
         return honest([replace(s, own=np.zeros_like(s.own), fetched=s.fetched | s.own) for s in shards], noise, epsilon)
 
     monkeypatch.setattr(realised_audit, "target_deltas", forgetful)
-    assert not attacked(10, scenario(0.1, 1.0, {"loss": 0.3, **RETRIES[1]}, {}), "").passed
+    assert not attacked(10, scenario(0.1, 1.0, {"loss": 0.3, **RETRIES[1]}, {}), "", FEW).passed
 
 
 def test_forgetting_who_does_not_answer_is_caught(monkeypatch):
@@ -99,9 +101,9 @@ def test_forgetting_who_does_not_answer_is_caught(monkeypatch):
 
     faulty = scenario(0.1, 1.0, {}, {"free_riders": {"share": 0.8}})
     let_target_serve(monkeypatch)
-    assert attacked(20, faulty, "").passed
+    assert attacked(20, faulty, "", FEW).passed
     monkeypatch.setattr(realised_audit, "target_deltas", forgetful)
-    assert not attacked(20, faulty, "").passed
+    assert not attacked(20, faulty, "", FEW).passed
 
 
 def let_target_serve(monkeypatch) -> None:

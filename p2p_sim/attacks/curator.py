@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from p2p_sim.analysis.privacy.attack.power import ERROR, epsilon_lower
 from p2p_sim.analysis.privacy.others.centralised import ClusterResampling
 from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, Streams
+from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.cluster_rr import ClusterRR
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare
@@ -132,7 +132,7 @@ def audit_scenario(
     claimed = ClusterResampling(cluster_size or 2, *parameters, released=True)
     if cluster_size is None:
         claimed = replace(claimed, cluster_size=best_cluster_size(claimed, trials))
-    with threadpool_limits(1):
+    with one_thread():
         return audit_curator(response.draw, claimed, trials, scenario.seed, scenario.name)
 
 

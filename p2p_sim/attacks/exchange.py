@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from p2p_sim.analysis.privacy.attack.conformity import (
     Detection,
@@ -38,6 +37,7 @@ from p2p_sim.attacks.curator import CuratorAudit, audit_scenario
 from p2p_sim.attacks.faulty_network import PILOT, PILOT_SEED, RealisedAudit, audit_realised
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels
@@ -145,7 +145,7 @@ def audit(
     if colluders:
         views = CoalitionViews(size, alpha, theta, colluders)
     attack = plan(views, delta, trials, epsilon)
-    with threadpool_limits(1):
+    with one_thread():
         result, stages, deviation = _examined(attack, mechanism, network, scenario.seed)
     lemma9 = Lemma9(size, alpha, theta, delta).stated(Situation(observer=observer))
     exchange = LabelExchange(size, alpha, theta)
@@ -285,7 +285,7 @@ def _size(scenario: Scenario, cluster_size: int | None, data_dir: Path | None) -
         if not 2 <= cluster_size <= LARGEST_CLUSTER:
             raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_CLUSTER}")
         return cluster_size
-    with threadpool_limits(1):
+    with one_thread():
         population = Case(scenario, 0, data_dir).people()
     if population.num_classes > 2:
         raise InputError(

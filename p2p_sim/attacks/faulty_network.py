@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from p2p_sim.analysis.privacy.attack.power import ERROR, delta_lower, evidence, plan
 from p2p_sim.analysis.privacy.attack.split import split_cells
@@ -25,6 +24,7 @@ from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon
 from p2p_sim.attacks.tallies import copies, learner_cells
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.exchange_privacy import target_deltas
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels
@@ -97,7 +97,7 @@ def audit_realised(
     ones = plan(ideal, scenario.privacy.delta, trials, tested).ones
     case, worlds = Case(scenario, 0, data_dir), np.zeros((2, cluster_size), dtype=np.uint8)
     worlds[1, 0], worlds[:, 1 : 1 + ones] = 1, 1
-    with threadpool_limits(1):
+    with one_thread():
         few = max(int(PILOT * trials), 1)
         runs = [_world(case, mechanism, labels, tested, few, PILOT_SEED)[0] for labels in worlds]
         pilot = np.stack(runs).astype(np.float64)

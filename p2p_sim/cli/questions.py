@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
-
 from p2p_sim.analysis.privacy import (
     Coalition,
     Eavesdropper,
@@ -26,6 +24,7 @@ from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
 from p2p_sim.analysis.privacy.statement.local import local_flip_prob
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.nearest import nearest
+from p2p_sim.base.threads import one_thread
 
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
 RATED = ("learner", "coalition")
@@ -68,7 +67,7 @@ def answer(question: Question, delta: float | None, epsilon: float | None) -> An
     if question.cluster_size is None and question.observer != "eavesdropper":
         raise InputError("--cluster-size: is missing; the ε of every observer but the eavesdropper depends on it")
     try:
-        with threadpool_limits(1):
+        with one_thread():
             return _answer(question, delta, epsilon)
     except ValueError as error:
         raise InputError(_option(str(error))) from None
@@ -184,7 +183,7 @@ def calibrated(
         return sees(alpha, size).satisfies(epsilon, delta)
 
     try:
-        with threadpool_limits(1):
+        with one_thread():
             check_delta(delta)
             check_positive_epsilon(epsilon)
             found = sorted(set(sizes))
@@ -219,7 +218,7 @@ def certified(q: Question, delta: float, epsilon: float | None) -> str:
     from p2p_sim.analysis.privacy import certificate
 
     try:
-        with threadpool_limits(1):
+        with one_thread():
             return certificate(
                 LabelExchange(q.cluster_size or 0, q.flip_prob, q.sampling_rate, q.rounds), delta, epsilon
             )

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
-from threadpoolctl import threadpool_limits
 
 from p2p_sim.analysis.privacy import Accountant, DpSgd, PrivacyBound
 from p2p_sim.analysis.privacy.statement.bound import Adjacency
@@ -18,6 +17,7 @@ from p2p_sim.analysis.privacy.statement.worst import OnePoint
 from p2p_sim.base.config import Config, explain
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.nearest import nearest
+from p2p_sim.base.threads import one_thread
 from p2p_sim.base.toml import read_toml
 from p2p_sim.cli.questions import Question, observer_of
 from p2p_sim.replicate.case import Case
@@ -237,7 +237,7 @@ def accounts(path: Path, user: int | None = None, data_dir: Path | None = None) 
     file, entries = read(path)
     asked = Asked(BESIDE * file.delta / len(entries), user, path.parent, data_dir)
     found: list[Release] = []
-    with threadpool_limits(1):
+    with one_thread():
         for number, entry in enumerate(entries, 1):
             try:
                 found += entry.releases(asked)

@@ -164,8 +164,11 @@ class _Cluster:
         self.anything = isinstance(self.law, Unknown) and self.law.anything
         self.hidden = ~self.constant if self.anything else self.answers & ~self.known
         counted = (self.answers, self.known, self.fetched, self.member)
-        users = np.ones(len(self.own), dtype=np.int64) if shard.users is None else shard.users[part]
-        self.sources, self.revealed, self.submissions, self.members = (int(users[x].sum()) for x in counted)
+        if shard.users is None:
+            found = [int(np.count_nonzero(x)) for x in counted]
+        else:
+            found = [int(shard.users[part][x].sum()) for x in counted]
+        self.sources, self.revealed, self.submissions, self.members = found
         if isinstance(self.law, Table):
             self.even = None if self.law.even is None else self.law.even.shard(part.start, part.stop)
             self.weights = _square(self.law.weights, part)

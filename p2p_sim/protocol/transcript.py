@@ -52,7 +52,11 @@ class Messages:
         names = Messages.__dataclass_fields__
         parts = parts or [Messages.nothing()]
         whole = Messages(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-        return whole.select(np.lexsort((whole.sender, whole.kind, whole.time_s)))
+        order = np.argsort(whole.time_s)
+        time_s = whole.time_s[order]
+        if (time_s[1:] == time_s[:-1]).any():  # rare, and three times the work
+            order = np.lexsort((whole.sender, whole.kind, whole.time_s))
+        return whole.select(order)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadpoolctl import threadpool_limits
-
 from p2p_sim.analysis.privacy.statement import record
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import Terms
 from p2p_sim.analysis.privacy.statement.shown import bound_text, card
 from p2p_sim.base.arguments import axes_of_matplotlib, count_of, optional_path
+from p2p_sim.base.threads import one_thread
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.mechanisms.interface import Accounted, Mechanism, Setup
 from p2p_sim.mechanisms.outcome import Outcome, Release, Tally
@@ -130,7 +129,7 @@ def prepare(case: Case) -> Prepared:
     scenario = case.scenario
     scenario.learner.check_installed()
     check_memory(scenario)
-    with threadpool_limits(1):
+    with one_thread():
         people = case.people()
         return Prepared(people, *set_up(case, people))
 
@@ -149,7 +148,7 @@ def set_up(case: Case, people: People) -> tuple[Mechanism, Network]:
 def exchange(case: Case, record: bool = False, study: bool = False) -> Exchanged:
     """Run a case up to the release; `record` keeps the transcript, `study` what is known besides labels."""
     ready = prepare(case)
-    with threadpool_limits(1):
+    with one_thread():
         outcome = ready.mechanism.release_on(ready.network, ready.population, record, study)
     return Exchanged(ready.population, ready.mechanism, outcome)
 
@@ -166,7 +165,7 @@ def measure(
     case: Case, people: People, mechanism: Mechanism, outcome: Outcome
 ) -> tuple[Row, Terms, tuple[PrivacyBound, ...]]:
     """The row of a release, the statements of its columns, and the learner's bound for each cluster."""
-    with threadpool_limits(1):
+    with one_thread():
         accounted = account(case, people, mechanism, outcome)
         learned = learn(case, people, mechanism, outcome)
     terms = record.terms(accounted.statements, case.scenario.mechanism_claimed_by)

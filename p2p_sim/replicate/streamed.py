@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from p2p_sim.analysis.privacy.statement.record import Terms
+from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.outcome import Outcome, Tally
 from p2p_sim.network.network import Network
@@ -48,7 +48,7 @@ def prepare_streamed(case: Case) -> Streamed:
     assert isinstance(clusters, GivenClusters)
     case.scenario.learner.check_installed()
     check_memory(case.scenario, rows_alone=True)
-    with threadpool_limits(1):
+    with one_thread():
         people = draw_people(population, clusters, case.streams)
         return Streamed(people, *set_up(case, people))
 
@@ -57,7 +57,7 @@ def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
     """What the shards first to last - 1 leave behind, summed."""
     sums = _Sums(ready.people)
     mechanism = cast(_ByShard, ready.mechanism)
-    with threadpool_limits(1):
+    with one_thread():
         for shard in ready.people.shards[slice(*part)]:
             alone = shard.index, shard.index + 1
             sums.add(shard, mechanism.release_on(ready.network, ready.people, study=True, part=alone))

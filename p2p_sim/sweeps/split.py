@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 
-from threadpoolctl import threadpool_limits
-
 from p2p_sim.analysis.privacy.statement.record import Terms
+from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.replicate.memory import streams
 from p2p_sim.replicate.row import Row
@@ -58,7 +57,7 @@ def _outcome(part: Task) -> Outcome | None:
         return None
     if isinstance(ready, Streamed):
         return exchange_streamed(ready, (first, last))
-    with threadpool_limits(1):
+    with one_thread():
         outcome = ready.mechanism.release_on(ready.network, ready.population, study=True, part=(first, last))
     return replace(outcome, overlay=None)  # the driver has its own
 
