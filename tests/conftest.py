@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -13,6 +14,15 @@ from studies.frame import Frame
 
 ROOT = Path(__file__).parent.parent
 collect_ignore_glob = ["validation/mutation/*"]  # a program with libraries of its own, not tests
+
+gc.disable()  # until all tests are collected: what that makes stays to the end
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was made so far out of garbage collection, which walks over hundreds of thousands of objects else."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
