@@ -331,7 +331,9 @@ def test_a_sweep_in_json_states_one_point_whole(tmp_path):
         'name = "w"\nbase = "s.toml"\nreplicates = 1\n[[axes]]\n'
         'keys = ["mechanism.flip_prob", "privacy.delta"]\nvalues = [[0.4, 1e-9], [0.1, 1e-2]]\n'
     )
-    status, out, err = command("sweep", str(tmp_path / "w.toml"), "--out", str(tmp_path / "out"), "--json")
+    status, out, err = command(
+        "sweep", str(tmp_path / "w.toml"), "--out", str(tmp_path / "out"), "--json", "--workers", 1
+    )
     assert status == 0, err
     found = json.loads(out)
     rows = load_results(tmp_path / "out").set_index("delta")

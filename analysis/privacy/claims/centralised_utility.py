@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,7 @@ def risks(
     risk = distortion = largest = 0.0
     for x, own, others in itertools.product(range(2), range(2), range(n)):
         chance = positive[x] if own else 1.0 - positive[x]
-        weight = 0.5 * chance * float(binom.pmf(others, n - 1, marginal))
+        weight = 0.5 * chance * _binomial(others, n - 1, marginal)
         one = (others + own) / n
         share = np.array([1.0 - one, one])
         q = released_distribution(share, noise, threshold)
@@ -68,6 +69,12 @@ def risks(
         distortion += weight * float(np.abs(q - share).sum(axis=1).mean())
         largest = max(largest, float(np.abs(modified).max()))
     return risk, distortion, largest
+
+
+@lru_cache(maxsize=1024)
+def _binomial(hits: int, trials: int, probability: float) -> float:
+    """Probability of so many hits; few cases, many times."""
+    return float(binom.pmf(hits, trials, probability))
 
 
 def lemma6_cases(factor: float = 1.0) -> Iterator[Case]:
