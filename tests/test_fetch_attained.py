@@ -33,3 +33,14 @@ def test_laws_are_the_same_each_time_and_of_all_sizes():
     again = random_laws(50)
     assert all(np.array_equal(a.weights, b.weights) for a, b in zip(LAWS, again, strict=True))
     assert {len(law.weights) for law in LAWS} == {3, 4, 5, 6}
+
+
+@pytest.mark.parametrize("index", range(50))
+def test_the_lower_end_of_few_users_is_the_truth(index):
+    law = LAWS[index]
+    for delta in (1e-3, 0.05):
+        truth = law.epsilon(delta)
+        lower = fetch_of(law).lower_epsilon(delta)
+        assert lower <= truth
+        exposed = (law.rates @ law.weights**2).argmax()
+        assert lower >= law.user_epsilon(int(exposed), delta) - 1e-5
