@@ -27,16 +27,26 @@ def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, m
     Small clusters are enumerated. In large ones, forgetting what the members fetched gives the lower value, and
     revealing the noisy bits of c others, with which submissions were fetched from them, the upper one.
     """
-    sources = cluster_size - members
-    if sources <= ENUMERATED and members <= 4:
+    if enumerable(cluster_size, members):
         return _enumerated(cluster_size, flip_prob, sampling_rate, members, epsilon)
+    forgotten, revealed = settings(cluster_size, flip_prob, sampling_rate, members)
+    lower = forgotten.attained_delta(epsilon)
+    return Bracket(lower, revealed.delta(epsilon).upper if revealed is not None else 1.0)
+
+
+def enumerable(cluster_size: int, members: int) -> bool:
+    """Whether all that members can know is enumerated."""
+    return cluster_size - members <= ENUMERATED and members <= 4
+
+
+def settings(cluster_size: int, flip_prob: float, sampling_rate: float, members: int) -> tuple[Setting, Setting | None]:
+    """The exchanges for the lower and the upper value in a large cluster; None for the upper one if nobody is left."""
+    sources, left = cluster_size - members, cluster_size - 2 * members
     least = share_of(sampling_rate, sources, cluster_size, up=False)
-    lower = Setting(sources, flip_prob, sources, least).attained_delta(epsilon)
-    left = sources - members
+    forgotten = Setting(sources, flip_prob, sources, least)
     if left < 1:
-        return Bracket(lower, 1.0)
-    most = share_of(sampling_rate, left, cluster_size, up=True)
-    return Bracket(lower, Setting(left, flip_prob, sources, most).delta(epsilon).upper)
+        return forgotten, None
+    return forgotten, Setting(left, flip_prob, sources, share_of(sampling_rate, left, cluster_size, up=True))
 
 
 def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, delta: float) -> float:

@@ -3,10 +3,14 @@
 Every observer has `delta(epsilon)`, a bracket, and `epsilon(delta)`, a PrivacyBound. The learner is `LabelExchange`.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from p2p_sim.analysis.privacy.exchange.coalition import coalition_delta
+from p2p_sim.analysis.privacy.exchange.coalition import coalition_delta, enumerable, settings
 from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
+from p2p_sim.analysis.privacy.exchange.scan import Scan
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import check_cluster_size, check_delta, check_epsilon, check_flip_prob
@@ -19,7 +23,7 @@ from p2p_sim.analysis.privacy.statement.conditions import (
     TIMES_FREE,
 )
 from p2p_sim.analysis.privacy.statement.domain import INSIDERS, REALISED
-from p2p_sim.analysis.privacy.statement.inversion import invert
+from p2p_sim.analysis.privacy.statement.inversion import bisect, cross, invert
 from p2p_sim.analysis.privacy.statement.kept import kept
 from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, outward
 from p2p_sim.analysis.privacy.statement.windows import some
@@ -202,11 +206,50 @@ class Coalition(Accountant):
 
 @kept
 def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
-    def curve(epsilon: float) -> Bracket:
-        return Bracket(1.0, 1.0) if coalition._met_exceeds(epsilon, delta) else coalition.delta(epsilon)
+    exchange, members = coalition.exchange, coalition.members
+    alpha, local = exchange.flip_prob, coalition.pure_epsilon
+    if enumerable(exchange.cluster_size, members) or math.isinf(local):
 
-    found = invert(curve, delta, coalition.exchange.flip_prob, "coalition", coalition.basis, coalition.conditions)
-    return Bracket(found.epsilon_lower, found.epsilon_upper)
+        def curve(epsilon: float) -> Bracket:
+            return Bracket(1.0, 1.0) if coalition._met_exceeds(epsilon, delta) else coalition.delta(epsilon)
+
+        found = invert(curve, delta, alpha, "coalition", coalition.basis, coalition.conditions)
+        return Bracket(found.epsilon_lower, found.epsilon_upper)
+    forgotten, revealed = settings(exchange.cluster_size, alpha, exchange.sampling_rate, members)
+    met, log_delta = coalition._met, 8.0 * math.floor(math.log(delta) / 8.0)
+
+    def left(epsilon: float, upper: bool) -> float:
+        """What δ(ε), given that no member asked the target, may be, for δ to hold."""
+        direct = local_delta(alpha, epsilon)
+        spare = delta - met * (direct.upper * (1.0 + 2.0**-45) if upper else direct.lower * (1.0 - 2.0**-45))
+        return spare * (1.0 - 2.0**-45 if (spare > 0.0) == upper else 1.0 + 2.0**-45) / (1.0 - met)
+
+    def zeros_above(setting: Setting, upper: bool) -> Callable[[float], bool]:
+        """Whether all others' holding label 0 is too much; its views are made once."""
+        scan = Scan(setting, log_delta)
+
+        def above(epsilon: float) -> bool:
+            may = left(epsilon, upper)
+            return may <= 0.0 or scan.one(scan.views([0]), epsilon, upper) > may
+
+        return above
+
+    lower, _ = cross(zeros_above(forgotten, False), alpha)
+    if revealed is None:
+        return Bracket(lower, cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha)[1])
+
+    def refused(epsilon: float) -> bool:
+        may = left(epsilon, True)
+        return epsilon < local and (may <= 0.0 or not revealed.satisfies(epsilon, may, log_delta))
+
+    below, upper = cross(zeros_above(revealed, True), alpha)
+    step = 1e-6
+    while refused(upper):  # another data set is worse
+        below, upper, step = upper, min(local, upper * (1.0 + step) + step * local), 16.0 * step
+    if step > 1e-6:
+        below, upper = bisect(refused, below, upper, 1e-6)
+    direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha)[1]
+    return Bracket(lower, min(upper, direct))
 
 
 Observer = LabelExchange | TimedLearner | Peer | Coalition | Eavesdropper

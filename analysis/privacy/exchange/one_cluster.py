@@ -130,14 +130,17 @@ class Setting(Sources):
             self._cover(log_delta, fits, include, b)
         return Bracket(min(lower, local), min(upper, local))
 
-    def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified."""
+    def satisfies(self, epsilon: float, delta: float, log_tail_of: float | None = None) -> bool:
+        """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified.
+
+        log_tail_of: logarithm of the δ for which truncations are chosen, if not of this one.
+        """
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or math.isinf(local):
             return epsilon >= local or self.exposed.upper <= delta
         if delta >= 1.0:
             return True
-        log_delta, b = math.log(delta), self.revealed
+        log_delta, b = math.log(delta) if log_tail_of is None else log_tail_of, self.revealed
 
         def fits(scan: Scan, ones: Sequence[int]) -> bool:
             return scan.one(scan.views(ones), epsilon, True) <= delta

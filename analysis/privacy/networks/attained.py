@@ -17,8 +17,8 @@ so E F0 is computed, and only F - F0 is estimated, which is small.
 - V+ is cut at a value from a pilot sample, which only lowers it. Its mean has the empirical Bernstein bound of Maurer
   and Pontil (2009, Theorem 4).
 - V- >= 0 is at most M. So E V-² <= M u with u = E V-, and Pr[mean <= u - t] <= exp(-N t²/(2Mu)), since
-  e^(-x) <= 1 - x + x²/2 for x >= 0. With M: -F <= (lose - keep) A(b), for B(b) >= A(b) as w_i >= 0. A sum of independent
-  bits with mean mp exceeds s >= mp + 1 at most as often as Bin(m, p) does (Hoeffding 1956, Theorem 4), and p <= hy/m as
+  e^(-x) <= 1 - x + x²/2 for x >= 0. M: -F <= (lose - keep) A(b), for B(b) >= A(b) as w_i >= 0. A sum of m independent
+  bits with mean mp reaches s >= mp + 1 at most as often as Bin(m, p) does (Hoeffding 1956, Theorem 4), and p <= hy/m as
   n_j is rounded up. So g A(b) is at most the largest exp(ψ - τ y) Pr[Bin(m, hy/m) >= s] over y, with 1 for the
   probability where s < hy + 1. For {k <= s} all is mirrored, with B for A, and n_j is rounded down.
 
