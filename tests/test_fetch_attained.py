@@ -1,8 +1,11 @@
 """Lower ends for any fetch distribution: against enumeration, with planted mistakes."""
 
+import networkx as nx
 import numpy as np
 import pytest
 
+from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
+from p2p_sim.analysis.privacy.networks import attained
 from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
 from tests.fetch_enumeration import FewUsers, random_laws
 from tests.reference import fetch as reference
@@ -44,3 +47,132 @@ def test_the_lower_end_of_few_users_is_the_truth(index):
         assert lower <= truth
         exposed = (law.rates @ law.weights**2).argmax()
         assert lower >= law.user_epsilon(int(exposed), delta) - 1e-5
+
+
+def submitters(law: FewUsers, target: int) -> attained.Submitters:
+    """Those who may fetch from the target."""
+    users = np.flatnonzero((law.weights[:, target] > 0.0) & (law.rates > 0.0))
+    others = np.delete(law.weights[users], target, axis=1)
+    return attained.Submitters(others, law.weights[users, target], law.rates[users], law.flip_prob)
+
+
+def sampled_epsilon(law: FewUsers, target: int, delta: float) -> float:
+    return attained.attained_epsilon(submitters(law, target), lambda epsilon: delta)
+
+
+def above_the_truth() -> tuple[int, list[float]]:
+    """How often a sampled lower end is above the truth, and its shares of it."""
+    shares = []
+    for law in LAWS[:20]:
+        target = int((law.rates @ law.weights**2).argmax())
+        for delta in (1e-3, 0.05):
+            truth, lower = law.user_epsilon(target, delta), sampled_epsilon(law, target, delta)
+            shares.append(lower / truth if truth > 0.0 else float(lower > 0.0) * 2.0)
+    return sum(share > 1.0 for share in shares), shares
+
+
+def test_sampled_lower_ends_lie_below_enumeration_and_some_are_near():
+    count, shares = above_the_truth()
+    assert count == 0
+    assert np.median(shares) > 0.5
+
+
+@pytest.mark.parametrize("worth", ["without the flip", "keep too large"])
+def test_a_wrong_worth_is_caught(monkeypatch, worth):
+    def wrong(flip_prob: float, epsilon: float) -> tuple[float, float]:
+        grow = np.exp(epsilon)
+        return (1.0, grow) if worth == "without the flip" else (1.0 - flip_prob, grow * (1.0 - flip_prob) - flip_prob)
+
+    monkeypatch.setattr(attained, "_worth", wrong)
+    assert above_the_truth()[0] > 0
+
+
+def test_too_large_an_effect_of_the_bit_is_caught(monkeypatch):
+    """As if every fetch from the target counted twice."""
+    draw = attained._Sample._draw
+
+    def doubled(self, count, rng):
+        y, zero, one = draw(self, count, rng)
+        return y, zero, zero + 2.0 * (one - zero)
+
+    monkeypatch.setattr(attained._Sample, "_draw", doubled)
+    assert above_the_truth()[0] > 0
+
+
+def test_the_mean_is_covered_and_without_a_margin_it_is_not():
+    """Rare large values of both signs, mean 0: 2,000 samples, each with an allowed error of 1e-3."""
+    rng = np.random.default_rng(3)
+    bounds, means = [], []
+    for _ in range(2_000):
+        values = np.where(rng.random(4_000) < 2e-3, np.where(rng.random(4_000) < 0.2, 4.0, -1.0), 0.0)
+        bounds.append(attained.mean_at_least(values, 4.0, 1.0, 1e-3))
+        means.append(values.mean())
+    assert np.sum(np.array(bounds) > 0.0) <= 8
+    assert np.sum(np.array(means) > 0.0) > 800
+
+
+def test_at_least_so_many_successes():
+    rng = np.random.default_rng(4)
+    chances = rng.random((3, 7))
+    for successes in range(8):
+        found = attained._at_least(chances, successes)
+        for line, value in zip(chances, found, strict=True):
+            law = np.ones(1)
+            for p in line:
+                law = np.convolve(law, [1.0 - p, p])
+            assert value == pytest.approx(law[successes:].sum(), rel=1e-12)
+
+
+def complete(n: int, spread: float = 0.0, seed: int = 5) -> np.ndarray:
+    """Everybody fetches from everybody, with weights disturbed by a share of up to `spread`."""
+    rows = 1.0 + spread * np.random.default_rng(seed).uniform(-1.0, 1.0, (n, n))
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("theta", [0.1, 1.0])
+def test_equal_rows_attain_nearly_the_exact_figure(theta):
+    exact = LabelExchange(100, 0.1, theta).epsilon(1e-6)
+    lower = FetchDistribution(complete(100), 0.1, theta).lower_epsilon(1e-6)
+    assert 0.95 * exact.epsilon_lower <= lower <= exact.epsilon_upper
+
+
+@pytest.mark.parametrize("theta", [0.1, pytest.param(1.0, marks=pytest.mark.slow)])
+def test_disturbed_rows_attain_about_as_much(theta):
+    fetch = FetchDistribution(complete(200, 0.2), 0.1, theta)
+    lower = fetch.lower_epsilon(1e-6)
+    assert 0.9 * LabelExchange(200, 0.1, theta).epsilon(1e-6).epsilon_lower <= lower
+    assert lower <= fetch.epsilon(1e-6).epsilon_upper
+
+
+def test_a_sparse_overlay_attains_nearly_the_local_figure_and_the_same_digits_again():
+    graph = nx.to_scipy_sparse_array(nx.random_regular_graph(10, 400, seed=1), format="csr") / 10.0
+    lower = FetchDistribution(graph, 0.1, 1.0).lower_epsilon(1e-6)
+    assert 0.95 * local_epsilon(0.1) <= lower <= local_epsilon(0.1)
+    assert lower == FetchDistribution(graph, 0.1, 1.0).lower_epsilon(1e-6)
+
+
+@pytest.mark.parametrize("members", [(5,), (4, 5)])
+@pytest.mark.parametrize("delta", [0.05, 0.3])
+def test_members_of_overlays_attain_it(members, delta):
+    weights = random_laws(20, 6)[7].weights
+    n, pooled = len(weights), np.zeros(len(weights), dtype=bool)
+    inside = tuple(m - 6 + n for m in members)
+    pooled[list(inside)] = True
+    lower = FetchDistribution(weights, 0.2, 1.0, members=pooled).lower_epsilon(delta)
+    truth = reference.member_delta(weights, 0.2, np.ones(n, dtype=bool), inside, lower * (1.0 - 1e-6))
+    assert lower == 0.0 or truth > delta
+
+
+def test_known_bits_of_overlays_attain_it():
+    weights = random_laws(20, 4)[3].weights
+    known = np.arange(len(weights)) == 0
+    lower = FetchDistribution(weights, 0.2, 1.0, known=known).lower_epsilon(0.05)
+    assert lower > FetchDistribution(weights, 0.2, 1.0).lower_epsilon(0.05) * 0.5
+    assert reference.delta(weights, 0.2, 1.0, lower * (1.0 - 1e-6), known=(0,)) > 0.05
+
+
+def test_ends_of_the_flip_probability():
+    weights = complete(5)
+    assert FetchDistribution(weights, 0.5, 1.0).lower_epsilon(0.1) == 0.0
+    assert FetchDistribution(weights, 0.0, 1.0).lower_epsilon(0.5) == np.inf
+    assert FetchDistribution(weights, 0.0, 1.0).lower_epsilon(0.7) == 0.0

@@ -45,6 +45,10 @@ class Accountant(ABC):
             delta: δ in (0, 1).
         """
 
+    def lower_epsilon(self, delta: float) -> float:
+        """No ε below this holds at δ; some accountants take longer for it than for `epsilon`, which then states 0."""
+        return self.epsilon(delta).epsilon_lower
+
     @property
     @abstractmethod
     def conditions(self) -> tuple[str, ...]:
