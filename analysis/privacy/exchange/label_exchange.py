@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from p2p_sim.analysis.privacy.exchange.direct import likelihoods
+from p2p_sim.analysis.privacy.exchange.direct import DirectViews, likelihoods
 from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
+from p2p_sim.analysis.privacy.exchange.submissions import Submissions
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.attained_pair import AttainedPair
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import (
     check_cluster_size,
@@ -32,6 +34,9 @@ from p2p_sim.analysis.privacy.statement.windows import LEAST, binomial_pmf
 LARGEST_ROUNDS = 1000
 LARGEST_TABLE = 512
 """Most users for which the law of the view is tabulated."""
+LARGEST_PAIR = 2048
+"""Most submissions for which one data set's laws of the view are made for compositions."""
+_PAIR_TAIL = -50.0
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,23 @@ class LabelExchange(Accountant):
                 one[t, k] = float(mass[t] * (alpha * a[k, 0] + (1 - alpha) * b[k, 0]))
         return zero, one
 
+    def attained_pair(self) -> AttainedPair | None:
+        """The laws of (submissions, ones) if all others hold label 0; None above `LARGEST_PAIR` submissions.
+
+        Submissions are forgotten down to the lower end of a block of their numbers.
+        """
+        trials = self.rounds * self.cluster_size
+        if trials > LARGEST_PAIR or self.flip_prob == 0.0:
+            return None
+        alpha, world = self.flip_prob, self.setting.world(0)
+        seen = Submissions.of(trials, self.sampling_rate, self.cluster_size, _PAIR_TAIL, _PAIR_TAIL)
+        views = DirectViews.of([world], seen, _PAIR_TAIL)
+        a, b = views.a[:, 0] * views.lower, views.b[:, 0] * views.lower
+        nothing = seen.lower[np.array(seen.counts) == 0]
+        zero = np.concatenate([nothing, (1.0 - alpha) * a + alpha * b])
+        one = np.concatenate([nothing, alpha * a + (1.0 - alpha) * b])
+        return AttainedPair(zero, one, views.slack + views.missed + views.lost + 1e-14)
+
     def optimal_event(self, epsilon: float, kept: int, ones: int = 0) -> int:
         """The largest k* such that "at most k* ones among `kept` submissions" is evidence beyond e^ε for label 0.
 
@@ -130,7 +152,6 @@ class LabelExchange(Accountant):
         `ones` of the others hold label 1. -1 if no event is.
         """
         from p2p_sim.analysis.privacy.exchange.cutoff import CutOffViews
-        from p2p_sim.analysis.privacy.exchange.submissions import Submissions
 
         check_epsilon(epsilon)
         if kept < 0:

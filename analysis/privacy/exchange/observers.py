@@ -7,11 +7,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from p2p_sim.analysis.privacy.exchange.coalition import coalition_delta, enumerable, settings
 from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
 from p2p_sim.analysis.privacy.exchange.scan import Scan
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.attained_pair import AttainedPair
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import check_cluster_size, check_delta, check_epsilon, check_flip_prob
 from p2p_sim.analysis.privacy.statement.conditions import (
@@ -54,6 +57,13 @@ class Eavesdropper(Accountant):
         """δ(ε) of the noisy label itself."""
         check_epsilon(epsilon)
         return local_delta(self.flip_prob, epsilon, self.num_classes)
+
+    def attained_pair(self) -> AttainedPair | None:
+        """The laws of the noisy label of two classes."""
+        alpha = self.flip_prob
+        if self.num_classes > 2 or alpha == 0.0:
+            return None
+        return AttainedPair(np.array([1.0 - alpha, alpha]), np.array([alpha, 1.0 - alpha]), 1e-15)
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ) = ln((K-1)(1-α-δ)/α), at least 0."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.analysis.privacy.statement.attained_pair import AttainedPair
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import check_delta
 from p2p_sim.analysis.privacy.statement.conditions import Condition
@@ -72,6 +73,10 @@ class Accountant(ABC):
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
         """δ(ε) at each of the given ε."""
         return [self.delta(epsilon) for epsilon in epsilons]
+
+    def attained_pair(self) -> AttainedPair | None:
+        """The laws of the view if all others hold label 0, for lower ends of compositions; None if it is not known."""
+        return None
 
     def loss_law(self) -> LossLaw:
         """A law of the privacy loss that dominates every pair of neighbouring data sets; of the curve's upper ends."""

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.attained_pair import composed_epsilon
 from p2p_sim.analysis.privacy.statement.bound import Adjacency, Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon
 from p2p_sim.analysis.privacy.statement.conditions import FRESH
@@ -103,7 +104,27 @@ class Composition(Accountant):
         upper = max(0.0, float(self._composed.get_epsilon_for_delta(left)))
         given = dict.fromkeys(bound.conditional_on for bound in self._bounds if bound.conditional_on)
         said = " and ".join(given)
-        return PrivacyBound(0.0, upper, delta, self.observer, self.adjacency, BASIS, self.conditions, said)
+        lower = min(self._attained(delta), upper)
+        return PrivacyBound(lower, upper, delta, self.observer, self.adjacency, BASIS, self.conditions, said)
+
+    def lower_epsilon(self, delta: float) -> float:
+        """No smaller ε holds at δ: what a single release attains, and what those attain together that know their laws.
+
+        A release that protects whole examples attains its figure by a changed example, which says nothing of labels.
+        """
+        check_delta(delta)
+        told = [(release, bound) for release, bound in zip(self.releases, self._bounds, strict=True)]
+        alone = [release.lower_epsilon(delta) for release, bound in told if bound.adjacency == self.adjacency]
+        return max(self.epsilon(delta).epsilon_lower, *alone, 0.0)
+
+    def _attained(self, delta: float) -> float:
+        """What the releases attain together whose laws are known; the others are forgotten."""
+        if self.adjacency != "label":
+            return 0.0
+        each = zip(self.releases, self.times, self._bounds, strict=True)
+        known = [(r.attained_pair(), n) for r, n, bound in each if bound.adjacency == "label"]
+        kept = [(pair, count) for pair, count in known if pair is not None]
+        return composed_epsilon([pair for pair, _ in kept], [count for _, count in kept], delta)
 
     def renyi(self, order: float) -> float:
         """Certified Rényi ε of an order above 1: the sum of the releases'."""
