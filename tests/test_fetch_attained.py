@@ -53,7 +53,8 @@ def submitters(law: FewUsers, target: int) -> attained.Submitters:
     """Those who may fetch from the target."""
     users = np.flatnonzero((law.weights[:, target] > 0.0) & (law.rates > 0.0))
     others = np.delete(law.weights[users], target, axis=1)
-    return attained.Submitters(others, law.weights[users, target], law.rates[users], law.flip_prob)
+    alpha = law.flip_prob
+    return attained.Submitters(others, law.weights[users, target], law.rates[users], alpha, 1.0 - alpha)
 
 
 def sampled_epsilon(law: FewUsers, target: int, delta: float) -> float:
@@ -79,8 +80,8 @@ def test_sampled_lower_ends_lie_below_enumeration_and_some_are_near():
 
 @pytest.mark.parametrize("worth", ["without the flip", "keep too large"])
 def test_a_wrong_worth_is_caught(monkeypatch, worth):
-    def wrong(flip_prob: float, epsilon: float) -> tuple[float, float]:
-        grow = np.exp(epsilon)
+    def wrong(view: attained.Submitters, epsilon: float, upper: bool) -> tuple[float, float]:
+        grow, flip_prob = np.exp(epsilon), view.flip_prob
         return (1.0, grow) if worth == "without the flip" else (1.0 - flip_prob, grow * (1.0 - flip_prob) - flip_prob)
 
     monkeypatch.setattr(attained, "_worth", wrong)

@@ -29,7 +29,7 @@ each time. Event, tilt and cut are chosen before the sample is drawn; several ε
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -73,13 +73,16 @@ class Submitters:
         weights: (m, s), probability that each submitter fetches from each of the others with unknown bits; the rest of
             a row's mass is on the target, or on users whose bits count as known zeros.
         own: (m,), above 0, the probability that she fetches from the target. rates: (m,), that her label arrives.
-        flip_prob: α in (0, 1/2).
+        flip_prob: α in (0, 1/2), with which the others' bits are ones.
+        true_prob: with which the target's bit is a one if her label is 1; it is one with probability α if it is 0. 1-α
+            for two classes; smaller for more, where a bit says whether a noisy label is of one of the classes.
     """
 
     weights: Floats
     own: Floats
     rates: Floats
     flip_prob: float
+    true_prob: float
 
     @cached_property
     def columns(self) -> Floats:
@@ -100,7 +103,8 @@ class Submitters:
             noise.append((mean * (1.0 - mean)).sum() + alpha * (1.0 - alpha) * float(shared @ shared))
         best = order[: sizes[int(np.argmax(np.array(gain) ** 2 / np.maximum(noise, 1e-300)))]]
         weights = self.weights[best]
-        return Submitters(weights[:, weights.any(axis=0)], self.own[best], self.rates[best], alpha)
+        kept = weights[:, weights.any(axis=0)]
+        return replace(self, weights=kept, own=self.own[best], rates=self.rates[best])
 
 
 def attained_epsilon(view: Submitters, needed: Needed) -> float:
@@ -176,7 +180,7 @@ class _Reference:
 
     def event(self, epsilon: float) -> tuple[int, float]:
         """The s with the largest worth at ε, and what it is worth in this world."""
-        keep, lose = _worth(self.view.flip_prob, epsilon)
+        keep, lose = _worth(self.view, epsilon, self.upper)
         zero, one = self.tails
         worths = keep * one - lose * zero if self.upper else keep * zero - lose * one
         best = int(worths.argmax())
@@ -265,7 +269,7 @@ class _Sample:
     def _delta(self, epsilon: float, pilot: Draws, sample: Draws) -> float:
         """A lower bound of δ(ε)."""
         tilt, psi, most = self._most
-        keep, lose = _worth(self.world.view.flip_prob, epsilon)
+        keep, lose = _worth(self.world.view, epsilon, self.world.upper)
         if keep <= 0.0:
             return 0.0
         zero, one = (self._binomial(chances) for chances in self.world.chances)
@@ -308,10 +312,11 @@ def mean_at_least(values: Floats, cut: float, most: float, error: float) -> floa
     return max(gain, 0.0) - ((reach + math.sqrt(reach * reach + 4.0 * float(below.mean()))) / 2.0) ** 2
 
 
-def _worth(flip_prob: float, epsilon: float) -> tuple[float, float]:
-    """keep, rounded down, and lose, rounded up."""
-    grow = math.exp(epsilon)
-    return 1.0 - flip_prob - flip_prob * grow - 1e-14, (grow * (1.0 - flip_prob) - flip_prob) * (1.0 + 1e-14)
+def _worth(view: Submitters, epsilon: float, upper: bool) -> tuple[float, float]:
+    """keep, rounded down, and lose, rounded up: for events that ones make likelier (upper), else unlikelier."""
+    grow, hit, miss = math.exp(epsilon), view.true_prob, view.flip_prob
+    hit, miss = (hit, miss) if upper else (1.0 - miss, 1.0 - hit)
+    return hit - miss * grow - 1e-13, grow * (1.0 - miss) * (1.0 + 1e-14) - (1.0 - hit) + 1e-13
 
 
 def _at_least(chances: Floats, successes: int) -> Floats:

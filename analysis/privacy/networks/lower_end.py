@@ -80,17 +80,24 @@ class LowerEnd:
         seen = np.flatnonzero((self.rates > 0.0) & ~self.members)
         if seen.size <= FEW and self._hiding(seen, target).size <= FEW:
             return max(alone, enumerated_epsilon(self.view(seen, target), needed))
-        order = users[np.argsort(-weights, kind="stable")]
+        return max(alone, attained_epsilon(self.fetchers(target), needed))
+
+    def fetchers(self, target: int) -> Submitters:
+        """Those who may fetch from the target; of very many, those with the largest weights."""
+        users, weights = self._column(target)
+        counts = (self.rates[users] > 0.0) & ~self.members[users]
+        order = users[counts][np.argsort(-weights[counts], kind="stable")]
         while order.size > 1 and order.size * self._hiding(order, target).size > _CELLS:
             order = order[: order.size // 2]
-        return max(alone, attained_epsilon(self.view(order, target), needed))
+        return self.view(order, target)
 
     def view(self, users: NDArray[np.integer], target: int) -> Submitters:
         """What some users submit: their weights on the others with unknown bits, and on the target."""
         rows = self.rows[users]
         own = np.asarray(rows[:, [target]].toarray()).ravel()
         hiding = self._hiding(users, target)
-        return Submitters(rows[:, hiding].toarray(), own, self.rates[users], self.flip_prob)
+        alpha = self.flip_prob
+        return Submitters(rows[:, hiding].toarray(), own, self.rates[users], alpha, 1.0 - alpha)
 
     def _hiding(self, users: NDArray[np.integer], target: int) -> NDArray[np.integer]:
         """The others with unknown bits whom some users may fetch from."""
