@@ -39,13 +39,12 @@ for _theta in (0.1, 1.0):
     _ends = [f"{short(_at[_theta, d, 1e-6], 2)} ({short(_at[_theta, d, 1e-4], 2)})" for d in degrees]
     by_degree.append([*_ends, short(_all["epsilon_upper"][_theta], 2)])
 
-_least = published("privacy", "overlays-attained.csv").set_index(["sampling_rate", "neighbours", "delta"])[
-    "epsilon_lower"
-]
-attained = [
-    [f"{short(_least[theta, d, 1e-6], 2)} ({short(_least[theta, d, 1e-4], 2)})" for d in (*degrees, users)]
-    for theta in (0.1, 1.0)
-]
+_lines = published("privacy", "overlays-attained.csv")
+_least = _lines.set_index(["sampling_rate", "neighbours", "delta"])["epsilon_lower"]
+attained = [[*map(str, degrees), "all"]]
+for _theta in (0.1, 1.0):
+    _each = [(short(_least[_theta, d, 1e-6], 2), short(_least[_theta, d, 1e-4], 2)) for d in (*degrees, users)]
+    attained.append([f"{small} ({large})" for small, large in _each])
 
 _found = published("privacy", "resampled.csv")
 resampled = [
