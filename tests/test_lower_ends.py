@@ -48,6 +48,7 @@ def test_members_attain_it(n, members, submissions, known, draws):
         lower = UniformSources(n, known, submissions, 0.2, members, draws).lower_epsilon(delta)
         args = (uniform(n), 0.2, arrived(n, submissions), pooled)
         truth = reference.member_delta(*args, lower * SLIGHTLY_LESS, plain, draws=draws)
+        assert lower > 0.0 or delta > 0.01
         assert lower == 0.0 or truth > delta
     too_much = UniformSources(n, known, submissions, 0.2, members, draws + 1).lower_epsilon(0.2)
     assert reference.member_delta(*args, too_much * SLIGHTLY_LESS, plain, draws=draws) < 0.2

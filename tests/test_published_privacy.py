@@ -20,7 +20,7 @@ def test_the_privacy_study(frame):
     overlays, complete = tables["overlays"], tables["complete"]
     both = overlays.merge(tables["overlays-attained"], on=["n", "neighbours", "sampling_rate", "delta"])
     assert len(both) == len(overlays)
-    assert both["epsilon_lower"].between(0.4 * both["epsilon_upper"], (1 + 1e-5) * both["epsilon_upper"]).all()
+    assert both["epsilon_lower"].between(0.3 * both["epsilon_upper"], (1 + 1e-5) * both["epsilon_upper"]).all()
     assert (overlays["epsilon_upper"] <= local_epsilon(0.1) * (1 + 1e-5)).all()
     assert (complete["epsilon_exact"] < complete["epsilon_upper"]).all()
     [audit] = tables["audit"].itertuples()
