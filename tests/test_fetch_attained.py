@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
-from p2p_sim.analysis.privacy.networks import attained
+from p2p_sim.analysis.privacy.networks import attained, similar_world
 from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
 from tests.fetch_enumeration import FewUsers, random_laws
 from tests.reference import fetch as reference
@@ -49,12 +49,12 @@ def test_the_lower_end_of_few_users_is_the_truth(index):
         assert lower >= law.user_epsilon(int(exposed), delta) - 1e-5
 
 
-def submitters(law: FewUsers, target: int) -> attained.Submitters:
+def submitters(law: FewUsers, target: int) -> similar_world.Submitters:
     """Those who may fetch from the target."""
     users = np.flatnonzero((law.weights[:, target] > 0.0) & (law.rates > 0.0))
     others = np.delete(law.weights[users], target, axis=1)
     alpha = law.flip_prob
-    return attained.Submitters(others, law.weights[users, target], law.rates[users], alpha, 1.0 - alpha)
+    return similar_world.Submitters(others, law.weights[users, target], law.rates[users], alpha, 1.0 - alpha)
 
 
 def sampled_epsilon(law: FewUsers, target: int, delta: float) -> float:
@@ -80,11 +80,12 @@ def test_sampled_lower_ends_lie_below_enumeration_and_some_are_near():
 
 @pytest.mark.parametrize("worth", ["without the flip", "keep too large"])
 def test_a_wrong_worth_is_caught(monkeypatch, worth):
-    def wrong(view: attained.Submitters, epsilon: float, upper: bool) -> tuple[float, float]:
+    def wrong(view: similar_world.Submitters, epsilon: float, upper: bool) -> tuple[float, float]:
         grow, flip_prob = np.exp(epsilon), view.flip_prob
         return (1.0, grow) if worth == "without the flip" else (1.0 - flip_prob, grow * (1.0 - flip_prob) - flip_prob)
 
-    monkeypatch.setattr(attained, "_worth", wrong)
+    monkeypatch.setattr(attained, "worth_of", wrong)
+    monkeypatch.setattr(similar_world, "worth_of", wrong)
     assert above_the_truth()[0] > 0
 
 

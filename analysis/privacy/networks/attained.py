@@ -28,14 +28,14 @@ each time. Event, tilt and cut are chosen before the sample is drawn; several ε
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from p2p_sim.analysis.privacy.networks.similar_world import UNITS, Needed, SimilarWorld, Submitters, worth_of
 from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from p2p_sim.analysis.privacy.statement.windows import Floats
 
@@ -47,64 +47,16 @@ _PLANNED = (0.98, 1.03, 1.08)
 """Shares for which event and tilt are chosen; the later ones only for up to `FEW` submitters, where they are cheap and
 the reference says less."""
 FEW = 128
-_UNITS = 64
-"""Units h in the largest C_j."""
 _PILOT = 1_000
 _MOST_DRAWS, _LEAST_DRAWS = 2**16, 2**12
 _WORK = 2.0e9
 """Additions in a sample, about."""
 _CELLS = 4_000_000
 """Bits that are drawn together, about."""
-_NOTHING = 1e-30
-"""Probabilities of y that are left out at the upper end."""
 _ROUNDING = 1e-10
 """Charged for rounding of all sums of non-negative terms, relative; they have at most some 10^4 steps of a few u."""
 Draws = tuple[NDArray[np.int64], Floats, Floats]
 """y, A(b) and B(b) of each draw."""
-Needed = Callable[[float], float]
-"""δ that must be exceeded at an ε; it does not fall with ε."""
-
-
-@dataclass(frozen=True, eq=False)
-class Submitters:
-    """What the learner's view of one target is made of, as far as it is looked at.
-
-    Args:
-        weights: (m, s), probability that each submitter fetches from each of the others with unknown bits; the rest of
-            a row's mass is on the target, or on users whose bits count as known zeros.
-        own: (m,), above 0, the probability that she fetches from the target. rates: (m,), that her label arrives.
-        flip_prob: α in (0, 1/2), with which the others' bits are ones.
-        true_prob: with which the target's bit is a one if her label is 1; it is one with probability α if it is 0. 1-α
-            for two classes; smaller for more, where a bit says whether a noisy label is of one of the classes.
-    """
-
-    weights: Floats
-    own: Floats
-    rates: Floats
-    flip_prob: float
-    true_prob: float
-
-    @cached_property
-    def columns(self) -> Floats:
-        """C_j, (s,)."""
-        return self.rates @ self.weights
-
-    def strongest(self) -> "Submitters":
-        """Those whose count of ones tells most, by its mean and variance; the ones with the largest weights first."""
-        seen, alpha = self.rates * self.own, self.flip_prob
-        order = np.argsort(-self.own, kind="stable")
-        sizes = np.unique(np.geomspace(1, len(order), 40).astype(int))
-        shared, gain, noise = np.zeros(self.weights.shape[1]), [], []
-        for first, last in zip([0, *sizes[:-1]], sizes, strict=True):
-            part = order[first:last]
-            shared = shared + self.rates[part] @ self.weights[part]
-            mean = self.rates[order[:last]] * alpha * self.weights[order[:last]].sum(axis=1)
-            gain.append(seen[order[:last]].sum())
-            noise.append((mean * (1.0 - mean)).sum() + alpha * (1.0 - alpha) * float(shared @ shared))
-        best = order[: sizes[int(np.argmax(np.array(gain) ** 2 / np.maximum(noise, 1e-300)))]]
-        weights = self.weights[best]
-        kept = weights[:, weights.any(axis=0)]
-        return replace(self, weights=kept, own=self.own[best], rates=self.rates[best])
 
 
 def attained_epsilon(view: Submitters, needed: Needed) -> float:
@@ -116,7 +68,7 @@ def attained_epsilon(view: Submitters, needed: Needed) -> float:
     view = view.strongest()
     if not view.own.size or view.flip_prob == 0.5:
         return 0.0
-    worlds = [_Reference(view, upper) for upper in (True, False)]
+    worlds = [SimilarWorld(view, upper) for upper in (True, False)]
     guesses = [world.epsilon(needed) for world in worlds]
     world, guess = max(zip(worlds, guesses, strict=True), key=lambda its: its[1])
     most = local_epsilon(view.flip_prob)
@@ -126,82 +78,10 @@ def attained_epsilon(view: Submitters, needed: Needed) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Reference:
-    """The similar world in which only y counts, and the events {k >= s} (upper) or {k <= s}."""
-
-    view: Submitters
-    upper: bool
-
-    @cached_property
-    def unit(self) -> float:
-        """h."""
-        return float(self.view.columns.max(initial=0.0)) / _UNITS or 1.0
-
-    @cached_property
-    def units(self) -> NDArray[np.int64]:
-        """n_j, (s,); rounded up for {k >= s}, else down."""
-        exact = self.view.columns / self.unit
-        found: NDArray[np.int64] = (np.ceil(exact) if self.upper else np.floor(exact)).astype(np.int64)
-        return found
-
-    @cached_property
-    def law(self) -> Floats:
-        """Probabilities of y = 0, 1, ...; at most 1e-20 is left out."""
-        law = np.ones(1)
-        for units, count in zip(*np.unique(self.units[self.units > 0], return_counts=True), strict=True):
-            step = np.zeros(units * count + 1)
-            step[::units] = binom.pmf(np.arange(count + 1), count, self.view.flip_prob)
-            places = np.flatnonzero(step > _NOTHING)
-            new = np.zeros(len(law) + int(places[-1]))
-            for place in places.tolist():
-                new[place : place + len(law)] += law * step[place]
-            law = new[: int(np.flatnonzero(new > _NOTHING)[-1]) + 1]
-        return law
-
-    @cached_property
-    def chances(self) -> tuple[Floats, Floats]:
-        """p by y with the target's bit 0 and 1, of y = 0, ..., Σ n_j: the mean over b is kept."""
-        users, total = len(self.view.own), int(self.units.sum())
-        unit = float(self.view.columns.sum()) / max(total, 1)
-        p = np.arange(total + 1) * unit / users
-        return np.minimum(p, 1.0), np.minimum(p + float(self.view.rates @ self.view.own) / users, 1.0)
-
-    @cached_property
-    def tails(self) -> tuple[Floats, Floats]:
-        """Probabilities of the events s = 0, ..., m with the target's bit 0 and 1, in this world."""
-        return self._mixed(self.chances[0]), self._mixed(self.chances[1])
-
-    def _mixed(self, chances: Floats) -> Floats:
-        users, size = len(self.view.own), len(self.law)
-        count, found = np.arange(users + 1), np.zeros(users + 1)
-        for part in np.array_split(np.flatnonzero(self.law > 1e-22), 1 + size * users // _CELLS):
-            found += self.law[part] @ binom.pmf(count, users, chances[:size][part][:, None])
-        return np.cumsum(found[::-1])[::-1] if self.upper else np.cumsum(found)
-
-    def event(self, epsilon: float) -> tuple[int, float]:
-        """The s with the largest worth at ε, and what it is worth in this world."""
-        keep, lose = _worth(self.view, epsilon, self.upper)
-        zero, one = self.tails
-        worths = keep * one - lose * zero if self.upper else keep * zero - lose * one
-        best = int(worths.argmax())
-        return best, float(worths[best])
-
-    def epsilon(self, needed: Needed) -> float:
-        """The ε up to which this world has more than is needed, to 1e-5."""
-        low, high = 0.0, local_epsilon(self.view.flip_prob)
-        if self.event(low)[1] <= needed(low):
-            return 0.0
-        while high - low > 1e-5 * high:
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.event(middle)[1] > needed(middle) else (low, middle)
-        return low
-
-
-@dataclass(frozen=True, eq=False)
 class _Sample:
     """Samples of b for the event and the tilt that are chosen at one ε."""
 
-    world: _Reference
+    world: SimilarWorld
     planned: float
     error: float
 
@@ -217,10 +97,10 @@ class _Sample:
         users, y = len(view.own), np.arange(int(units.sum()) + 1)
         upper, s = self.world.upper, self.event
         if upper:
-            mean = y * self.world.unit * (1.0 + 1e-12)
+            mean = y * self.world.unit * (1.0 + 1e-8)
             tail = np.where(s >= mean + 1.0, binom.sf(s - 1, users, np.minimum(mean / users, 1.0)), 1.0)
         else:
-            mean = (y * self.world.unit + float(view.rates @ view.own)) * (1.0 - 1e-12)
+            mean = (y * self.world.unit + float(view.rates @ view.own)) * (1.0 - 1e-8)
             tail = np.where(s <= mean - 1.0, binom.cdf(s, users, np.minimum(mean / users, 1.0)), 1.0)
         with np.errstate(divide="ignore"):
             log_tail = np.log(tail)
@@ -231,7 +111,7 @@ class _Sample:
             return tilt, psi, math.exp(min(700.0, psi + float((log_tail - tilt * y).max())))
 
         sign = 1.0 if upper else -1.0
-        found = min((at(sign * tilt / _UNITS) for tilt in np.geomspace(1e-3, 12.0, 80)), key=lambda its: its[2])
+        found = min((at(sign * tilt / UNITS) for tilt in np.geomspace(1e-3, 12.0, 80)), key=lambda its: its[2])
         return min((at(found[0] * share) for share in np.linspace(0.9, 1.1, 21)), key=lambda its: its[2])
 
     def _draw(self, count: int, rng: np.random.Generator) -> Draws:
@@ -269,7 +149,7 @@ class _Sample:
     def _delta(self, epsilon: float, pilot: Draws, sample: Draws) -> float:
         """A lower bound of δ(ε)."""
         tilt, psi, most = self._most
-        keep, lose = _worth(self.world.view, epsilon, self.world.upper)
+        keep, lose = worth_of(self.world.view, epsilon, self.world.upper)
         if keep <= 0.0:
             return 0.0
         zero, one = (self._binomial(chances) for chances in self.world.chances)
@@ -310,13 +190,6 @@ def mean_at_least(values: Floats, cut: float, most: float, error: float) -> floa
     gain -= 7.0 * confidence * cut / (3.0 * (count - 1))
     reach = math.sqrt(2.0 * most * confidence / count)
     return max(gain, 0.0) - ((reach + math.sqrt(reach * reach + 4.0 * float(below.mean()))) / 2.0) ** 2
-
-
-def _worth(view: Submitters, epsilon: float, upper: bool) -> tuple[float, float]:
-    """keep, rounded down, and lose, rounded up: for events that ones make likelier (upper), else unlikelier."""
-    grow, hit, miss = math.exp(epsilon), view.true_prob, view.flip_prob
-    hit, miss = (hit, miss) if upper else (1.0 - miss, 1.0 - hit)
-    return hit - miss * grow - 1e-13, grow * (1.0 - miss) * (1.0 + 1e-14) - (1.0 - hit) + 1e-13
 
 
 def _at_least(chances: Floats, successes: int) -> Floats:

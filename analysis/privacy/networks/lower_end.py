@@ -14,7 +14,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.privacy.networks.attained import Needed, Submitters, attained_epsilon
+from p2p_sim.analysis.privacy.networks.attained import attained_epsilon
+from p2p_sim.analysis.privacy.networks.similar_world import Needed, Submitters
 from p2p_sim.analysis.privacy.statement.inversion import cross
 from p2p_sim.analysis.privacy.statement.local import local_delta, worth
 from p2p_sim.analysis.privacy.statement.windows import Floats
