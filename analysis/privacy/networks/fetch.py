@@ -11,8 +11,9 @@ pair (p, p+w) is a post-processing of the three-point pair (τ, 1-2τ-w, τ+w), 
 point, 1 at the last, and 1 with probability (p-τ)/(1-2τ-w) in the middle. So the product of the three-point pairs
 bounds every product, mixed vertices included. `losses.Levels` combines several τ.
 
-Two more bounds hold, and the least counts. Reveal who fetched from whom: δ(ε) <= Pr[somebody submits v's bit] · δ₀(ε),
-where δ₀ = max(0, 1-α-αe^ε). And in a sparse overlay reveal only what others than v's fetchers use: `neighbourhood`.
+Three more bounds hold; the least counts. Reveal who fetched from whom: δ(ε) <= Pr[somebody submits v's bit] · δ₀(ε),
+where δ₀ = max(0, 1-α-αe^ε). In a sparse overlay reveal only what others than v's fetchers use: `neighbourhood`. And in
+a dense table the others' bits and the choices hide v's bit together: `moved_bit`.
 """
 
 import math
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Divergence
 from p2p_sim.analysis.privacy.networks.lower_end import LowerEnd
+from p2p_sim.analysis.privacy.networks.moving_targets import MovingTargets
 from p2p_sim.analysis.privacy.networks.neighbourhood import Neighbourhood
 from p2p_sim.analysis.privacy.networks.places import Places
 from p2p_sim.analysis.privacy.networks.tails import Tails
@@ -279,7 +281,9 @@ class FetchDistribution(Accountant):
         weights, fetchers = self._places.envelope(found[far]), np.flatnonzero(self._rates > 0.0)
         ones, rates = np.ones(weights.size), np.full(weights.size, self._rates.max())
         levels = TargetLevels(weights, rates, ones, self.flip_prob, self._tails.worst(fetchers, weights.size), ones)
-        return found[~far], [UserBound(self.flip_prob, 0.0, (levels.all,), levels)]
+        moved = self._moving.bounded(weights, rates, found[far])
+        ways = (levels.all,) if moved is None else (lambda: moved, levels.all)
+        return found[~far], [UserBound(self.flip_prob, 0.0, ways, levels)]
 
     def _places_of(self, users: NDArray[np.int64], far: list[UserBound]) -> Iterator[UserBound]:
         return chain(far, map(self._user, users.tolist()))
@@ -313,10 +317,19 @@ class FetchDistribution(Accountant):
         _, first, counts = np.unique(self._places.same[users], return_index=True, return_counts=True)
         levels = self._levels(users[first], weights[first], counts.astype(np.float64), np.ones(len(first)))
         ways: list[Callable[[], Divergence]] = [lambda: levels.some(self._hint)]
+        if (moved := self._moving.of(target)) is not None:
+            ways.append(lambda: moved)
         if self.flip_prob >= LEAST_FLIP and 0 < users.size <= NEAR:
             ways.append(lambda: self._neighbourhood.law(target))
         ways.append(levels.all)
         return UserBound(self.flip_prob, met, tuple(ways), levels)
+
+    @cached_property
+    def _moving(self) -> MovingTargets:
+        return MovingTargets(
+            self._rows, self._columns, self._places, self._alike, self.flip_prob, self._rates, self._revealed,
+            self._members, self.draws,
+        )  # fmt: skip
 
     def _met(self, weights: Floats, copies: Floats) -> float:
         """Probability that a member fetched the target's bit, by the members' weights, rounded up."""
