@@ -1,0 +1,119 @@
+"""Scores of targets: the likelihood ratio of the label exchange, and what a classifier learns from held-out runs."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from p2p_sim.analysis.privacy.exchange.direct import likelihoods
+from p2p_sim.analysis.privacy.exchange.unknown_bits import World
+from p2p_sim.analysis.privacy.statement.windows import bernstein_window
+from p2p_sim.attacks.targets import Batch
+
+Floats = NDArray[np.float64]
+LARGEST_TABLE = 512
+"""Most users of a cluster whose law is tabulated."""
+MOST_TABLES = 64
+"""Most pairs (cluster size, ones) that are tabulated."""
+_TREES, _TOGETHER = 60, 200_000
+
+
+@dataclass(frozen=True)
+class LikelihoodRatio:
+    """ln Pr[view | label 1] - ln Pr[view | label 0] of the number of submissions and the ones among them.
+
+    Exact if `tabulated`; otherwise both laws of the ones are taken as normal with one variance, which only costs power.
+
+    flip_prob, sampling_rate: α and θ. tabulated: whether the exact law is used.
+    """
+
+    flip_prob: float
+    sampling_rate: float
+    tabulated: bool
+    _tables: dict[tuple[int, int], tuple[int, Floats]] = field(default_factory=dict, repr=False, compare=False)
+
+    def __call__(self, batch: Batch) -> Floats:
+        """(c,) of a batch."""
+        if not self.tabulated:
+            return self._normal(batch)
+        found = np.empty(len(batch.labels))
+        kinds, which = np.unique(batch.sizes << 32 | batch.ones, return_inverse=True)
+        for i, kind in enumerate(kinds.tolist()):
+            here, size, ones = which == i, kind >> 32, kind & 0xFFFFFFFF
+            first, table = self._table(size, ones)
+            sent = np.clip(batch.sent[here] - first, 0, len(table) - 1)
+            found[here] = table[sent, np.minimum(batch.sent_ones[here], size)]
+        return found
+
+    def _table(self, size: int, ones: int) -> tuple[int, Floats]:
+        """The smallest number of submissions of the table, and the table by submissions and ones."""
+        if (size, ones) not in self._tables:
+            theta, alpha = self.sampling_rate, self.flip_prob
+            low, high = bernstein_window(size * theta, size * theta * (1.0 - theta), size, -50.0)
+            found = np.zeros((high - low + 1, size + 1))
+            worlds = [World(size, size - 1 - ones, ones, alpha)]
+            for row, (a, b) in enumerate(likelihoods(worlds, range(low, high + 1))):
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    ratio = np.log(alpha * a + (1.0 - alpha) * b) - np.log((1.0 - alpha) * a + alpha * b)
+                found[row, : len(ratio)] = np.nan_to_num(ratio[:, 0], nan=0.0, posinf=700.0, neginf=-700.0)
+            self._tables[size, ones] = low, found
+        return self._tables[size, ones]
+
+    def _normal(self, batch: Batch) -> Floats:
+        n, t, alpha = batch.sizes, batch.sent, self.flip_prob
+        others = batch.ones * (1.0 - alpha) + (n - 1 - batch.ones) * alpha
+        share = (others + 0.5) / n
+        spread = t * share * (1.0 - share) + t * (t - 1.0) / n**2 * (n - 1.0) * alpha * (1.0 - alpha)
+        return np.asarray((batch.sent_ones - t * share) * t * (1.0 - 2.0 * alpha) / n / np.maximum(spread, 1e-9))
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The logarithm of the odds that a classifier gives a label, having learnt from other runs."""
+
+    model: Any
+
+    @staticmethod
+    def of(features: NDArray[np.float32], labels: NDArray[np.bool_]) -> "Learned":
+        """Learn by gradient boosting from the features (N, F) and labels (N,) of held-out runs."""
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        model = HistGradientBoostingClassifier(
+            max_iter=_TREES, max_leaf_nodes=15, min_samples_leaf=100, early_stopping=False, random_state=0
+        )
+        with threadpool_limits(1):  # scikit-learn's threads are known only once it is imported
+            return Learned(model.fit(features, labels))
+
+    def __call__(self, features: NDArray[np.float32]) -> Floats:
+        """(N,) of the features (N, F)."""
+        with threadpool_limits(1):
+            return np.asarray(self.model.decision_function(features))
+
+
+def scored(
+    batches: Iterable[Batch], ratio: LikelihoodRatio, learned: Learned | None, noted: Callable[[Batch], None]
+) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+    """Labels (N,) of all targets, and their scores (2, N), or without a classifier the features (N, F) for one.
+
+    Args:
+        noted: is told of each batch.
+    """
+    labels, found, told = [], [], list[NDArray[np.float32]]()
+    for batch in batches:
+        noted(batch)
+        labels.append(batch.labels)
+        told.append(np.concatenate([ratio(batch).astype(np.float32)[:, None], batch.features], axis=1))
+        if learned is not None and sum(map(len, told)) >= _TOGETHER:
+            found.append(_scores(told, learned))
+            told = []
+    if learned is None:
+        return np.concatenate(labels), np.concatenate(told)
+    return np.concatenate(labels), np.concatenate([*found, *([_scores(told, learned)] if told else [])], axis=1)
+
+
+def _scores(told: list[NDArray[np.float32]], learned: Learned) -> NDArray[np.float32]:
+    features = np.concatenate(told)
+    return np.stack([features[:, 0], learned(features).astype(np.float32)])

@@ -1,0 +1,214 @@
+"""Targets of an audit in one run of the label exchange: whose label is a fair coin, and what the learner sees of them.
+
+In each cluster the first user is the target; everybody else's label is known to the attacker. The clusters are either
+copies of one cluster, or those of a scenario's own users, run again with fresh noise until there are enough targets.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.streams import BLOCK, Streams
+from p2p_sim.mechanisms.exchange_privacy import target_deltas
+from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
+from p2p_sim.mechanisms.messages import flipped_labels
+from p2p_sim.mechanisms.outcome import Outcome
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.network.network import Network
+from p2p_sim.population.drawn import DrawnPeople
+from p2p_sim.population.population import People, Population
+from p2p_sim.population.shards import Shard
+from p2p_sim.replicate.case import Case
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+SHARDS = 4
+"""Shards of copies that are run at a time, which bounds the memory."""
+Round = tuple[People, tuple[int, int] | None, Ints, Ints]
+"""Users without coins, the shards of them that are run, where the clusters of these begin and end (C + 1,), and how many
+ones there are in each cluster besides its first user (C,)."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the learner sees of some targets, one in each cluster; every array (c,).
+
+    labels: the coins. sizes, ones: n, and how many of the others hold 1. sent, sent_ones: submissions of the cluster,
+    and the ones among them. own, after, before: what the target, the user after her and the last one of the cluster
+    submitted: 0 nothing, 1 a zero, 2 a one. times: (c, 4) of the order of arrival; None where it is not looked at.
+    claims: (J,) sums of the certified δ(ε) of the targets in the realised networks; None where all went well.
+    """
+
+    labels: NDArray[np.bool_]
+    sizes: Ints
+    ones: Ints
+    sent: Ints
+    sent_ones: Ints
+    own: Ints
+    after: Ints
+    before: Ints
+    times: Floats | None
+    claims: Floats | None
+
+    @property
+    def features(self) -> NDArray[np.float32]:
+        """(c, F) what a classifier is told, besides other scores."""
+        states = [state == what for state in (self.own, self.after, self.before) for what in (1, 2)]
+        shares = self.sent / self.sizes, self.sent_ones / np.maximum(self.sent, 1), self.ones / self.sizes, self.sizes
+        columns = np.stack([*states, *shares], axis=1).astype(np.float32)
+        return columns if self.times is None else np.concatenate([columns, self.times.astype(np.float32)], axis=1)
+
+
+@dataclass(frozen=True)
+class CoinedPeople(DrawnPeople):
+    """Users who are drawn shard by shard, with a coin as the label of each cluster's first user, (C,)."""
+
+    coins: NDArray[np.uint8] | None = None
+
+    def labels_of(self, shard: Shard) -> NDArray[np.uint8]:
+        labels = super().labels_of(shard)
+        assert self.coins is not None
+        first = int(np.searchsorted(self.cluster_offsets, shard.start))
+        labels[shard.offsets[:-1]] = self.coins[first : first + len(shard.offsets) - 1]
+        return labels
+
+
+@dataclass(frozen=True)
+class ExchangeTargets:
+    """Where targets come from.
+
+    case: the scenario; its network carries the messages. mechanism: what simulates them, on either engine.
+    rounds: gives the users of the replicates 0, 1, ... of the audit.
+    realised: whether the certified δ depends on the network as it turned out. claimed: the noise that it is claimed for.
+    """
+
+    case: Case
+    mechanism: LabelExchangeMechanism
+    rounds: Callable[[int], Iterator[Round]]
+    realised: bool = False
+    claimed: RandomizedResponse | None = None
+
+    @property
+    def noise(self) -> RandomizedResponse:
+        """Of the messages."""
+        return flipped_labels(self.mechanism.randomizer, "an audit")
+
+    def batches(self, trials: int, seed: int, epsilons: Sequence[float] = ()) -> Iterator[Batch]:
+        """At least `trials` targets, batch by batch.
+
+        Args:
+            seed: root seed. epsilons: (J,) at which certified δ are summed, if networks may fail.
+        """
+        done, replicate = 0, 0
+        while done < trials:
+            for people, part, offsets, ones in self.rounds(trials - done):
+                streams = Streams(seed, replicate)
+                coins = streams.generator("audit-coin", part[0] if part else 0).random(len(ones)) < 0.5
+                with_coins = _coined(people, offsets, coins)
+                network = Network.open(self.case.scenario.network, with_coins, streams, self.case.places)
+                events = self.mechanism.engine == "events"
+                outcome = self.mechanism.release_on(network, with_coins, study=events, part=part)
+                yield self._batch(outcome, offsets, ones, coins, epsilons)
+                done, replicate = done + len(ones), replicate + 1
+
+    def _batch(
+        self, outcome: Outcome, offsets: Ints, ones: Ints, coins: NDArray[np.bool_], epsilons: Sequence[float]
+    ) -> Batch:
+        start, clusters = int(offsets[0]), len(ones)
+        release, sizes = outcome.labels, np.diff(offsets)
+        user = release.user.astype(np.int64) - start
+        sent = np.zeros(int(offsets[-1]) - start, dtype=np.int8)
+        sent[user] = 1 + (release.payload == 1)
+        bounds = offsets[:-1] - start
+        kept = np.add.reduceat(sent > 0, bounds, dtype=np.int64)
+        high = np.add.reduceat(sent == 2, bounds, dtype=np.int64)
+        states = [sent[bounds + place].astype(np.int64) for place in (0, np.minimum(1, sizes - 1), sizes - 1)]
+        claims = times = None
+        facts = outcome.realised or ()
+        if outcome.arrival_s is not None and not any(fact.times_tell for fact in facts):
+            cluster = np.repeat(np.arange(clusters), sizes)[user]
+            times = _order(cluster, user - bounds[cluster], release.payload == 1, outcome.arrival_s, clusters)
+        if self.realised and epsilons:
+            noise = self.claimed or self.noise
+            claims = np.array([float(target_deltas(facts, noise, epsilon).sum()) for epsilon in epsilons])
+        return Batch(coins, sizes, ones, kept, high, *states, times, claims)
+
+
+def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
+    """Copies of one cluster with these labels (n,), of which the first is replaced by coins."""
+    together = max(1, SHARDS * BLOCK // labels.size)
+    ones = int(labels[1:].sum())
+
+    def rounds(missing: int) -> Iterator[Round]:
+        clusters = min(together, missing)
+        offsets = np.arange(clusters + 1, dtype=np.int64) * labels.size
+        people = Population(np.zeros((clusters * labels.size, 0)), np.tile(labels, clusters), offsets, 2)
+        yield people, None, offsets, np.full(clusters, ones)
+
+    return rounds
+
+
+def own_users(people: People) -> Callable[[int], Iterator[Round]]:
+    """The users of a scenario's first replicate."""
+
+    def rounds(missing: int) -> Iterator[Round]:
+        if isinstance(people, Population):
+            offsets = people.cluster_offsets
+            yield people, None, offsets, _ones(people.labels, offsets)
+            return
+        done = 0
+        for shard in people.shards:
+            if done >= missing:
+                return
+            ones = _ones(people.labels_of(shard), shard.offsets)
+            yield people, (shard.index, shard.index + 1), shard.offsets + shard.start, ones
+            done += len(ones)
+
+    return rounds
+
+
+def _ones(labels: NDArray[np.uint8], offsets: Ints) -> Ints:
+    """Ones besides the first user of each cluster."""
+    held = labels == 1
+    first = offsets[:-1] - offsets[0]
+    return np.asarray(np.add.reduceat(held, first, dtype=np.int64) - held[first])
+
+
+def _coined(people: People, offsets: Ints, coins: NDArray[np.bool_]) -> People:
+    """The same users, the first of each of these clusters with a coin as her label."""
+    if isinstance(people, Population):
+        labels = people.labels.copy()
+        labels[offsets[:-1]] = coins
+        return replace(people, labels=labels)
+    assert isinstance(people, DrawnPeople)
+    every = np.zeros(len(people.cluster_offsets) - 1, dtype=np.uint8)
+    first = int(np.searchsorted(people.cluster_offsets, offsets[0]))
+    every[first : first + len(coins)] = coins
+    return CoinedPeople(people.users, people.cluster_offsets, people.law, coins=every)
+
+
+def _order(cluster: Ints, place: Ints, one: NDArray[np.bool_], arrival: Floats, clusters: int) -> Floats:
+    """Of each cluster (clusters, 4): when the target's submission comes, as a share of the places; whether the first and
+    the last to come is a one; how much later ones come than zeros on average. Not-a-number where there is none.
+
+    Args:
+        cluster, place, one, arrival: (m,) of each submission; place 0 is the target's.
+    """
+    order = np.lexsort((arrival, cluster))
+    cluster, place, one = cluster[order], place[order], one[order]
+    counts = np.bincount(cluster, minlength=clusters)
+    ends = np.cumsum(counts)
+    rank = (np.arange(cluster.size) - (ends - counts)[cluster] + 0.5) / counts[cluster]
+    found = np.full((clusters, 4), np.nan)
+    target = place == 0
+    found[cluster[target], 0] = rank[target]
+    some = counts > 0
+    found[some, 1], found[some, 2] = one[(ends - counts)[some]], one[ends[some] - 1]
+    high = np.bincount(cluster, weights=one, minlength=clusters)
+    late = np.bincount(cluster, weights=rank * one, minlength=clusters) / np.maximum(high, 1.0)
+    early = np.bincount(cluster, weights=rank * ~one, minlength=clusters) / np.maximum(counts - high, 1.0)
+    mixed = (high > 0) & (high < counts)
+    found[mixed, 3] = (late - early)[mixed]
+    return found
