@@ -34,7 +34,9 @@ from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
 from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from p2p_sim.attacks import tallies
 from p2p_sim.attacks.curator import CuratorAudit, audit_scenario
+from p2p_sim.attacks.exchange_run import audit_exchange, people_of
 from p2p_sim.attacks.faulty_network import PILOT, PILOT_SEED, RealisedAudit, audit_realised
+from p2p_sim.attacks.one_run import OneRunAudit
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -50,6 +52,8 @@ from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario
 
 LARGEST_CLUSTER = 30
+"""Most users of a cluster that is attacked view by view."""
+LARGEST_COPY = 1_000_000
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 BALANCED_SEED = 104_729
 Counts = NDArray[np.int64]
@@ -100,17 +104,19 @@ def audit(
     cluster_size: int | None = None,
     epsilon: float | None = None,
     data_dir: Path | None = None,
-) -> Audit | RealisedAudit | CuratorAudit:
-    """Attack a scenario's exchange and compare the result with the exact bound, or, where the network has faults or
-    somebody does not follow the protocol, with the certified one of the realised networks; or attack a curator.
+) -> Audit | RealisedAudit | CuratorAudit | OneRunAudit:
+    """Attack a scenario's mechanism and compare the result with what is certified.
+
+    Clusters of at most 30 users are attacked view by view, in two worlds, through the event engine. Larger ones are
+    attacked in one run at their own size, on the scenario's engine. A curator is attacked by events of its own.
 
     Args:
         scenario: mechanism, network, δ and seed; its clusters, unless `cluster_size` is given. Labels are binary.
         observer: "learner" or "coalition" (passive users of the cluster, pooled with the learner).
         members: c, users in the coalition, 1 to 5 and fewer than the cluster has; None: 1.
-        trials: clusters simulated in each of the two worlds, 1,000 to 10,000,000.
-        cluster_size: n, 2 to 30; None: the scenario's smallest cluster, refused above 30.
-        epsilon: ε at which δ is tested, below ε₀; None: the one with the most power.
+        trials: clusters simulated in each of the two worlds, or targets in one run, 1,000 to 10,000,000.
+        cluster_size: n of copies of one cluster, 2 to 1,000,000; None: the scenario's own clusters.
+        epsilon: ε at which δ is tested, below ε₀, in clusters of at most 30; None: the one with the most power.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
 
     Raises:
@@ -128,6 +134,13 @@ def audit(
             f"mechanism.kind = {scenario.mechanism.kind!r}: an audit attacks 'label_exchange' or 'cluster_rr'"
         )
     size = _size(scenario, cluster_size, data_dir)
+    if size > LARGEST_CLUSTER:
+        if colluders or epsilon is not None:
+            raise InputError(
+                "--observer, --epsilon: an audit of clusters above 30 users is the learner's, at many ε; leave them "
+                "out, or give --cluster-size 2..30"
+            )
+        return audit_exchange(Case(scenario, 0, data_dir), trials, cluster_size)
     if colluders >= size:
         raise InputError(f"--members {colluders}: must be below the cluster size, {size}; the target is no member")
     if not scenario.network.ideal or scenario.adversaries != NOBODY:
@@ -282,20 +295,14 @@ def _colluders(observer: str, members: int | None) -> int:
 def _size(scenario: Scenario, cluster_size: int | None, data_dir: Path | None) -> int:
     """The cluster size that is audited."""
     if cluster_size is not None:
-        if not 2 <= cluster_size <= LARGEST_CLUSTER:
-            raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_CLUSTER}")
+        if not 2 <= cluster_size <= LARGEST_COPY:
+            raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_COPY}")
         return cluster_size
     with one_thread():
-        population = Case(scenario, 0, data_dir).people()
+        population = people_of(Case(scenario, 0, data_dir))
     if population.num_classes > 2:
         raise InputError(
             f"population: has {population.num_classes} classes; an audit needs two, or --cluster-size to audit the "
             "exchange of binary labels"
         )
-    smallest = int(population.cluster_sizes.min())
-    if smallest > LARGEST_CLUSTER:
-        raise InputError(
-            f"clusters: the smallest has {smallest} users; an audit has power up to {LARGEST_CLUSTER}, since one "
-            "label's influence falls as 1/√n while a trial costs n users; give --cluster-size 2..30"
-        )
-    return smallest
+    return int(population.cluster_sizes.min())

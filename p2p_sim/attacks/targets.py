@@ -27,8 +27,8 @@ Ints = NDArray[np.int64]
 SHARDS = 4
 """Shards of copies that are run at a time, which bounds the memory."""
 Round = tuple[People, tuple[int, int] | None, Ints, Ints]
-"""Users without coins, the shards of them that are run, where the clusters of these begin and end (C + 1,), and how many
-ones there are in each cluster besides its first user (C,)."""
+"""Users without coins, the shards of them that are run, where the clusters of these begin and end (C + 1,), and how
+many ones there are in each cluster besides its first user (C,)."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ExchangeTargets:
 
     case: the scenario; its network carries the messages. mechanism: what simulates them, on either engine.
     rounds: gives the users of the replicates 0, 1, ... of the audit.
-    realised: whether the certified δ depends on the network as it turned out. claimed: the noise that it is claimed for.
+    realised: whether the certified δ depends on the network as it turned out. claimed: the noise it is claimed for.
     """
 
     case: Case
@@ -121,10 +121,10 @@ class ExchangeTargets:
         user = release.user.astype(np.int64) - start
         sent = np.zeros(int(offsets[-1]) - start, dtype=np.int8)
         sent[user] = 1 + (release.payload == 1)
-        bounds = offsets[:-1] - start
+        bounds, ends = offsets[:-1] - start, offsets[1:] - start - 1
         kept = np.add.reduceat(sent > 0, bounds, dtype=np.int64)
         high = np.add.reduceat(sent == 2, bounds, dtype=np.int64)
-        states = [sent[bounds + place].astype(np.int64) for place in (0, np.minimum(1, sizes - 1), sizes - 1)]
+        own, after, before = (sent[at].astype(np.int64) for at in (bounds, bounds + np.minimum(1, sizes - 1), ends))
         claims = times = None
         facts = outcome.realised or ()
         if outcome.arrival_s is not None and not any(fact.times_tell for fact in facts):
@@ -133,7 +133,7 @@ class ExchangeTargets:
         if self.realised and epsilons:
             noise = self.claimed or self.noise
             claims = np.array([float(target_deltas(facts, noise, epsilon).sum()) for epsilon in epsilons])
-        return Batch(coins, sizes, ones, kept, high, *states, times, claims)
+        return Batch(coins, sizes, ones, kept, high, own, after, before, times, claims)
 
 
 def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
@@ -190,8 +190,8 @@ def _coined(people: People, offsets: Ints, coins: NDArray[np.bool_]) -> People:
 
 
 def _order(cluster: Ints, place: Ints, one: NDArray[np.bool_], arrival: Floats, clusters: int) -> Floats:
-    """Of each cluster (clusters, 4): when the target's submission comes, as a share of the places; whether the first and
-    the last to come is a one; how much later ones come than zeros on average. Not-a-number where there is none.
+    """Of each cluster (clusters, 4): when the target's submission comes, as a share of the places; whether the first
+    and the last to come is a one; how much later ones come than zeros on average. Not-a-number where there is none.
 
     Args:
         cluster, place, one, arrival: (m,) of each submission; place 0 is the target's.

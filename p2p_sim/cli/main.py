@@ -186,21 +186,35 @@ def audit(
     members: Annotated[
         int | None, typer.Option(metavar="C", help="Passive users in the coalition, 1 to 5.  [default: 1]")
     ] = None,
-    trials: Annotated[int, typer.Option(metavar="N", help="Clusters simulated in each of the two worlds.")] = 100_000,
+    trials: Annotated[
+        int, typer.Option(metavar="N", help="Clusters in each of the two worlds, or targets in one run.")
+    ] = 100_000,
     cluster_size: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Users a cluster, 2 to 30 (curator: 200).  [default: the scenario's smallest]"),
+        typer.Option(
+            metavar="N",
+            help="Users a cluster, 2 to 1,000,000 (curator: 200), of copies of one cluster.  "
+            "[default: the scenario's own clusters]",
+        ),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(metavar="E", help="ε at which δ is tested.  [default: the one with most power]")
+        float | None,
+        typer.Option(
+            metavar="E", help="ε at which δ is tested, in small clusters.  [default: the one with most power]"
+        ),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the trade-off of an audit in one run (.png, .pdf, .svg)."),
     ] = None,
     data_dir: DataDir = None,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Attack the simulated exchange, or a curator; exit status 1 if the attack proves more than the bound allows.
+    """Attack what a mechanism releases; exit status 1 if the attack proves more than the bound allows.
 
-    The exit status is also 1 if the exchange departs from the law of the protocol, for which the bound holds.
+    Clusters of at most 30 users are attacked view by view; there the exit status is also 1 if the exchange departs from
+    the law of the protocol. Larger clusters are attacked in one run, at the scenario's own size and on its engine.
 
     Example: p2p-sim audit quickstart --cluster-size 12
     """
@@ -208,7 +222,13 @@ def audit(
     from p2p_sim.cli.printing.audit import failure, print_audit
 
     check_data_dir(data_dir)
+    if figure is not None:
+        check_figure(figure)
     done = attack(_load(scenario, overrides, None), observer, members, trials, cluster_size, epsilon, data_dir)
+    if figure is not None:
+        from p2p_sim.cli.printing.one_run import draw_one_run
+
+        draw_one_run(done, figure)
     print_audit(done, json_)
     if not done.passed:
         print(f"p2p-sim: {failure(done)}", file=sys.stderr)

@@ -166,10 +166,10 @@ def several_targets(targets: int, guesses: Guesses, epsilon: float, delta: float
 
 
 def smallest_refused(refused: Callable[[float], bool], low: float, high: float) -> float | None:
-    """The smallest x in [low, high], to 1e-6 relatively, that is refused, if all larger ones are; None if none is."""
+    """The smallest x in [low, high], to a millionth of the range, that is refused, as all larger ones are; or None."""
     if not refused(high):
         return None
-    for _ in range(40):
+    for _ in range(20):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if refused(middle) else (middle, high)
     return high

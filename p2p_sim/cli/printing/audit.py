@@ -13,14 +13,19 @@ from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.attacks.curator import CuratorAudit
 from p2p_sim.attacks.exchange import MOST_TRIALS, Audit
 from p2p_sim.attacks.faulty_network import RealisedAudit
+from p2p_sim.attacks.one_run import OneRunAudit
+from p2p_sim.cli.printing.one_run import one_run_failure, one_run_record, print_one_run
 from p2p_sim.cli.printing.values import at_least, at_most, print_conditions, print_object, print_table, say
 
-AnyAudit = Audit | RealisedAudit | CuratorAudit
+AnyAudit = Audit | RealisedAudit | CuratorAudit | OneRunAudit
+SmallAudit = Audit | RealisedAudit | CuratorAudit
 REALISED_BASIS = "mean over the realised networks"
 
 
 def audit_record(audit: AnyAudit) -> dict[str, Any]:
     """The audit as one flat record."""
+    if isinstance(audit, OneRunAudit):
+        return one_run_record(audit)
     if isinstance(audit, RealisedAudit):
         found = asdict(audit) | {"passed": audit.passed, **_said(audit)}
         return {"name": found.pop("scenario"), "test_epsilon": found.pop("epsilon"), **found}
@@ -66,7 +71,7 @@ def audit_record(audit: AnyAudit) -> dict[str, Any]:
     }
 
 
-def _bound(audit: AnyAudit) -> PrivacyBound:
+def _bound(audit: SmallAudit) -> PrivacyBound:
     """The bound that the attack is held against, as a statement."""
     if isinstance(audit, RealisedAudit):
         conditions = (*REALISED_CONDITIONS, INDEPENDENT_FETCHES)
@@ -79,7 +84,7 @@ def _bound(audit: AnyAudit) -> PrivacyBound:
     return PrivacyBound(exact.lower, exact.upper, r.delta, r.observer, "label", r.basis, audit.conditions)
 
 
-def _said(audit: AnyAudit) -> dict[str, Any]:
+def _said(audit: SmallAudit) -> dict[str, Any]:
     """What is said of the bound besides its numbers."""
     numbers = ("epsilon_lower", "epsilon_upper", "delta")
     return {key: value for key, value in whole(_bound(audit)).items() if key not in numbers}
@@ -87,6 +92,8 @@ def _said(audit: AnyAudit) -> dict[str, Any]:
 
 def print_audit(audit: AnyAudit, as_json: bool) -> None:
     """A table: attack, exact or certified value and the paper's bound side by side; then the bound's conditions."""
+    if isinstance(audit, OneRunAudit):
+        return print_one_run(audit, as_json)
     if as_json:
         return print_object(audit_record(audit))
     if isinstance(audit, RealisedAudit):
@@ -185,6 +192,8 @@ def _paper(audit: Audit) -> str:
 
 def failure(audit: AnyAudit) -> str:
     """Why an audit failed, in one line."""
+    if isinstance(audit, OneRunAudit):
+        return one_run_failure(audit)
     if isinstance(audit, RealisedAudit):
         return (
             f"audit failed: the learner's attack proves δ >= {at_least(audit.delta_lower_confidence)} at ε = "

@@ -1,0 +1,227 @@
+"""An audit of the label exchange in one run: one target in every cluster, whose label is a fair coin.
+
+The clusters are a scenario's own, on its own engine, or copies of one cluster with the worst data set; networks may
+have faults, and users may not follow the protocol.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from p2p_sim.analysis.privacy.attack.one_run import smallest_refused
+from p2p_sim.analysis.privacy.attack.one_run_plan import OneRunPlan, Seen
+from p2p_sim.analysis.privacy.attack.power import ERROR
+from p2p_sim.analysis.privacy.attack.views import LARGEST_VIEW, CountViews
+from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.analysis.privacy.exchange.paper import Lemma9
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.attacks.one_run import HELD_OUT_SEED, TYPE_ONE, OneRunAudit, audited, pilot_of
+from p2p_sim.attacks.scores import LARGEST_TABLE, MOST_TABLES, Learned, LikelihoodRatio, scored
+from p2p_sim.attacks.targets import Batch, ExchangeTargets, copies, own_users
+from p2p_sim.base.errors import InputError
+from p2p_sim.mechanisms.label_exchange import exchange_of
+from p2p_sim.mechanisms.messages import flipped_labels
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.population.build import draw_people
+from p2p_sim.population.clustering import GivenClusters
+from p2p_sim.population.population import People
+from p2p_sim.population.synthetic import SyntheticConfig
+from p2p_sim.protocol.roles import NOBODY
+from p2p_sim.replicate.case import Case
+from p2p_sim.replicate.memory import streams
+
+Floats = NDArray[np.float64]
+SHARES = (0.0, 0.15, 0.3, 0.6, 1.0)
+"""Parts of ε(δ = 1e-3) at which δ is tested."""
+LARGEST_TEST_EPSILON = 4.0
+HALVINGS = 14
+
+
+def audit_exchange(
+    case: Case,
+    trials: int,
+    cluster_size: int | None = None,
+    error: float = ERROR,
+    claimed_flip_prob: float | None = None,
+) -> OneRunAudit:
+    """Attack a scenario's exchange at its own size.
+
+    Args:
+        case: the scenario, whose first replicate has the users. trials: targets, at least.
+        cluster_size: n of copies of one cluster, the worst data set, in place of the scenario's own users.
+        error: probability that a sound exchange fails.
+        claimed_flip_prob: the α whose curve is held against the attack; None: the scenario's.
+
+    Raises:
+        InputError: there is nothing to attack, or no figure is known.
+    """
+    scenario = case.scenario
+    with threadpool_limits(1):
+        people = None if cluster_size is not None else people_of(case)
+        sizes = np.array([cluster_size]) if people is None else people.cluster_sizes
+        targets = _targets(case, people, sizes, claimed_flip_prob)
+        alpha, theta = (targets.claimed or targets.noise).flip_prob, targets.mechanism.sampling_rate
+        account = ClusterCurves(sizes, alpha, theta, scenario.privacy.delta)
+        few = people is None or len(sizes) <= MOST_TABLES
+        attack = _Attack.prepared(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
+    smallest = int(sizes.min())
+    return audited(
+        scenario,
+        attack,
+        account,
+        trials,
+        error,
+        {"flip_prob": alpha, "sampling_rate": theta},
+        (smallest, int(sizes.max())),
+        targets.mechanism.engine,
+        Lemma9(smallest, alpha, theta, scenario.privacy.delta).stated(scenario.situation(2)),
+    )
+
+
+def people_of(case: Case) -> People:
+    """The users of the scenario's first replicate; they are not held where that can be helped."""
+    scenario = case.scenario
+    if streams(scenario):
+        assert isinstance(scenario.population, SyntheticConfig)
+        assert isinstance(scenario.clusters, GivenClusters)
+        return draw_people(scenario.population, scenario.clusters, case.streams)
+    return case.people()
+
+
+def _targets(case: Case, people: People | None, sizes: NDArray[np.int64], claimed: float | None) -> ExchangeTargets:
+    """Where the targets come from."""
+    scenario = case.scenario
+    if people is not None and people.num_classes > 2:
+        raise InputError(
+            f"population: has {people.num_classes} classes; an audit needs two, or --cluster-size to audit the "
+            "exchange of binary labels"
+        )
+    if scenario.adversaries.coalition.users:
+        raise InputError("adversaries.coalition.users: an audit draws its own users; take a share")
+    delta, engine = scenario.privacy.delta, scenario.engine
+    built = exchange_of(scenario.mechanism.build(sizes, 2, delta, engine, scenario.adversaries), "an audit")
+    noise = flipped_labels(built.randomizer, "an audit")
+    labels = np.zeros(int(sizes[0]), dtype=np.uint8)
+    if people is None:
+        labels[1 : 1 + _worst_ones(int(sizes[0]), noise.flip_prob, built.sampling_rate)] = 1
+    realised = not scenario.network.ideal or scenario.adversaries != NOBODY
+    other = None if claimed is None else RandomizedResponse(claimed)
+    rounds = copies(labels) if people is None else own_users(people)
+    return ExchangeTargets(case, replace(built, debias=False), rounds, realised, other)
+
+
+def _worst_ones(size: int, flip_prob: float, sampling_rate: float) -> int:
+    """Ones among the others where one label stands out most, looked for in small clusters; none in larger ones."""
+    if size > LARGEST_VIEW:
+        return 0
+    laws = CountViews(LabelExchange(size, flip_prob, sampling_rate)).laws
+    return int(np.argmax([law.deltas(0.0).max() for law in laws]))
+
+
+@dataclass(frozen=True)
+class _Attack:
+    """Targets of an exchange, with the scores that they get."""
+
+    targets: ExchangeTargets
+    ratio: LikelihoodRatio
+    learned: Learned
+    exact: tuple[bool, ...]
+
+    @staticmethod
+    def prepared(targets: ExchangeTargets, tabulated: bool, trials: int, seed: int) -> "_Attack":
+        """Learn from held-out runs."""
+        ratio = LikelihoodRatio(targets.noise.flip_prob, targets.mechanism.sampling_rate, tabulated)
+        held_out = targets.batches(pilot_of(trials), seed + HELD_OUT_SEED)
+        labels, features = scored(held_out, ratio, None, lambda batch: None)
+        return _Attack(targets, ratio, Learned.of(features, labels), (tabulated and not targets.realised, False))
+
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+        """As `one_run.Targets` has it."""
+        users, claims = list[int](), list[Floats]()
+
+        def noted(batch: Batch) -> None:
+            users.append(int(batch.sizes.sum()))
+            if batch.claims is not None:
+                claims.append(batch.claims)
+
+        seen = Seen(*scored(self.targets.batches(trials, seed, epsilons), self.ratio, self.learned, noted))
+        return seen, sum(users), np.sum(claims, axis=0) / seen.labels.size if claims else None
+
+
+@dataclass(frozen=True)
+class ClusterCurves:
+    """The certified curves of clusters of these sizes (C,), one target in each; delta: δ of the scenario."""
+
+    sizes: NDArray[np.int64]
+    flip_prob: float
+    sampling_rate: float
+    delta: float
+
+    @cached_property
+    def middle(self) -> int:
+        """The median size."""
+        return int(np.sort(self.sizes)[len(self.sizes) // 2])
+
+    def exchange(self, size: int, flip_prob: float | None = None) -> LabelExchange:
+        """In a cluster of some size, with another α if one is given."""
+        return LabelExchange(size, self.flip_prob if flip_prob is None else flip_prob, self.sampling_rate)
+
+    def tested(self) -> list[float]:
+        """Parts of ε(δ = 1e-3)."""
+        largest = min(self.exchange(self.middle).epsilon(1e-3).epsilon_upper, LARGEST_TEST_EPSILON)
+        return [share * largest for share in SHARES] if largest > 0.0 else [0.0, 1e-3]
+
+    def deltas(self, epsilons: Sequence[float]) -> Floats:
+        """Mean certified δ at each ε over the clusters."""
+        found, weights = np.unique(self.sizes, return_counts=True)
+        table = [[bracket.upper for bracket in self.exchange(int(n)).profile(epsilons)] for n in found]
+        return np.asarray(np.array(table).T @ weights / weights.sum())
+
+    def bound(self, delta: float) -> PrivacyBound:
+        """Of the smallest cluster: revealing users' bits turns a larger exchange into a smaller one."""
+        return self.exchange(int(self.sizes.min())).epsilon(delta)
+
+    def _factors(self, epsilons: Sequence[float], flip_prob: float) -> Floats:
+        """δ at each ε with another α, as a factor on the own one, in a cluster of median size."""
+        curves = [self.exchange(self.middle, alpha).profile(epsilons) for alpha in (flip_prob, self.flip_prob)]
+        other, own = (np.array([bracket.upper for bracket in curve]) for curve in curves)
+        return np.asarray(np.divide(other, own, out=np.ones_like(own), where=own > 0.0))
+
+    def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
+        """By the smaller α with which ε(δ) is so many times as large, in a cluster of median size."""
+        target = rise * self.exchange(self.middle).epsilon(delta).epsilon_upper
+        low, high = 0.0, self.flip_prob
+        if not 0.0 < target <= 100.0:
+            return np.ones(len(epsilons))
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            met = self.exchange(self.middle, middle).satisfies(target, delta)
+            low, high = (low, middle) if met else (middle, high)
+        return self._factors(epsilons, high)
+
+    def curves(self) -> dict[str, Floats]:
+        """The exact one without faults, and the paper's where it applies, in clusters of median size."""
+        n, alpha, theta = self.middle, self.flip_prob, self.sampling_rate
+        found = {"exact, without faults": self.exchange(n).tradeoff(TYPE_ONE)}
+        paper = Lemma9(n, alpha, theta, self.delta).stated().epsilon
+        if paper is not None:
+            kept = 1.0 - self.delta
+            lines = kept - math.exp(paper) * TYPE_ONE, math.exp(-paper) * (kept - TYPE_ONE)
+            found["the paper's Lemma 9"] = np.maximum(np.maximum(*lines), 0.0)
+        return found
+
+    def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
+        """The smallest α whose curve falls below what is proved, at one ε or more."""
+        epsilons = [event.epsilon for event in plan.deltas]
+        if not (attacked > 0.0).any():
+            return None
+
+        def falls(flip_prob: float) -> bool:
+            return bool((self._factors(epsilons, flip_prob) * certified < attacked).any())
+
+        return smallest_refused(falls, 0.0, 0.5)

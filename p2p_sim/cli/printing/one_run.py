@@ -1,0 +1,115 @@
+"""What `p2p-sim audit` shows of an audit in one run."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from p2p_sim.analysis.privacy.statement.record import whole
+from p2p_sim.attacks.one_run import RISES, SHOWN, TYPE_ONE, OneRunAudit
+from p2p_sim.base.errors import InputError
+from p2p_sim.cli.printing.values import Line, at_least, at_most, print_conditions, print_object, print_table, say
+
+REALISED_MEAN = "mean over the targets, in the realised networks"
+
+
+def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
+    """The audit as one flat record; ε and δ of the tests are lists."""
+    return {
+        "name": audit.scenario,
+        **whole(audit.bound),
+        "mechanism": audit.mechanism,
+        "engine": audit.engine or None,
+        **audit.parameters,
+        "cluster_size_smallest": audit.clusters[0] if audit.clusters else None,
+        "cluster_size_largest": audit.clusters[1] if audit.clusters else None,
+        "realised": audit.realised,
+        "users": audit.users,
+        "targets": audit.targets,
+        "error": audit.error,
+        "test_epsilon": audit.epsilons,
+        "delta_certified": audit.certified.tolist(),
+        "delta_lower_confidence": audit.attacked.tolist(),
+        "delta_expected": audit.expected.tolist(),
+        "right": [guesses.right for guesses in audit.guesses],
+        "wrong": [guesses.wrong for guesses in audit.guesses],
+        "epsilon_lower_confidence": audit.epsilon_attacked,
+        "epsilon_expected": audit.epsilon_expected,
+        "epsilon_paper_lemma9": None if audit.paper is None else audit.paper.epsilon,
+        "power_at_a_tenth_more": audit.power,
+        "smallest_rise": audit.smallest_rise,
+        "flip_prob_refused": audit.flip_prob_refused,
+        "passed": audit.passed,
+    }
+
+
+def print_one_run(audit: OneRunAudit, as_json: bool) -> None:
+    """A table: attack and certified value side by side, with the power; then the conditions of the bound."""
+    if as_json:
+        return print_object(one_run_record(audit))
+    parameters = ", ".join(f"{name} {value:.4g}" for name, value in audit.parameters.items())
+    where = f", {audit.engine} engine" if audit.engine else ""
+    lines: list[Line] = [
+        ("mechanism", f"{audit.mechanism}{where}; {parameters}"),
+        ("targets", f"{audit.targets:,d} of {audit.users:,d} users, each label a fair coin; error {audit.error:g}"),
+        *([("clusters", _sizes(*audit.clusters))] if audit.clusters else []),
+        ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
+        ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
+        *(
+            (f"  at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}  (expected about {expected:.3g})")
+            for epsilon, proved, claim, expected in zip(
+                audit.epsilons, audit.attacked, audit.certified, audit.expected, strict=True
+            )
+        ),
+        (f"ε at δ = {audit.plan.delta:g}", ""),
+        ("  the attack proves at least", at_least(audit.epsilon_attacked)),
+        ("  certified" + (" without faults" if audit.realised else ""), at_most(audit.bound.epsilon_upper)),
+        *([("  the paper's Lemma 9", str(audit.paper))] if audit.paper is not None else []),
+        ("power", f"a leak that raises ε by {SHOWN - 1:.0%} would be seen with probability {_share(audit.power)}"),
+        ("  smallest leak seen in half of the audits", _rise(audit.smallest_rise)),
+    ]
+    if audit.flip_prob_refused is not None:
+        lines.append(("  refuses the curve of every α from", f"{math.ceil(audit.flip_prob_refused * 1e4) / 1e4:.4f}"))
+    print_table(f"{audit.scenario}: audit in one run, {audit.bound.observer}", lines)
+    if audit.passed:
+        say("passed: the attack stays within what is certified")
+    print_conditions(audit.bound)
+
+
+def draw_one_run(audit: object, path: Path) -> None:
+    """Draw the trade-off.
+
+    Raises:
+        InputError: the audit was none in one run.
+    """
+    from p2p_sim.analysis.figures.attacked import plot_attacked
+
+    if not isinstance(audit, OneRunAudit):
+        raise InputError("--figure: drawn for an audit in one run, of clusters above 30 users")
+    curves = {"certified, from the δ that was tested": audit.law.tradeoff(TYPE_ONE)} | audit.curves
+    plot_attacked(curves, TYPE_ONE, audit.drawn, f"{audit.scenario}: tests of one user's label", path)
+
+
+def one_run_failure(audit: OneRunAudit) -> str:
+    """Why the audit failed, in one line."""
+    found = [
+        f"δ >= {at_least(proved)} at ε = {epsilon:.4g}, above the certified {at_most(claim)}"
+        for epsilon, proved, claim in zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
+        if proved > claim
+    ]
+    if not found:
+        most = f"above the certified {at_most(audit.bound.epsilon_upper)}"
+        found.append(f"ε >= {at_least(audit.epsilon_attacked)} at δ = {audit.plan.delta:g}, {most}")
+    return f"audit failed: the {audit.bound.observer}'s attack proves {found[0]} (error {audit.error:g})"
+
+
+def _sizes(smallest: int, largest: int) -> str:
+    return f"of {smallest:,d} users" if smallest == largest else f"of {smallest:,d} to {largest:,d} users"
+
+
+def _share(power: float) -> str:
+    """A probability, rounded down, never to 1."""
+    return f"{min(math.floor(100.0 * power) / 100.0, 0.99):.2f}" if power < 0.9999 else "above 0.99"
+
+
+def _rise(rise: float | None) -> str:
+    return f"raises ε by {rise - 1:.0%}" if rise else f"none up to {RISES[-1]:g} times ε; take more --trials"
