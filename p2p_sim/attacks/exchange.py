@@ -36,6 +36,8 @@ from p2p_sim.attacks import tallies
 from p2p_sim.attacks.curator import CuratorAudit, audit_scenario
 from p2p_sim.attacks.exchange_run import audit_exchange, people_of
 from p2p_sim.attacks.faulty_network import PILOT, PILOT_SEED, RealisedAudit, audit_realised
+from p2p_sim.attacks.local_run import audit_local
+from p2p_sim.attacks.model_run import ModelAudit, audit_model
 from p2p_sim.attacks.one_run import OneRunAudit
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
@@ -54,6 +56,8 @@ from p2p_sim.scenario import Scenario
 LARGEST_CLUSTER = 30
 """Most users of a cluster that is attacked view by view."""
 LARGEST_COPY = 1_000_000
+ATTACKED = ("randomized_response", "vector_approximation", "alibi", "rr_with_prior", "dp_sgd")
+"""Mechanisms without messages that an audit attacks."""
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 BALANCED_SEED = 104_729
 Counts = NDArray[np.int64]
@@ -104,7 +108,7 @@ def audit(
     cluster_size: int | None = None,
     epsilon: float | None = None,
     data_dir: Path | None = None,
-) -> Audit | RealisedAudit | CuratorAudit | OneRunAudit:
+) -> Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit:
     """Attack a scenario's mechanism and compare the result with what is certified.
 
     Clusters of at most 30 users are attacked view by view, in two worlds, through the event engine. Larger ones are
@@ -130,9 +134,12 @@ def audit(
             raise InputError("--observer, --epsilon: an audit of a curator tests the learner's pure ε; leave them out")
         return audit_scenario(scenario, trials, cluster_size, data_dir)
     if scenario.mechanism.kind != "label_exchange":
-        raise InputError(
-            f"mechanism.kind = {scenario.mechanism.kind!r}: an audit attacks 'label_exchange' or 'cluster_rr'"
-        )
+        if colluders or epsilon is not None or cluster_size is not None:
+            raise InputError(
+                f"--observer, --epsilon, --cluster-size: not for mechanism.kind = {scenario.mechanism.kind!r}; leave "
+                "them out"
+            )
+        return _without_messages(Case(scenario, 0, data_dir), trials)
     size = _size(scenario, cluster_size, data_dir)
     if size > LARGEST_CLUSTER:
         if colluders or epsilon is not None:
@@ -164,6 +171,17 @@ def audit(
     exchange = LabelExchange(size, alpha, theta)
     conditions = Coalition(exchange, colluders).conditions if colluders else exchange.conditions
     return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, stages, deviation)
+
+
+def _without_messages(case: Case, trials: int) -> OneRunAudit | ModelAudit:
+    """Attack a mechanism that sends no messages."""
+    kind = case.scenario.mechanism.kind
+    if kind not in ATTACKED:
+        raise InputError(
+            f"mechanism.kind = {kind!r}: an audit attacks {', '.join(map(repr, ATTACKED))}, 'label_exchange' or "
+            "'cluster_rr'"
+        )
+    return audit_model(case, trials) if kind == "dp_sgd" else audit_local(case, trials)
 
 
 def _examined(

@@ -36,8 +36,8 @@ from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.memory import streams
 
 Floats = NDArray[np.float64]
-SHARES = (0.0, 0.15, 0.3, 0.6, 1.0)
-"""Parts of ε(δ = 1e-3) at which δ is tested."""
+SHARES = (0.0, 0.1, 0.2, 0.4, 0.7, 1.0)
+"""Parts of ε(δ = 1e-5) at which δ is tested."""
 LARGEST_TEST_EPSILON = 4.0
 HALVINGS = 14
 
@@ -172,8 +172,8 @@ class ClusterCurves:
         return LabelExchange(size, self.flip_prob if flip_prob is None else flip_prob, self.sampling_rate)
 
     def tested(self) -> list[float]:
-        """Parts of ε(δ = 1e-3)."""
-        largest = min(self.exchange(self.middle).epsilon(1e-3).epsilon_upper, LARGEST_TEST_EPSILON)
+        """Parts of ε(δ = 1e-5)."""
+        largest = min(self.exchange(self.middle).epsilon(1e-5).epsilon_upper, LARGEST_TEST_EPSILON)
         return [share * largest for share in SHARES] if largest > 0.0 else [0.0, 1e-3]
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:

@@ -13,11 +13,19 @@ from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.attacks.curator import CuratorAudit
 from p2p_sim.attacks.exchange import MOST_TRIALS, Audit
 from p2p_sim.attacks.faulty_network import RealisedAudit
+from p2p_sim.attacks.model_run import ModelAudit
 from p2p_sim.attacks.one_run import OneRunAudit
-from p2p_sim.cli.printing.one_run import one_run_failure, one_run_record, print_one_run
+from p2p_sim.cli.printing.one_run import (
+    model_failure,
+    model_record,
+    one_run_failure,
+    one_run_record,
+    print_model,
+    print_one_run,
+)
 from p2p_sim.cli.printing.values import at_least, at_most, print_conditions, print_object, print_table, say
 
-AnyAudit = Audit | RealisedAudit | CuratorAudit | OneRunAudit
+AnyAudit = Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit
 SmallAudit = Audit | RealisedAudit | CuratorAudit
 REALISED_BASIS = "mean over the realised networks"
 
@@ -26,6 +34,8 @@ def audit_record(audit: AnyAudit) -> dict[str, Any]:
     """The audit as one flat record."""
     if isinstance(audit, OneRunAudit):
         return one_run_record(audit)
+    if isinstance(audit, ModelAudit):
+        return model_record(audit)
     if isinstance(audit, RealisedAudit):
         found = asdict(audit) | {"passed": audit.passed, **_said(audit)}
         return {"name": found.pop("scenario"), "test_epsilon": found.pop("epsilon"), **found}
@@ -94,6 +104,8 @@ def print_audit(audit: AnyAudit, as_json: bool) -> None:
     """A table: attack, exact or certified value and the paper's bound side by side; then the bound's conditions."""
     if isinstance(audit, OneRunAudit):
         return print_one_run(audit, as_json)
+    if isinstance(audit, ModelAudit):
+        return print_model(audit, as_json)
     if as_json:
         return print_object(audit_record(audit))
     if isinstance(audit, RealisedAudit):
@@ -194,6 +206,8 @@ def failure(audit: AnyAudit) -> str:
     """Why an audit failed, in one line."""
     if isinstance(audit, OneRunAudit):
         return one_run_failure(audit)
+    if isinstance(audit, ModelAudit):
+        return model_failure(audit)
     if isinstance(audit, RealisedAudit):
         return (
             f"audit failed: the learner's attack proves δ >= {at_least(audit.delta_lower_confidence)} at ε = "

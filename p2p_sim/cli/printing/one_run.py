@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from p2p_sim.analysis.privacy.statement.record import whole
+from p2p_sim.attacks.model_run import ModelAudit
 from p2p_sim.attacks.one_run import RISES, SHOWN, TYPE_ONE, OneRunAudit
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.printing.values import Line, at_least, at_most, print_conditions, print_object, print_table, say
@@ -100,6 +101,53 @@ def one_run_failure(audit: OneRunAudit) -> str:
         most = f"above the certified {at_most(audit.bound.epsilon_upper)}"
         found.append(f"ε >= {at_least(audit.epsilon_attacked)} at δ = {audit.plan.delta:g}, {most}")
     return f"audit failed: the {audit.bound.observer}'s attack proves {found[0]} (error {audit.error:g})"
+
+
+def model_record(audit: ModelAudit) -> dict[str, Any]:
+    """The audit of a model as one flat record."""
+    return {
+        "name": audit.scenario,
+        **whole(audit.bound),
+        "mechanism": audit.mechanism,
+        **audit.parameters,
+        "runs": audit.runs,
+        "targets": audit.targets,
+        "right": audit.guesses.right,
+        "wrong": audit.guesses.wrong,
+        "error": audit.error,
+        "epsilon_lower_confidence": audit.epsilon_attacked,
+        "epsilon_expected": audit.epsilon_expected,
+        "passed": audit.passed,
+    }
+
+
+def print_model(audit: ModelAudit, as_json: bool) -> None:
+    """A table: what the attack proves beside what is certified; then the conditions of the bound."""
+    if as_json:
+        return print_object(model_record(audit))
+    guesses, guessed = audit.guesses, audit.guesses.right + audit.guesses.wrong
+    parameters = ", ".join(f"{name} {value:.4g}" for name, value in audit.parameters.items())
+    lines: list[Line] = [
+        ("mechanism", f"{audit.mechanism}; {parameters}"),
+        ("targets", f"{audit.targets:,d} in {audit.runs:,d} training runs, each label a fair coin"),
+        ("guessed", f"{guessed:,d}, of which {guesses.right:,d} right ({guesses.right / guessed:.2%})"),
+        (f"ε at δ = {audit.bound.delta:g}", f"error {audit.error:g}"),
+        ("  the attack proves at least", at_least(audit.epsilon_attacked)),
+        ("  certified", at_most(audit.bound.epsilon_upper)),
+        ("  power: proves, if all is right", f"about {audit.epsilon_expected:.4g}; a leak is seen above the certified"),
+    ]
+    print_table(f"{audit.scenario}: audit of the model, {audit.bound.observer}", lines)
+    if audit.passed:
+        say("passed: the attack stays within what is certified")
+    print_conditions(audit.bound)
+
+
+def model_failure(audit: ModelAudit) -> str:
+    """Why the audit failed, in one line."""
+    return (
+        f"audit failed: the {audit.bound.observer}'s attack proves ε >= {at_least(audit.epsilon_attacked)} at δ = "
+        f"{audit.bound.delta:g}, above the certified {at_most(audit.bound.epsilon_upper)} (error {audit.error:g})"
+    )
 
 
 def _sizes(smallest: int, largest: int) -> str:
