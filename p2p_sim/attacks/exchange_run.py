@@ -68,7 +68,7 @@ def audit_exchange(
         alpha, theta = (targets.claimed or targets.noise).flip_prob, targets.mechanism.sampling_rate
         account = ClusterCurves(sizes, alpha, theta, scenario.privacy.delta)
         few = people is None or len(sizes) <= MOST_TABLES
-        attack = _Attack.prepared(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
+        attack = ExchangeAttack.prepared(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
     smallest = int(sizes.min())
     return audited(
         scenario,
@@ -124,7 +124,7 @@ def _worst_ones(size: int, flip_prob: float, sampling_rate: float) -> int:
 
 
 @dataclass(frozen=True)
-class _Attack:
+class ExchangeAttack:
     """Targets of an exchange, with the scores that they get."""
 
     targets: ExchangeTargets
@@ -133,12 +133,12 @@ class _Attack:
     exact: tuple[bool, ...]
 
     @staticmethod
-    def prepared(targets: ExchangeTargets, tabulated: bool, trials: int, seed: int) -> "_Attack":
+    def prepared(targets: ExchangeTargets, tabulated: bool, trials: int, seed: int) -> "ExchangeAttack":
         """Learn from held-out runs."""
         ratio = LikelihoodRatio(targets.noise.flip_prob, targets.mechanism.sampling_rate, tabulated)
         held_out = targets.batches(pilot_of(trials), seed + HELD_OUT_SEED)
         labels, features = scored(held_out, ratio, None, lambda batch: None)
-        return _Attack(targets, ratio, Learned.of(features, labels), (tabulated and not targets.realised, False))
+        return ExchangeAttack(targets, ratio, Learned.of(features, labels), (tabulated and not targets.realised, False))
 
     def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
         """As `one_run.Targets` has it."""

@@ -25,8 +25,8 @@ class SyntheticConfig(Source):
     known_classes: ClassVar[int | None] = 2
     users: int = Field(default=10_000, ge=2, le=2**31 - 1)
     """n: number of users, each drawn independently from the law; 2 to 2**31 - 1."""
-    num_clusters: int = Field(default=20, ge=1, le=100_000)
-    """Number of clusters of the law, 1 to 100,000."""
+    num_clusters: int = Field(default=20, ge=1, le=1_000_000)
+    """Number of clusters of the law, 1 to 1,000,000."""
     points_per_cluster: int = Field(default=4, ge=2, le=100, multiple_of=2)
     """Equally likely points of a cluster, an even number from 2 to 100."""
     heterogeneity: float = Field(default=0.2, ge=0, le=1)
