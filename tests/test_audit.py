@@ -192,9 +192,10 @@ def test_composition_of_memoised_rounds_is_refuted():
         ({"observer": "coalition", "members": 6, "cluster_size": 9}, r"--members 6: must lie in 1\.\.5"),
         ({"observer": "coalition", "members": 3, "cluster_size": 3}, "--members 3: must be below"),
         ({"trials": 10}, "--trials 10"),
-        ({"cluster_size": 31}, "--cluster-size 31"),
+        ({"cluster_size": 2_000_000}, r"--cluster-size 2000000: must lie in 2\.\.1000000"),
+        ({"cluster_size": 31, "epsilon": 0.1}, "--observer, --epsilon: an audit of clusters above 30 users"),
         ({"cluster_size": 5, "epsilon": 3.0}, "--epsilon 3: must be at least 0 and below"),
-        ({}, "smallest has .* users; an audit has power up to 30"),
+        ({"observer": "coalition"}, "--observer, --epsilon: an audit of clusters above 30 users"),
     ],
 )
 def test_mistakes_are_named(arguments, message):

@@ -66,10 +66,46 @@ def test_what_cannot_be_found_is_said_in_words(call):
     assert set(record["faults"].values()) == {None}
 
 
-def test_a_large_cluster_is_refused_in_one_line(call):
-    status, out, err = call()
+def test_large_clusters_are_audited_in_one_run(call, tmp_path):
+    arguments = ("--cluster-size", "40", "--trials", "10000", "--engine", "vectorised")
+    status, out, err = call(*arguments, "--json")
+    record = json.loads(out)
+    assert (status, err, len(out.splitlines())) == (0, "", 1)
+    assert {"epsilon_lower", "epsilon_upper", "delta", "observer", "basis", "passed"} <= set(record)
+    assert (record["targets"], record["users"], record["engine"]) == (10_000, 400_000, "vectorised")
+    pairs = zip(record["delta_lower_confidence"], record["delta_certified"], strict=True)
+    assert all(proved <= certified for proved, certified in pairs)
+    assert 0.0 < record["epsilon_lower_confidence"] <= record["epsilon_upper"]
+    status, out, err = call(*arguments, "--figure", "tradeoff.svg")
+    told = " ".join(out.split())
+    assert (status, err) == (0, "")
+    assert "a leak that raises ε by 10% would be seen with probability" in told
+    assert "passed: the attack stays within what is certified" in told
+    assert "end of its confidence band" in (tmp_path / "tradeoff.svg").read_text(encoding="utf-8")
+
+
+def test_a_leak_in_large_clusters_fails_in_one_line(call, monkeypatch):
+    monkeypatch.setattr(label_exchange, "RandomizedResponse", lambda alpha, k: Truthful(alpha, k, size=40))
+    arguments = ("--cluster-size", "40", "--trials", "50000", "--engine", "vectorised")
+    status, out, err = call(*arguments, "--json")
+    assert (status, json.loads(out)["passed"], len(err.splitlines())) == (1, False, 1)
+    assert "p2p-sim: audit failed: the learner's attack proves δ >=" in err
+
+
+def test_the_figure_is_that_of_an_audit_in_one_run(call):
+    status, out, err = call("--cluster-size", "8", "--trials", "2000", "--figure", "small.png")
     assert (status, out, len(err.splitlines())) == (2, "", 1)
-    assert "give --cluster-size 2..30" in err
+    assert "--figure: drawn for an audit in one run" in err
+
+
+@pytest.mark.parametrize("kind", ["randomized_response", "dp_sgd"])
+def test_other_mechanisms_are_audited_in_one_run(call, kind):
+    arguments = ("--set", f'mechanism={{kind="{kind}", target_epsilon=1.0}}', "--trials", "2000")
+    status, out, err = call(*arguments, "--json", "--set", 'population={kind="wine"}' if kind == "dp_sgd" else "seed=2")
+    record = json.loads(out)
+    assert (status, err, record["passed"]) == (0, "", True)
+    assert record["epsilon_lower_confidence"] <= record["epsilon_upper"]
+    assert call(*arguments, "--cluster-size", "5")[0] == 2
 
 
 def test_the_flip_probability_is_calibrated_for_the_audited_size(call):
@@ -80,6 +116,6 @@ def test_the_flip_probability_is_calibrated_for_the_audited_size(call):
 
 
 def test_a_mechanism_that_no_audit_attacks_is_named_first(call):
-    status, out, err = call("--set", 'mechanism={kind="dp_sgd", target_epsilon=1.0}')
+    status, out, err = call("--set", 'mechanism={kind="shuffled_response", target_epsilon=1.0}')
     assert (status, out, len(err.splitlines())) == (2, "", 1)
-    assert "mechanism.kind = 'dp_sgd': an audit attacks 'label_exchange' or 'cluster_rr'" in err
+    assert "mechanism.kind = 'shuffled_response': an audit attacks 'randomized_response'" in err

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.cli.audit import audit
 from p2p_sim.cli.compose import compose
 from p2p_sim.cli.data import data
 from p2p_sim.cli.help import App
@@ -32,7 +33,7 @@ from p2p_sim.cli.options import (
 )
 from p2p_sim.cli.privacy import calibrate, certify, privacy
 from p2p_sim.cli.results import compare, plot, report
-from p2p_sim.cli.scenarios import located, scenarios
+from p2p_sim.cli.scenarios import load, located, scenarios
 from p2p_sim.cli.sweep import sweep
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def run(
     Example: p2p-sim run quickstart --set mechanism.flip_prob=0.2
     """
     check_data_dir(data_dir)
-    chosen = _load(scenario, overrides, engine)
+    chosen = load(scenario, overrides, engine)
     from p2p_sim.base.progress import shown
 
     try:
@@ -176,63 +177,7 @@ app.command()(compose)
 app.command()(certify)
 
 
-@app.command()
-def audit(
-    scenario: ScenarioFile,
-    overrides: Overrides = None,
-    observer: Annotated[
-        str, typer.Option(metavar="NAME", help="learner or coalition.", autocompletion=one_of("learner", "coalition"))
-    ] = "learner",
-    members: Annotated[
-        int | None, typer.Option(metavar="C", help="Passive users in the coalition, 1 to 5.  [default: 1]")
-    ] = None,
-    trials: Annotated[
-        int, typer.Option(metavar="N", help="Clusters in each of the two worlds, or targets in one run.")
-    ] = 100_000,
-    cluster_size: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Users a cluster, 2 to 1,000,000 (curator: 200), of copies of one cluster.  "
-            "[default: the scenario's own clusters]",
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            metavar="E", help="ε at which δ is tested, in small clusters.  [default: the one with most power]"
-        ),
-    ] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the trade-off of an audit in one run (.png, .pdf, .svg)."),
-    ] = None,
-    data_dir: DataDir = None,
-    json_: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Attack what a mechanism releases; exit status 1 if the attack proves more than the bound allows.
-
-    Clusters of at most 30 users are attacked view by view; there the exit status is also 1 if the exchange departs from
-    the law of the protocol. Larger clusters are attacked in one run, at the scenario's own size and on its engine.
-
-    Example: p2p-sim audit quickstart --cluster-size 12
-    """
-    from p2p_sim.attacks.exchange import audit as attack
-    from p2p_sim.cli.printing.audit import failure, print_audit
-
-    check_data_dir(data_dir)
-    if figure is not None:
-        check_figure(figure)
-    done = attack(_load(scenario, overrides, None), observer, members, trials, cluster_size, epsilon, data_dir)
-    if figure is not None:
-        from p2p_sim.cli.printing.one_run import draw_one_run
-
-        draw_one_run(done, figure)
-    print_audit(done, json_)
-    if not done.passed:
-        print(f"p2p-sim: {failure(done)}", file=sys.stderr)
-        raise typer.Exit(1)
+app.command()(audit)
 
 
 @app.command()
@@ -258,7 +203,7 @@ def network(
     from p2p_sim.sweeps.place import directory_of
 
     check_data_dir(data_dir)
-    chosen = _load(scenario, overrides, None)
+    chosen = load(scenario, overrides, None)
     directory = out or directory_of(chosen, data_dir) / NETWORK
     check(chosen, replicate, directory)
     found = observe(chosen, replicate, data_dir)
@@ -300,14 +245,6 @@ def check_bounds(
         print(figure)
 
 
-def _load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":
-    where = located(path)  # says where it is before the rest is loaded
-    from p2p_sim import load_scenario
-
-    chosen = [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())]
-    return load_scenario(where, chosen)
-
-
 def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> list[str]:
     """What a valid scenario or sweep file is, and what its own data hold; warnings go to standard error."""
     from p2p_sim.base.toml import read_toml
@@ -317,7 +254,7 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
 
     file = located(file)
     if "axes" not in read_toml(file):
-        case = Case(_load(file, overrides, None), data_dir=data_dir)
+        case = Case(load(file, overrides, None), data_dir=data_dir)
         lines, cases = examined(case), [case] if case.scenario.population.own else []
     else:
         plan = load_sweep(file, overrides or (), data_dir)

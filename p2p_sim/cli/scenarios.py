@@ -3,13 +3,16 @@
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.shipped import EXAMPLES, find_scenario, is_shipped
 from p2p_sim.cli.options import AsJson, Note, Quiet
+
+if TYPE_CHECKING:
+    from p2p_sim import Scenario
 
 EXAMPLE = EXAMPLES / "own_mechanism"
 
@@ -54,3 +57,12 @@ def _copy(directory: Path) -> None:
         shutil.copytree(EXAMPLE, directory, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
     except OSError as error:
         raise InputError(f"--copy-example {directory}: cannot be written ({error})") from None
+
+
+def load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":
+    """The scenario of a file, with `--set` and `--engine`."""
+    where = located(path)  # says where it is before the rest is loaded
+    from p2p_sim import load_scenario
+
+    chosen = [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())]
+    return load_scenario(where, chosen)
