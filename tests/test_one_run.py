@@ -175,6 +175,32 @@ def test_planted_leaks_are_caught(planted, monkeypatch):
     assert not audit_exchange(asked, planted.trials, planted.cluster_size).passed
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("planted", LEAKS, ids=lambda planted: planted.fault)
+def test_the_smallest_planted_leak_that_is_caught(planted, capsys):
+    """Prints it: of a few strengths, the smallest that 200,000 targets show."""
+    asked = case(planted.flip_prob, planted.sampling_rate, "events", network={"start_window_s": 1.0})
+    for strength in (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0):
+        with pytest.MonkeyPatch.context() as patched:
+            replace(planted, strength=strength).plant(patched)
+            caught = not audit_exchange(asked, 200_000, planted.cluster_size).passed
+        if caught:
+            with capsys.disabled():
+                print(f"\n{planted.fault}: caught from probability {strength:g} on")
+            break
+    assert caught
+
+
+@pytest.mark.parametrize("fault", ["order by label"])
+def test_what_tells_nothing_about_a_label_is_no_leak(fault, monkeypatch):
+    """It departs from the law of the exchange, which the audit of small clusters tests."""
+    planted = Planted(fault, 1.0, 20_000)
+    planted.plant(monkeypatch)
+    asked = case(planted.flip_prob, planted.sampling_rate, "events", network={"start_window_s": 1.0})
+    assert audit_exchange(asked, planted.trials, planted.cluster_size).passed
+    assert not planted.audit().passed
+
+
 def test_the_same_audit_passes_without_a_leak():
     assert audit_exchange(case(0.1, 0.5, "events", network={"start_window_s": 1.0}), 60_000, 12).passed
 

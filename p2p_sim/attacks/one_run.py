@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 HELD_OUT_SEED = 15_485_863
 PILOT = 0.2
 """Targets of the pilot, and of the held-out runs, as a share of the others, within the limits below."""
-FEWEST_PILOT, MOST_PILOT = 5_000, 200_000
+FEWEST_PILOT, MOST_PILOT = 2_000, 200_000
 RISES = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
 """Factors on ε for which the power is worked out."""
 SHOWN = 1.1

@@ -191,7 +191,7 @@ def _coined(people: People, offsets: Ints, coins: NDArray[np.bool_]) -> People:
 
 def _order(cluster: Ints, place: Ints, one: NDArray[np.bool_], arrival: Floats, clusters: int) -> Floats:
     """Of each cluster (clusters, 4): when the target's submission comes, as a share of the places; whether the first
-    and the last to come is a one; how much later ones come than zeros on average. Not-a-number where there is none.
+    and the last to come is a one; how much later ones come than zeros on average. -1 where there is none.
 
     Args:
         cluster, place, one, arrival: (m,) of each submission; place 0 is the target's.
@@ -201,7 +201,7 @@ def _order(cluster: Ints, place: Ints, one: NDArray[np.bool_], arrival: Floats, 
     counts = np.bincount(cluster, minlength=clusters)
     ends = np.cumsum(counts)
     rank = (np.arange(cluster.size) - (ends - counts)[cluster] + 0.5) / counts[cluster]
-    found = np.full((clusters, 4), np.nan)
+    found = np.full((clusters, 4), -1.0)
     target = place == 0
     found[cluster[target], 0] = rank[target]
     some = counts > 0
