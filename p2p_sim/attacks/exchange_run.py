@@ -11,7 +11,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from p2p_sim.analysis.privacy.attack.one_run import smallest_refused
 from p2p_sim.analysis.privacy.attack.one_run_plan import OneRunPlan, Seen
@@ -24,6 +23,7 @@ from p2p_sim.attacks.one_run import HELD_OUT_SEED, TYPE_ONE, OneRunAudit, audite
 from p2p_sim.attacks.scores import LARGEST_TABLE, MOST_TABLES, Learned, LikelihoodRatio, scored
 from p2p_sim.attacks.targets import Batch, ExchangeTargets, copies, own_users
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -61,7 +61,7 @@ def audit_exchange(
         InputError: there is nothing to attack, or no figure is known.
     """
     scenario = case.scenario
-    with threadpool_limits(1):
+    with one_thread():
         people = None if cluster_size is not None else people_of(case)
         sizes = np.array([cluster_size]) if people is None else people.cluster_sizes
         targets = _targets(case, people, sizes, claimed_flip_prob)

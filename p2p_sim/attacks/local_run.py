@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from p2p_sim.analysis.privacy.attack.one_run_plan import OneRunPlan, Seen
 from p2p_sim.analysis.privacy.attack.power import ERROR
@@ -20,6 +19,7 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
 from p2p_sim.attacks.one_run import TYPE_ONE, OneRunAudit, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.rr_with_prior import LocalRRWithPrior
 from p2p_sim.mechanisms.vector import VectorApproximation
@@ -50,7 +50,7 @@ def audit_local(case: Case, trials: int, error: float = ERROR, mechanism: LocalM
     claimed = ready.mechanism
     if not isinstance(claimed, LocalMechanism):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: users do not send messages of their own")
-    with threadpool_limits(1):
+    with one_thread():
         counts = np.bincount(ready.population.labels, minlength=ready.population.num_classes)
         pair = tuple(int(label) for label in np.sort(np.argsort(-counts, kind="stable")[:2]))
         targets = LocalTargets(mechanism or claimed, case, ready.population, (pair[0], pair[1]))

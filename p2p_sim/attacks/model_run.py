@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from p2p_sim.analysis.privacy.attack.one_run import Guesses, right_and_wrong, several_targets
 from p2p_sim.analysis.privacy.attack.power import ERROR
@@ -21,6 +20,7 @@ from p2p_sim.attacks.faulty_network import PILOT_SEED
 from p2p_sim.attacks.one_run import HELD_OUT_SEED
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.dp_sgd import DpSgdMechanism
 from p2p_sim.mechanisms.outcome import ModelRelease
 from p2p_sim.population.population import Population
@@ -86,7 +86,7 @@ def audit_model(case: Case, trials: int, error: float = ERROR, mechanism: DpSgdM
     people, scenario = ready.population, case.scenario
     chosen = np.arange(0, people.num_users, APART)
     runs = max(1, -(-trials // len(chosen)))
-    with threadpool_limits(1):
+    with one_thread():
         attack = _Models(mechanism or claimed, case, people, chosen)
         reference = np.mean([attack.scores(scenario.seed + HELD_OUT_SEED, i)[0] for i in range(REFERENCES)], axis=0)
         delta, targets = max(SMALL * error, claimed.accountant.least_delta), runs * len(chosen)

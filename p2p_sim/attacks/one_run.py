@@ -10,7 +10,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from p2p_sim.analysis.privacy.attack.one_run import Guesses
 from p2p_sim.analysis.privacy.attack.one_run_plan import Drawn, OneRunPlan, Seen, drawn_tradeoff, plan_one_run
@@ -18,6 +17,7 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.domain import Stated
 from p2p_sim.analysis.privacy.statement.loss_law import LossLaw
 from p2p_sim.attacks.faulty_network import PILOT_SEED
+from p2p_sim.base.threads import one_thread
 from p2p_sim.scenario import Scenario
 
 Floats = NDArray[np.float64]
@@ -154,7 +154,7 @@ def audited(
         scenario: gives name, seed and δ. trials: targets, at least. error: that a sound mechanism fails.
         parameters, clusters, engine, paper: as in the result.
     """
-    with threadpool_limits(1):
+    with one_thread():
         delta, epsilons = scenario.privacy.delta, account.tested()
         pilot, _, _ = targets.seen(pilot_of(trials), scenario.seed + PILOT_SEED, ())
         plan = plan_one_run(pilot, epsilons, delta, trials, error, targets.exact)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from p2p_sim.analysis.privacy.exchange.direct import likelihoods
 from p2p_sim.analysis.privacy.exchange.unknown_bits import World
 from p2p_sim.analysis.privacy.statement.windows import bernstein_window
 from p2p_sim.attacks.targets import Batch
+from p2p_sim.base.threads import one_thread
 
 Floats = NDArray[np.float64]
 LARGEST_TABLE = 512
@@ -84,12 +84,12 @@ class Learned:
         model = HistGradientBoostingClassifier(
             max_iter=_TREES, max_leaf_nodes=15, min_samples_leaf=100, early_stopping=False, random_state=0
         )
-        with threadpool_limits(1):  # scikit-learn's threads are known only once it is imported
+        with one_thread():  # scikit-learn's threads are known only once it is imported
             return Learned(model.fit(features, labels))
 
     def __call__(self, features: NDArray[np.float32]) -> Floats:
         """(N,) of the features (N, F)."""
-        with threadpool_limits(1):
+        with one_thread():
             return np.asarray(self.model.decision_function(features))
 
 
