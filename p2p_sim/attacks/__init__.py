@@ -1,1 +1,1 @@
-"""Audits: attacks on the simulated exchange, on faulty networks and on a curator."""
+"""Audits: attacks on the simulated exchange, small and at full size, on local mechanisms, models and a curator."""
