@@ -156,7 +156,7 @@ def test_deltas_of_a_law_are_the_laws_own():
 
 @pytest.mark.parametrize("prior", [0.0, 0.51, -0.1, math.nan, [1.0], [0.6, 0.6], [1.2, -0.2], [[0.5, 0.5]]])
 def test_a_prior_out_of_range_is_refused(prior):
-    with pytest.raises(ValueError, match="^prior = "):
+    with pytest.raises(ValueError, match=r"^prior = "):
         LabelExchange(10, 0.1, 0.5).advantage(prior)
 
 

@@ -18,6 +18,7 @@ from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.exchange_privacy import (
     cluster_privacy,
+    coalition_advantage,
     decisive,
     facts_of,
     observed,
@@ -193,6 +194,12 @@ class LabelExchangeMechanism(Mechanism):
         if user is None:
             return worst_account(outcome.realised, self.randomizer)
         return user_account(outcome.realised, self.randomizer, user)
+
+    def local_advantage(self, num_classes: int) -> float | None:
+        return self.randomizer.advantage(num_classes)
+
+    def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
+        return {} if outcome.realised is None else coalition_advantage(outcome.realised, self.randomizer, num_classes)
 
     def honest(self) -> "LabelExchangeMechanism | None":
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)

@@ -6,16 +6,16 @@ probability Σ_v max_y π_y P_y(v), where P_y is the law of V if the label is y.
 observer who knows less of the others has no more: given the others' labels the same holds, and max π is the same.
 
 **Two labels**, p the smaller prior, held by label 1: max(a, b) = a + [b - a]₊ gives p Σ [P₁ - e^ε P₀]₊ with
-ε = ln((1-p)/p). So the advantage is p times a hockey-stick divergence, at most p δ(ε), and p δ(ε) is attained by the data
-set and direction that attain δ(ε). As δ falls with ε, p = 1/2 is the worst prior: δ(0)/2.
+ε = ln((1-p)/p). So the advantage is p times a hockey-stick divergence, at most p δ(ε), which is attained by the
+data set and direction that attain δ(ε). As δ falls with ε, p = 1/2 is the worst prior: δ(0)/2.
 
 **K labels**, t the most likely: in the same way the advantage is at most Σ_{y≠t} π_y δ(ln(π_t/π_y)). It is also at most
 
     π_t e^ε/(1-π_t+π_t e^ε) - π_t + δ(ε) Σ_y π_y (1-π_y)/(1-π_y+π_y e^ε)   for every ε.
 
 *Proof.* Let A_y be the views that make her guess y, s_y = π_y P_y(A_y), and q_y = Pr[A_y], which sum to 1. Sum
-P_y(A_y) <= e^ε P_z(A_y) + δ over z ≠ y with weights π_z: (1-π_y) s_y/π_y <= e^ε (q_y - s_y) + (1-π_y) δ. Solve for s_y and
-sum over y; π e^ε/(1-π+π e^ε) grows with π. ∎ The smallest of these bounds is used.
+P_y(A_y) <= e^ε P_z(A_y) + δ over z ≠ y with weights π_z: (1-π_y) s_y/π_y <= e^ε (q_y - s_y) + (1-π_y) δ. Solve for s_y
+and sum over y; π e^ε/(1-π+π e^ε) grows with π. ∎ The smallest of these bounds is used.
 """
 
 import math
@@ -56,14 +56,16 @@ def advantage(profile: Profile, pure: float, prior: Prior) -> Bracket:
     if not len(rest):
         return Bracket(0.0, 0.0)
     at = np.log(top / rest)
-    tries = [e for e in (*GRID, pure) if e <= min(pure, LARGEST_EPSILON)] if len(ranked) > 2 else []
+    tries = [e for e in GRID if e < pure] if len(ranked) > 2 else []
     high, low = (at * (1.0 - 1e-15)).tolist(), (at * (1.0 + 1e-15)).tolist()
     found = profile([*high, *low, *tries])
     count = len(rest)
     upper = float(sum(p * b.upper for p, b in zip(rest.tolist(), found[:count], strict=True)))
     lower = max(p * b.lower for p, b in zip(rest.tolist(), found[count : 2 * count], strict=True))
-    deltas = np.array([b.upper for b in found[2 * count :]])
-    upper = min(upper, float(_by_posterior(ranked[None, :], np.array(tries), deltas)[0]), 1.0 - top)
+    deltas = [b.upper for b in found[2 * count :]]
+    if pure <= LARGEST_EPSILON:
+        tries, deltas = [*tries, pure], [*deltas, 0.0]
+    upper = min(upper, float(_by_posterior(ranked[None, :], np.array(tries), np.array(deltas))[0]), 1.0 - top)
     return Bracket(lower * _DOWN, upper * _UP)
 
 
@@ -80,8 +82,8 @@ def worst_advantage(profile: Profile, pure: float, num_classes: int = 2) -> Brac
         raise ValueError(f"num_classes = {num_classes}: must be at least 2")
     zero = profile([0.0])[0]
     upper = (1.0 - 1.0 / num_classes) * zero.upper
-    if num_classes > 2 and pure <= LARGEST_EPSILON:
-        top = max(1.0 / num_classes, 1.0 / (1.0 + math.exp(pure / 2.0)))
+    if pure <= LARGEST_EPSILON:
+        top = max(1.0 / num_classes, 1.0 / (1.0 + math.exp(pure / 2.0)))  # at least 1/2 for two labels
         upper = min(upper, _posterior(top, pure) - top)
     return Bracket(zero.lower / 2.0 * _DOWN, upper * _UP)
 
@@ -96,10 +98,21 @@ def advantages(law: LossLaw, priors: Floats) -> Floats:
     top, rest = ranked[:, :1], ranked[:, 1:]
     with np.errstate(divide="ignore"):
         upper = (rest * deltas_of(law, np.log(top / rest))).sum(axis=1)
-    if ranked.shape[1] > 2:
-        tries = np.array([*GRID, *([law.pure] if law.pure <= LARGEST_EPSILON else [])])
-        upper = np.minimum(upper, _by_posterior(ranked, tries, deltas_of(law, tries)))
+    tries = np.array([*(GRID if ranked.shape[1] > 2 else ()), *([law.pure] if law.pure <= LARGEST_EPSILON else ())])
+    upper = np.minimum(upper, _by_posterior(ranked, tries, deltas_of(law, tries)))
     return np.asarray(np.minimum(upper, 1.0 - top[:, 0]) * _UP)
+
+
+def local_advantage(total_variation: float, epsilon: float, num_classes: int) -> float:
+    """At most the advantage of whoever sees a message with its owner, and to whom all labels are equally likely.
+
+    It is exact for randomised response among all K labels, and for any message about two labels.
+
+    Args:
+        total_variation: δ(0) of the message. epsilon: its ε₀, infinite allowed. num_classes: K, at least 2.
+    """
+    share = 1.0 / num_classes
+    return min((1.0 - share) * total_variation, _posterior(share, epsilon) - share) * _UP
 
 
 def deltas_of(law: LossLaw, epsilons: Floats) -> Floats:
