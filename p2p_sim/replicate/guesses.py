@@ -19,7 +19,7 @@ from p2p_sim.replicate.case import Case
 Floats = NDArray[np.float64]
 GUESSES = (
     "advantage_uniform", "advantage_cluster", "advantage_cluster_worst", "advantage_model", "advantage_model_worst",
-    "advantage_local", "advantage_times", "advantage_coalition", "guess_cluster", "guess_model",
+    "advantage_local", "advantage_times", "advantage_coalition", "guess_uniform", "guess_cluster", "guess_model",
 )  # fmt: skip
 """Columns of a row, in their order."""
 LARGEST_PUBLIC = 2_000
@@ -41,6 +41,7 @@ def guesses(case: Case, people: People, mechanism: Mechanism, outcome: Outcome, 
     row = dict.fromkeys(GUESSES) | {
         "advantage_uniform": uniform if local is None else min(uniform, local),
         "advantage_local": local,
+        "guess_uniform": 1.0 / classes,
         **mechanism.network_advantages(outcome, classes),
     }
     if isinstance(timed := accounted.statements.get("epsilon_times_upper"), PrivacyBound):
@@ -117,4 +118,6 @@ def _public_model(case: Case, people: Population) -> Predictor:
     """A logistic regression of the first held-out rows: of nobody whose label is to be guessed."""
     assert people.holdout is not None
     rows = slice(0, LARGEST_PUBLIC)
-    return LogisticRegressionConfig().fit(people.holdout.features[rows], people.holdout.labels[rows], people.num_classes)
+    return LogisticRegressionConfig().fit(
+        people.holdout.features[rows], people.holdout.labels[rows], people.num_classes
+    )
