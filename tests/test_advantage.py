@@ -22,6 +22,7 @@ from p2p_sim.analysis.privacy import (
 )
 from p2p_sim.analysis.privacy.statement.advantage import advantage, advantages, checked_prior, deltas_of, law_advantage
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.in_words import equally_likely, guessed, of_hundred
 from p2p_sim.analysis.privacy.statement.local import local_delta
 from p2p_sim.analysis.privacy.statement.worst import OnePoint
 from tests.reference import coalition, enumeration, guessing
@@ -205,3 +206,25 @@ def test_flipped_labels_in_closed_form():
         assert local_delta(alpha, 0.0).upper / 2.0 == pytest.approx(0.5 - alpha, abs=1e-12)
         assert Eavesdropper(alpha).advantage(alpha / 2.0).upper == 0.0  # her prior outweighs what she reads
         assert math.tanh(local_epsilon(alpha) / 2.0) / 2.0 == pytest.approx(0.5 - alpha, abs=1e-12)
+
+
+def test_the_page_for_neighbours_says_what_the_accountants_say():
+    from docs.values import neighbour
+    from docs.values.pages import Page
+
+    assert Page("docs/neighbour.md").faults() == []
+    alone, exchange = LabelExchange(neighbour.USERS, neighbour.ALPHA, neighbour.THETA), neighbour.learner
+    assert 100.0 * (0.5 + alone.advantage().upper) <= float(exchange) <= 100.0 * (0.5 + alone.advantage().upper) + 0.1
+    assert float(neighbour.learner) < float(neighbour.coalition) < float(neighbour.wire) == 90.0
+    assert float(neighbour.peer) < float(neighbour.learner) < float(neighbour.few)
+
+
+def test_sentences_round_to_the_safe_side():
+    assert of_hundred(0.54211, True) == "54.3"
+    assert of_hundred(0.54299, False) == "54.2"
+    assert of_hundred(Eavesdropper(0.1).advantage().upper + 0.5, True) == "90"
+    said = guessed("somebody", 0.5, 0.0412, equally_likely(2), "it")
+    assert said == (
+        "Of 100 labels, somebody guesses at most 54.2 right on average; without it 50 (if both labels are equally likely)."
+    )
+    assert "at most 100 right" in guessed("somebody", 0.9, 0.2, "if so")
