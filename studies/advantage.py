@@ -50,7 +50,7 @@ def main(frame: Frame) -> list[Path]:
     """Compute the advantages of all points, draw the figure and write the table."""
     tables = {name: _panel(name, frame) for name in (SMALL if frame.small else PANELS)}
     lines = [
-        Panel("advantage: right guesses in 100, more", "accuracy relative to no privacy", found, log_y=False,
+        Panel("more right guesses in 100 (advantage)", "accuracy relative to no privacy", found, log_y=False,
               title=PANELS[name], marks=_marks(classes_of(name)))
         for name, table in tables.items()
         if (found := curves(table.assign(**{ADVANTAGE: 100.0 * table[ADVANTAGE]}), ADVANTAGE, "relative_accuracy",
