@@ -225,6 +225,7 @@ def test_sentences_round_to_the_safe_side():
     assert of_hundred(Eavesdropper(0.1).advantage().upper + 0.5, True) == "90"
     said = guessed("somebody", 0.5, 0.0412, equally_likely(2), "it")
     assert said == (
-        "Of 100 labels, somebody guesses at most 54.2 right on average; without it 50 (if both labels are equally likely)."
+        "Of 100 labels, somebody guesses at most 54.2 right on average; "
+        "without it 50 (if both labels are equally likely)."
     )
     assert "at most 100 right" in guessed("somebody", 0.9, 0.2, "if so")
