@@ -135,21 +135,6 @@ def worst_account(shards: Sequence[RealisedShard], noise: Message) -> Accountant
     return WorstOf(tuple(found))
 
 
-def coalition_advantage(shards: Sequence[RealisedShard], noise: Message, num_classes: int) -> dict[str, float]:
-    """At most the coalition's advantage about any other user, if all labels are equally likely to it; by its column."""
-    watched = [cluster for cluster in _clusters(shards) if cluster.member.any()]
-    if not watched:
-        return {}
-    most, uniform, alone = 0.0, np.full(num_classes, 1.0 / num_classes), noise.advantage(num_classes)
-    for cluster in watched:
-        chosen = (cluster.own & ~cluster.constant).any() or (cluster.probed & ~cluster.member).any()
-        model = _model(cluster, noise, members=True)
-        slow = chosen or isinstance(model, NoiseAlone) or not model.kept
-        most = max(most, alone if slow else min(alone, model.advantage(uniform).upper))
-    others = alone if any((c.own & ~c.constant).any() for c in _clusters(shards)) else 0.0
-    return {"advantage_coalition": max(most, others)}
-
-
 def user_account(shards: Sequence[RealisedShard], noise: Message, user: int) -> Accountant:
     """The same for one user, by her number in the population's order."""
     place = user

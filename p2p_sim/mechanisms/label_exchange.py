@@ -16,9 +16,9 @@ from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS, LO
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
 from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.errors import InputError
+from p2p_sim.mechanisms.exchange_advantage import coalition_advantage
 from p2p_sim.mechanisms.exchange_privacy import (
     cluster_privacy,
-    coalition_advantage,
     decisive,
     facts_of,
     observed,
