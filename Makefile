@@ -49,12 +49,14 @@ figures: .venv/.dev  ## the figures of README and docs
 	$(BIN)/python -m docs.make_readme_figures
 	$(BIN)/python -m docs.make_tutorial_figure
 	$(BIN)/python -m docs.make_figures
+	$(BIN)/python -m docs.make_neighbour_figure
 	$(BIN)/python -m docs.make_network_figures
 	$(BIN)/python -m docs.make_clustering_figures
 	$(BIN)/p2p-sim check-bounds --figure docs/figures/bounds.png
 
 published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_SIM_DATA; goes on where it was stopped
 	$(BIN)/python -m studies.comparison
+	$(BIN)/python -m studies.advantage
 	$(BIN)/python -m studies.clustering_synthetic
 	$(BIN)/python -m studies.clustering_figure1
 	$(BIN)/python -m studies.clustering_choices

@@ -69,7 +69,7 @@ MechanismConfig = Annotated[
     | HypothesisTransferConfig,
     PlugIns(MECHANISMS, MechanismBase),
 ]
-MODEL_VERSION = 5
+MODEL_VERSION = 6
 """Raised whenever the same scenario would give other rows."""
 EITHER = (
     "mechanism.target_epsilon",

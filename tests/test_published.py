@@ -1,10 +1,14 @@
 """The published studies at reduced size."""
 
+import math
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 from docs import make_clustering_figures
 from studies import (
+    advantage,
     clustering_choices,
     clustering_figure1,
     clustering_synthetic,
@@ -26,6 +30,20 @@ def test_the_comparison_of_all_mechanisms(tmp_path, frame):
     for heading, labels in comparison.TRUST.items():
         assert all(trust in heading for trust in points[points["mechanism"].isin(labels)]["trust"].unique())
     assert (frame.out / "synthetic" / "models.parquet").is_file()
+
+
+@pytest.mark.slow
+def test_the_comparison_by_what_is_learned_of_a_label(tmp_path, frame):
+    figure, table = advantage.main(frame)
+    assert figure.stat().st_size > 20_000
+    points = pd.read_csv(table)
+    assert set(points["mechanism"]) == {label for labels in comparison.TRUST.values() for label in labels}
+    assert (points["advantage"] <= points["advantage_of_statement"] * (1 + 1e-9)).all()
+    assert points["advantage"].between(1e-6, 0.5).all()
+    local = points[points["mechanism"] == "randomised response"]["advantage"]
+    assert local.to_numpy() == pytest.approx(math.tanh(0.5) / 2.0, abs=1e-6)
+    again = advantage.main(replace(frame, out=tmp_path / "again"))[1]
+    assert pd.read_csv(again).equals(points)
 
 
 @pytest.mark.slow

@@ -43,7 +43,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; `apart`: its lines differ from the lines of the panels beside it, and have their own legend."""
+    """One pair of axes; `apart`: its lines differ from the lines of the panels beside it, and have their own legend.
+
+    marks: values of x with their names, as dotted lines.
+    """
 
     x_label: str
     y_label: str
@@ -52,6 +55,7 @@ class Panel:
     log_y: bool = True
     title: str = ""
     apart: bool = False
+    marks: Sequence[tuple[float, str]] = ()
 
 
 def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
@@ -110,6 +114,10 @@ def set_scales(axes: Axes, panel: Panel) -> None:
     if panel.log_x:
         axes.set_xscale("log")
         plain_log_ticks(axes.xaxis, min(x), max(x))
+    for place, name in panel.marks:
+        axes.axvline(place, color=GREY, linestyle=":", linewidth=1.0, zorder=0)
+        axes.annotate(name, (place, 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="right", va="bottom",
+                      fontsize=8, color=GREY)  # fmt: skip
     if panel.log_y:
         y = [value for curve in panel.curves for value in (*curve.y, *(curve.low or ())) if value > 0]
         axes.set_yscale("log", nonpositive="clip")

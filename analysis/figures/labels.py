@@ -44,6 +44,20 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "loss": ("loss", "probability that a message is lost"),
     "median_s": ("median latency", "median latency (seconds)"),
     "replicates": ("replicates", "replicates"),
+    "guess_uniform": ("guessed blindly", "share of labels guessed right if all are equally likely"),
+    "guess_cluster": ("guessed by cluster", "share of labels guessed right from the cluster alone"),
+    "guess_model": ("guessed by a model", "share of labels that a model learned without users guesses right"),
+    "advantage_uniform": ("advantage", "advantage of the learner, all labels equally likely (at most)"),
+    "advantage_cluster": (
+        "advantage by cluster",
+        "advantage of the learner who knows each cluster's labels (mean user)",
+    ),
+    "advantage_cluster_worst": ("advantage by cluster", "the same, user with the largest advantage"),
+    "advantage_model": ("advantage by a model", "advantage of the learner who has a public model (mean user)"),
+    "advantage_model_worst": ("advantage by a model", "the same, user with the largest advantage"),
+    "advantage_local": ("advantage, message seen", "advantage of whoever sees a user's own message (at most)"),
+    "advantage_times": ("advantage, times seen", "advantage of a learner who sees times (at most)"),
+    "advantage_coalition": ("advantage, coalition", "advantage of the learner with a coalition (at most)"),
 }
 """Short form for legends, and long form for an axis."""
 SAME = {"users": "num_users"}

@@ -14,7 +14,7 @@ _NOT_MEASURED = (POINT, REPLICATE, "model_version")
 
 def is_privacy(name: str) -> bool:
     """Whether a column is about privacy: its largest value over replicates is reported, never a mean."""
-    return name.startswith("epsilon") or name in ("delta", "coalition_meets")
+    return name.startswith(("epsilon", "advantage")) or name in ("delta", "coalition_meets")
 
 
 def derived(rows: pd.DataFrame) -> pd.DataFrame:

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from pathlib import Path
 
+import numpy as np
+
 from p2p_sim.analysis.privacy import (
+    Accountant,
     Coalition,
     Eavesdropper,
     KaryExchange,
@@ -22,6 +25,7 @@ from p2p_sim.analysis.privacy.exchange.paper import Lemma9
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_positive_epsilon
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
 from p2p_sim.analysis.privacy.statement.local import local_flip_prob
+from p2p_sim.analysis.privacy.statement.worst import OnePoint
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.nearest import nearest
 from p2p_sim.base.threads import one_thread
@@ -47,13 +51,17 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """A bracket of ε at δ (δ given) or of δ at ε (ε given), and figures beside it."""
+    """A bracket of ε at δ (δ given) or of δ at ε (ε given), and figures beside it.
+
+    advantage: how much more often the observer guesses a label right, at most, if all labels are equally likely to it.
+    """
 
     bound: PrivacyBound
     delta_lower: float | None
     delta_upper: float | None
     local: float
     lemma9: Stated
+    advantage: float
 
 
 def answer(question: Question, delta: float | None, epsilon: float | None) -> Answer:
@@ -84,14 +92,20 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
             raise InputError("--fresh: is known for --observer learner with --delta and two classes")
         assert q.cluster_size is not None
         one = LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate)
-        return Answer(compose([one] * q.rounds, delta), None, None, local, lemma9)
+        bound = compose([one] * q.rounds, delta)  # total variations of rounds with new noise add up
+        return Answer(bound, None, None, local, lemma9, min(q.rounds * _gain(one, q), _gain(OnePoint(bound), q)))
     observer = observer_of(q)
     if delta is not None:
-        return Answer(observer.epsilon(delta), None, None, local, lemma9)
+        return Answer(observer.epsilon(delta), None, None, local, lemma9, _gain(observer, q))
     assert epsilon is not None
     bracket = observer.delta(epsilon)
     bound = PrivacyBound(epsilon, epsilon, bracket.upper, q.observer, "label", observer.basis, observer.conditions)
-    return Answer(bound, bracket.lower, bracket.upper, local, lemma9)
+    return Answer(bound, bracket.lower, bracket.upper, local, lemma9, _gain(observer, q))
+
+
+def _gain(accountant: Accountant, q: Question) -> float:
+    """The observer's advantage if all labels are equally likely to it, at most."""
+    return accountant.advantage(np.full(q.num_classes, 1.0 / q.num_classes)).upper
 
 
 def observer_of(q: Question) -> Observer | KaryExchange:

@@ -128,7 +128,7 @@ def user_epsilons(shards: Sequence[RealisedShard], noise: Message, delta: float)
 def worst_account(shards: Sequence[RealisedShard], noise: Message) -> Accountant:
     """What protects every user of a run from a learner who sees the set of submissions."""
     found: dict[Accountant, None] = {}
-    for cluster in _clusters(shards):
+    for cluster in itertools.compress(_clusters(shards), decisive(shards)):
         found[_model(cluster, noise)] = None
         if (cluster.own & ~cluster.constant).any():
             found[NoiseAlone(noise, "a user passed on her own label")] = None

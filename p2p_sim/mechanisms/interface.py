@@ -1,5 +1,6 @@
 """The seams every mechanism shares: what it takes, what it releases, what it says of privacy."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,8 +12,11 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
+from p2p_sim.analysis.privacy.statement.coarse import coarse_law
 from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS, Condition
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
+from p2p_sim.analysis.privacy.statement.loss_law import LossLaw
+from p2p_sim.analysis.privacy.statement.worst import OnePoint
 from p2p_sim.analysis.utility import summary
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
@@ -239,6 +243,30 @@ class Mechanism(ABC):
             outcome, cluster_sizes, situation: as in `account`. user: the one it is about; None: every user.
         """
         return None
+
+    def learner_law(
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
+    ) -> LossLaw:
+        """A law of the learner's privacy loss that holds for every user; from the statement alone if need be.
+
+        Args:
+            outcome, cluster_sizes, situation: as in `account`. learner: what it states of the learner.
+        """
+        model = self.accountant_of(outcome, cluster_sizes, situation)
+        if model is None and math.isfinite(learner.epsilon_upper):
+            model = OnePoint(learner)
+        return LossLaw.of([0.0], [1.0]) if model is None else coarse_law(model, learner)
+
+    def local_advantage(self, num_classes: int) -> float | None:
+        """At most the advantage of whoever sees a user's own message, if all labels are equally likely to them.
+
+        None if users send no messages of their own, or if it follows from `epsilon_local` alone.
+        """
+        return None
+
+    def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
+        """The same for other observers of a network as it turned out, by the column of a row."""
+        return {}
 
     def stated(
         self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation

@@ -12,10 +12,13 @@ from p2p_sim.analysis.privacy.exchange.calibration import calibrate_flip_prob
 from p2p_sim.analysis.privacy.exchange.paper import Lemma9, theorem3_stated, worst_stated
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
+from p2p_sim.analysis.privacy.statement.coarse import coarse_law
 from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
+from p2p_sim.analysis.privacy.statement.loss_law import LossLaw
 from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.errors import InputError
+from p2p_sim.mechanisms.exchange_advantage import coalition_advantage
 from p2p_sim.mechanisms.exchange_privacy import (
     cluster_privacy,
     decisive,
@@ -24,6 +27,7 @@ from p2p_sim.mechanisms.exchange_privacy import (
     user_account,
     worst_account,
 )
+from p2p_sim.mechanisms.faulty_networks import NoiseAlone
 from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup, sizes_about
 from p2p_sim.mechanisms.messages import MessagesConfig, check_answers, flipped_labels, randomizer_of
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
@@ -193,6 +197,20 @@ class LabelExchangeMechanism(Mechanism):
         if user is None:
             return worst_account(outcome.realised, self.randomizer)
         return user_account(outcome.realised, self.randomizer, user)
+
+    def learner_law(
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
+    ) -> LossLaw:
+        """The same; where the noise alone protects some user, it is the worst, as it protects everybody."""
+        model = self.accountant_of(outcome, cluster_sizes, situation)
+        models = model.models if isinstance(model, WorstOf) else ()
+        return coarse_law(next((one for one in models if isinstance(one, NoiseAlone)), model), learner)
+
+    def local_advantage(self, num_classes: int) -> float | None:
+        return self.randomizer.advantage(num_classes)
+
+    def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
+        return {} if outcome.realised is None else coalition_advantage(outcome.realised, self.randomizer, num_classes)
 
     def honest(self) -> "LabelExchangeMechanism | None":
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)

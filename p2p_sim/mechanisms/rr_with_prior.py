@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.analysis.privacy.others.rr_with_prior import best_candidates, by_prior
+from p2p_sim.analysis.privacy.statement.advantage import local_advantage
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.conditions import ONE_LABEL, PUBLIC_PRIOR, Condition
 from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
@@ -229,6 +230,12 @@ class LocalRRWithPrior(LocalMechanism):
         alpha = self.randomizer.flip_prob(k)
         kept = (1.0 - alpha - delta) * (k - 1)
         return max(0.0, math.log(max(kept / alpha, 1.0)) * (1.0 - 1e-12)) if k > 1 else 0.0
+
+    def local_advantage(self, num_classes: int) -> float | None:
+        """In two stages that of any message at ε: priors of the second stage are not known beforehand."""
+        if self.stages == 1:
+            return super().local_advantage(num_classes)
+        return local_advantage(1.0, self.randomizer.target_epsilon, num_classes)
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         return {"epsilon_local": self.privacy(sizes[:1], delta)[0].epsilon_upper}

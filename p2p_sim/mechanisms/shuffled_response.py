@@ -77,6 +77,9 @@ class ShuffledRandomizedResponse(WithoutMessages):
         alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
         return WorstOf(tuple(ShuffledResponse(n, alpha, classes) for n in sizes_about(cluster_sizes, user)))
 
+    def local_advantage(self, num_classes: int) -> float | None:
+        return self.randomizer.advantage(num_classes)
+
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         """ε₀, which is what the shuffler learns."""
         return {"epsilon_local": self.randomizer.local_epsilon}

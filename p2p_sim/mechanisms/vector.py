@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.analysis.privacy.others.vector import bit_flip_prob_of, vector_delta, vector_epsilon
+from p2p_sim.analysis.privacy.others.vector import bit_flip_prob_of, vector_advantage, vector_delta, vector_epsilon
 from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from p2p_sim.base.streams import BLOCK, bernoulli
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
@@ -46,6 +46,10 @@ class VectorApproximation(Message):
     def total_variation(self) -> float:
         """1 - 2p."""
         return vector_delta(self.bit_flip_prob, 0.0).upper
+
+    def advantage(self, num_classes: int) -> float:
+        """Exact."""
+        return vector_advantage(self.bit_flip_prob, num_classes)
 
     @property
     def payload_bits(self) -> int:

@@ -71,6 +71,9 @@ class LocalMechanism(WithoutMessages):
         """An ε below which no bound holds at δ; 0 where a mechanism knows none."""
         return 0.0
 
+    def local_advantage(self, num_classes: int) -> float | None:
+        return self.randomizer.advantage(num_classes)
+
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         """ε₀ of her message."""
         return {"epsilon_local": self.randomizer.local_epsilon}

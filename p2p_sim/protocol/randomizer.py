@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.others.shuffled_messages import ShuffledMessages
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.advantage import local_advantage
 from p2p_sim.analysis.privacy.statement.bound import Bracket
 
 
@@ -84,6 +85,13 @@ class Message(ABC):
     def alone(self, epsilon: float) -> Bracket:
         """At most δ(ε) of a payload seen with its owner."""
         return self.shuffled(1).delta(epsilon)
+
+    def advantage(self, num_classes: int) -> float:
+        """How much more often somebody guesses the label right who sees the payload with its owner, at most.
+
+        To whoever does not see it, all K labels are equally likely.
+        """
+        return local_advantage(self.total_variation, self.local_epsilon, num_classes)
 
     def shuffled(self, users: int) -> ShuffledMessages:
         """What protects a label from whoever gets the payloads of so many users without their owners."""

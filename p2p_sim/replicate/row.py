@@ -40,13 +40,15 @@ def row_of(
     outcome: Outcome,
     accounted: Accounted,
     learned: Learned,
+    guesses: Row,
     statement: str,
 ) -> Row:
     """The row of a finished case.
 
     Args:
         case: what was run. ready: its users and its mechanism. outcome: what the run left behind.
-        accounted, learned: what is known of its privacy and of its use. statement: identifier of its terms.
+        accounted, learned: what is known of its privacy and of its use. guesses: how much more often labels are
+        guessed right. statement: identifier of its terms.
     """
     (population, mechanism), scenario = ready, case.scenario
     return {
@@ -56,6 +58,7 @@ def row_of(
         "engine": scenario.engine,
         **setting(scenario, population, mechanism),
         **privacy(scenario.mechanism.kind, accounted),
+        **guesses,
         **submissions(population, outcome),
         **asdict(learned.risk),
         "excess_risk_floor": learned.floor,

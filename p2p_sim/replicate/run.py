@@ -17,6 +17,7 @@ from p2p_sim.network.network import Network
 from p2p_sim.population.population import People, Population
 from p2p_sim.protocol.transcript import Transcript
 from p2p_sim.replicate.case import Case, scenario_of
+from p2p_sim.replicate.guesses import guesses
 from p2p_sim.replicate.learn import learn
 from p2p_sim.replicate.memory import check_memory
 from p2p_sim.replicate.row import Row, row_of
@@ -168,8 +169,9 @@ def measure(
     with one_thread():
         accounted = account(case, people, mechanism, outcome)
         learned = learn(case, people, mechanism, outcome)
+        guessed = guesses(case, people, mechanism, outcome, accounted)
     terms = record.terms(accounted.statements, case.scenario.mechanism_claimed_by)
-    row = row_of(case, (people, mechanism), outcome, accounted, learned, record.identifier(terms))
+    row = row_of(case, (people, mechanism), outcome, accounted, learned, guessed, record.identifier(terms))
     return row, terms, accounted.learner
 
 

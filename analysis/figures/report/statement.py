@@ -10,6 +10,7 @@ from p2p_sim.analysis.figures.report.points import worst_bases
 from p2p_sim.analysis.figures.report.text import count, number, plain, span
 from p2p_sim.analysis.privacy.statement.record import Terms
 from p2p_sim.analysis.privacy.statement.shown import four_digits
+from p2p_sim.analysis.utility.guessing import population, sentences
 from p2p_sim.analysis.utility.little import NEAR_LOCAL, adds_little
 from p2p_sim.analysis.utility.points import POINT
 
@@ -65,7 +66,9 @@ def statement(
     lines = [_line(done, *entry) for entry in OBSERVERS if done[entry[0]].notna().any()]
     compared = [_line(done, *entry) for entry in COMPARED if (done[entry[0]] > 0).any()]
     return {
-        "promise": (_who(rows), *filter(None, (_figure(rows, done), _little(rows), _caution(rows, done)))),
+        "promise": (
+            *(_who(rows), *filter(None, (_figure(rows, done), _guesses(rows), _little(rows), _caution(rows, done)))),
+        ),
         "lines": lines,
         "compared": compared,
         "partial": any(line.note for line in (*lines, *compared)),
@@ -104,6 +107,14 @@ def _figure(rows: pd.DataFrame, done: pd.DataFrame) -> str:
         f"At δ = {span(done['delta'])}, ε is at most {rounded_up(worst)} in the {place}: changing one {changed} "
         f"multiplies the probability of anything the learner may conclude by at most e^ε = {factor}, plus δ.{each}"
     )
+
+
+def _guesses(rows: pd.DataFrame) -> str:
+    """What the figures come to for somebody who guesses labels; empty for rows of earlier versions."""
+    found = sentences(rows)
+    if found and rows[POINT].nunique() > 1:
+        found = ["Where most is learned of a label:", *found]
+    return " ".join(filter(None, (*found, population(rows) if found else "")))
 
 
 def _little(rows: pd.DataFrame) -> str:

@@ -63,6 +63,25 @@ def vector_delta(bit_flip_prob: float, epsilon: float) -> Bracket:
     return outward(gap - lost - doubt, gap - lost + doubt)
 
 
+def vector_advantage(bit_flip_prob: float, num_classes: int) -> float:
+    """How much more often whoever sees one noisy vector guesses its label right, if all labels are equally likely.
+
+    The best guess is any class whose bit is 1. With q = 1-p it is right with probability (q (1 + q + ... + q^(K-1)) +
+    p q^(K-1)) / K.
+
+    >>> law = vector_law(0.3, 4)
+    >>> round(vector_advantage(0.3, 4) - (law.max(axis=0).sum() - 1) / 4, 12)
+    0.0
+
+    Args:
+        bit_flip_prob: p in [0, 1/2]; num_classes: K, at least 2.
+    """
+    kept = 1.0 - bit_flip_prob
+    some = math.fsum(kept ** (power + 1) for power in range(num_classes))
+    right = some + bit_flip_prob * kept ** (num_classes - 1)
+    return (right - 1.0) / num_classes * (1.0 + 1e-12)
+
+
 def vector_law(bit_flip_prob: float, num_classes: int) -> Floats:
     """Probability of each of the 2^K vectors given each label: (K, 2^K); column z has bit j of class j at (z >> j) & 1.
 

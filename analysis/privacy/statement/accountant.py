@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.analysis.privacy.statement.advantage import Prior, advantage, worst_advantage
 from p2p_sim.analysis.privacy.statement.attained_pair import AttainedPair
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import check_delta
@@ -104,6 +105,23 @@ class Accountant(ABC):
     def gdp(self, beside: float = 0.0) -> float:
         """Certified μ of Gaussian differential privacy, beside a failure of small probability: `LossLaw.gdp`."""
         return self.loss_law().gdp(beside)
+
+    def advantage(self, prior: Prior = 0.5) -> Bracket:
+        """How much more often the observer guesses a user's label right, who knows all other labels and this prior.
+
+        It is the probability of a right guess, less that without anything the user contributed: `statement.advantage`.
+
+        Args:
+            prior: probability of the less likely of two labels, above 0 and at most 1/2; or those of K labels, (K,).
+
+        Raises:
+            ValueError: the prior is out of range.
+        """
+        return advantage(self.profile, self.pure_epsilon, prior)
+
+    def worst_advantage(self, num_classes: int = 2) -> Bracket:
+        """The largest advantage over all priors of K labels; of two labels the prior 1/2 is the worst."""
+        return worst_advantage(self.profile, self.pure_epsilon, num_classes)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified."""

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from p2p_sim.analysis.privacy.statement.in_words import SEES, equally_likely, guessed
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.cli.printing.values import at_least, at_most, print_conditions, print_object, print_table, say
 from p2p_sim.cli.questions import RATED, Answer, Calibration, Question
@@ -13,7 +14,8 @@ def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
     if as_json:
         ends = {"delta_lower": found.delta_lower, "delta_upper": found.delta_upper}
         figures = whole(bound) | ({} if found.delta_upper is None else ends)
-        print_object({**figures, "epsilon_local": found.local, "epsilon_paper_lemma9": found.lemma9.epsilon})
+        print_object({**figures, "epsilon_local": found.local, "epsilon_paper_lemma9": found.lemma9.epsilon,
+                      "advantage_uniform": found.advantage})  # fmt: skip
         return
     rate = f", θ = {question.sampling_rate:g}" if bound.observer in RATED else ""
     size = "any size" if question.cluster_size is None else f"{question.cluster_size:,} users"
@@ -27,6 +29,11 @@ def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
         lines.append(("  no smaller ε holds than", at_least(bound.epsilon_lower)))
         lines += [("  the paper's Lemma 9", str(found.lemma9))] * (bound.observer == "learner")
     print_table(None, [*lines, ("noisy label alone, ε₀", at_most(found.local)), ("basis", bound.basis)])
+    who = SEES[question.observer]
+    if question.members is not None:
+        who = f"a coalition of {question.members:,} with the learner"
+    given = equally_likely(question.num_classes)
+    say(guessed(who, 1.0 / question.num_classes, found.advantage, given))
     print_conditions(bound)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from p2p_sim import Scenario
 from p2p_sim.analysis.privacy.statement.record import Terms, statement_of
 from p2p_sim.analysis.utility.baseline import warnings_of
+from p2p_sim.analysis.utility.guessing import sentences
 from p2p_sim.analysis.utility.little import adds_little
 from p2p_sim.analysis.utility.summary import excess_error, means, summarise, worst_epsilons
 from p2p_sim.base.plugins import MECHANISMS, offer_of
@@ -76,7 +77,7 @@ def _print_found(scenario: Scenario, finished: Finished) -> None:
     for warning in warnings_of(rows):
         warnings.warn(warning, stacklevel=2)
     warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
-    say(*_statement(rows).split("\n"))
+    say(*_statement(rows).split("\n"), *sentences(rows))
     if rows["mechanism_kind"].iloc[0] == "label_exchange":
         said = adds_little(float(rows["epsilon_upper"].max()), float(rows["epsilon_local"].max()))
         if said:

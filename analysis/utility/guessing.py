@@ -1,0 +1,42 @@
+"""What the advantages of some rows come to, in sentences."""
+
+from typing import TYPE_CHECKING
+
+from p2p_sim.analysis.privacy.statement.in_words import SEES, equally_likely, guessed, of_hundred
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KNOWN = {"uniform": "", "cluster": "if the share of each label in every cluster is known"}
+"""What is known of labels without what users sent, by the ending of the columns."""
+
+
+def sentences(rows: "pd.DataFrame") -> list[str]:
+    """Of 100 labels, how many are guessed right with and without what users sent; of the row with the most.
+
+    Empty for rows of versions that had no such columns.
+    """
+    if "advantage_uniform" not in rows or rows["advantage_uniform"].isna().any():
+        return []
+    found = []
+    for name, given in KNOWN.items():
+        gain, without = rows[f"advantage_{name}"].astype(float), rows[f"guess_{name}"].astype(float)
+        if gain.isna().any() or without.isna().any():
+            continue
+        worst = int((gain + without).argmax())
+        base = float(without.iloc[worst])
+        exchange = rows["mechanism_kind"].iloc[worst] == "label_exchange"
+        who, them = (SEES["learner"], "them") if exchange else ("somebody who sees the release", "it")
+        found.append(guessed(who, base, float(gain.iloc[worst]), given or equally_likely(round(1.0 / base)), them))
+    return found
+
+
+def population(rows: "pd.DataFrame") -> str:
+    """What follows from the population, whoever takes part; empty where no public model is known."""
+    if "guess_model" not in rows or rows["guess_model"].isna().any():
+        return ""
+    right = of_hundred(float(rows["guess_model"].astype(float).mean()), False)
+    return (
+        f"A public model, which uses no user's label, guesses {right} of 100 labels right from the features. That "
+        "follows from the population, whether a user takes part or not, and is no loss of her privacy in this sense."
+    )
