@@ -3,6 +3,7 @@
 Run as `python -m studies.privacy`; three CPU minutes.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +33,8 @@ OVERLAY, DEGREES = (1000, 0.1), (10, 20, 50, 100, 200, 400)
 """n and α of the overlays, and neighbours of a user."""
 COMPLETE = ((400, 0.2, 0.1), (1000, 0.1, 0.1), (1000, 0.1, 1.0))
 """n, α and θ of overlays on which everybody can be asked."""
+DENSE = (100, 400, 2000)
+"""n of tables whose entries are nearly all the same."""
 RESAMPLED = ((1000, 2.0, 0.1, 1.0), (2000, 1.0, 0.1, 1.0), (1000, 2.0, 0.1, 0.9), (1000, 8.0, 0.1, 0.98))
 """n, σ, τ and λ of a curator who releases the labels of two classes alone."""
 AUDITED = ClusterResampling(4, 3, 0.9, 1.0, 0.25, released=True)
@@ -44,6 +47,7 @@ def main(frame: Frame) -> list[Path]:
         "brackets": (brackets, SIZES[:1] if small else SIZES),
         "overlays": (overlays, *((60, DEGREES[:2], 1) if small else (OVERLAY[0], DEGREES, 10))),
         "overlays-attained": (attained, *((60, DEGREES[:2]) if small else (OVERLAY[0], DEGREES))),
+        "dense": (dense, (12,) if small else DENSE),
         "complete": (complete, [(40, *rest) for _, *rest in COMPLETE] if small else COMPLETE),
         "data-sets": (data_sets, 10 if small else 50),
         "paper": (paper, 400 if small else 2_000),
@@ -129,6 +133,22 @@ def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
         exact = LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper
         at = {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
         yield {**at, "epsilon_upper": bound, "epsilon_exact": exact}
+
+
+def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
+    """The bound for any fetch distribution on tables near 1/n, beside the exact ε of 1/n."""
+    for n in sizes:
+        factors = np.random.default_rng(1).uniform(0.8, 1.2, (n, n))
+        tables = {
+            "same": np.full((n, n), 1.0 / n),
+            "others": (np.ones((n, n)) - np.eye(n)) / (n - 1),
+            "disturbed": factors / factors.sum(axis=1, keepdims=True),
+        }
+        for name, theta in itertools.product(tables, (0.1, 1.0)):
+            bound = FetchDistribution(tables[name], alpha, theta).epsilon(DELTA).epsilon_upper
+            exact = LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper
+            at = {"table": name, "n": n, "sampling_rate": theta, "delta": DELTA}
+            yield {**at, "epsilon_upper": bound, "epsilon_exact": exact}
 
 
 def rounds(n: int, epsilon: float = 1.2) -> Rows:

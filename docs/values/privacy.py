@@ -27,11 +27,11 @@ event, binned = (published("privacy", "released.csv").iloc[place] for place in (
 audit = published("privacy", "audit.csv").iloc[0]
 
 complete = published("privacy", "complete.csv")
-costs = complete["epsilon_upper"] / complete["epsilon_exact"]
+dearest = 100 * (complete["epsilon_upper"] / complete["epsilon_exact"] - 1.0).max()
 overlays = published("privacy", "overlays.csv")
 users = overlays["n"].unique().item()
 _all = complete[complete["n"] == users].set_index("sampling_rate")
-all_costs = _all["epsilon_upper"] / _all["epsilon_exact"]
+all_more = 100 * (_all["epsilon_upper"] / _all["epsilon_exact"] - 1.0)
 _at = overlays.set_index(["sampling_rate", "neighbours", "delta"])["epsilon_upper"]
 degrees = overlays["neighbours"].unique()
 by_degree = [[*map(str, degrees), "all"]]
@@ -45,6 +45,13 @@ attained = [[*map(str, degrees), "all"]]
 for _theta in (0.1, 1.0):
     _each = [(short(_least[_theta, d, 1e-6], 2), short(_least[_theta, d, 1e-4], 2)) for d in (*degrees, users)]
     attained.append([f"{small} ({large})" for small, large in _each])
+
+_dense = published("privacy", "dense.csv").set_index(["table", "n", "sampling_rate"])
+_ratios = _dense["epsilon_upper"] / _dense["epsilon_exact"]
+_sizes = _ratios.index.unique("n")
+near_uniform = [[f"n = {_sizes[0]}", *map(str, _sizes[1:])]]
+for _name in _ratios.index.unique("table"):
+    near_uniform.append([", ".join(f"{_ratios[_name, n, t]:.2f}" for t in (0.1, 1.0)) for n in _sizes])
 
 _found = published("privacy", "resampled.csv")
 resampled = [

@@ -31,6 +31,7 @@ from p2p_sim.analysis.privacy.networks.lower_end import LowerEnd
 from p2p_sim.analysis.privacy.networks.moving_targets import MovingTargets
 from p2p_sim.analysis.privacy.networks.neighbourhood import Neighbourhood
 from p2p_sim.analysis.privacy.networks.places import Places
+from p2p_sim.analysis.privacy.networks.tables import check_table
 from p2p_sim.analysis.privacy.networks.tails import Tails
 from p2p_sim.analysis.privacy.networks.three_point import TargetLevels
 from p2p_sim.analysis.privacy.networks.user_bound import UserBound
@@ -86,27 +87,8 @@ class FetchDistribution(Accountant):
     draws: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
-        w = self._rows
-        if w.shape[0] != w.shape[1]:
-            raise ValueError(f"weights of shape {w.shape}: must be square")
-        if w.nnz and not (np.isfinite(w.data).all() and w.data.min() >= 0.0):
-            raise ValueError("weights: must be finite and at least 0")
         check_flip_prob(self.flip_prob)
-        rates = np.asarray(self.sampling_rate, dtype=np.float64)
-        if rates.shape not in ((), w.shape[:1]):
-            raise ValueError(f"sampling_rate of shape {rates.shape}: must be one number, or one for each user")
-        if rates.ndim == 0 and not 0.0 < rates <= 1.0:
-            raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
-        if not np.all((rates >= 0.0) & (rates <= 1.0)):
-            raise ValueError("sampling_rate: every user's must lie in [0, 1]")
-        for key, flags in (("known", self.known), ("members", self.members)):
-            if flags is not None and (np.shape(flags) != w.shape[:1] or np.asarray(flags).dtype != np.bool_):
-                raise ValueError(f"{key}: must be one bool for each user")
-        if self.draws < 1:
-            raise ValueError(f"draws = {self.draws}: must be at least 1")
-        sums = np.asarray(w.sum(axis=1)).ravel()
-        if np.any((np.abs(sums - 1.0) > 1e-9) & ((self._rates > 0.0) | (sums != 0.0))):
-            raise ValueError("weights: every row must sum to 1, or be all zero if the user's rate is 0")
+        check_table(self._rows, self.sampling_rate, {"known": self.known, "members": self.members}, self.draws)
 
     @property
     def pure_epsilon(self) -> float:
