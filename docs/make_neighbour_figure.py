@@ -19,19 +19,22 @@ def guesses(sizes: Sequence[int]) -> Panel:
 
     exchanges = [LabelExchange(n, ALPHA, THETA) for n in sizes]
     curves = [
-        curve("reads every message", [Eavesdropper(ALPHA)] * len(sizes)),
+        curve("somebody who reads every message", [Eavesdropper(ALPHA)] * len(sizes)),
         curve(f"learner together with {MEMBERS} neighbours", [Coalition(one, MEMBERS) for one in exchanges]),
         curve("learner", exchanges),
-        curve("one neighbour", [Peer(n, ALPHA) for n in sizes]),
-        Curve("nobody's message: a coin", sizes, [50.0] * len(sizes), dashed=True, marked=False),
+        curve("one neighbour, on average (at the top if she asked you)", [Peer(n, ALPHA) for n in sizes]),
+        Curve("somebody who sees nothing tosses a coin", sizes, [50.0] * len(sizes), dashed=True, marked=False),
     ]
-    return Panel("users in the cluster", "right guesses in 100, at most", curves, log_y=False)
+    return Panel("people in the cluster", "right guesses in 100, at most", curves, log_y=False)
 
 
 def main(out: Path = OUT, small: bool = False) -> list[Path]:
     """Draw the figure; `small` computes a few points only, for the tests."""
     path = out / "neighbour.png"
-    note = f"One message in {1 / ALPHA:.0f} is false, and half of the users submit."
+    note = (
+        f"Lower is safer for you; 100 is certainty. One noisy label in {1 / ALPHA:.0f} is false, half of the people pass a "
+        "noisy label on, both values are equally likely, and there is one exchange."
+    )
     plot_panels([guesses(SIZES[:3] if small else SIZES)], path, note)
     return [path]
 

@@ -18,7 +18,7 @@ def _right(observer: Accountant, prior: float = 0.5) -> str:
     return of_hundred(1.0 - prior + observer.advantage(prior).upper, True)
 
 
-users, small, members, true, blind = USERS, SMALL, MEMBERS, f"{100 * (1 - ALPHA):g}", "50"
+users, small, members, true, false = USERS, SMALL, MEMBERS, f"{100 * (1 - ALPHA):g}", f"{100 * ALPHA:g}"
 learner, peer, wire = _right(_learner), _right(Peer(USERS, ALPHA)), _right(Eavesdropper(ALPHA))
 coalition, few = _right(Coalition(_learner, MEMBERS)), _right(LabelExchange(SMALL, ALPHA, THETA))
 known, without = _right(_learner, SHARE), of_hundred(1.0 - SHARE, False)
