@@ -156,12 +156,12 @@ def counted(its: Shift, grid: float) -> ShiftLaw:
             told = [told[0] + its.rate * first, told[1] + its.rate * max(second, 0.0)]
     one, zero = shown
     rest = 1.0 - its.rate + its.rate * (high - low)
-    untold = [math.exp(its.count * math.log1p(-min(chance, 1.0 - 2.0**-53))) for chance in told]
-    missed = 8.0 * tail_mass(LOG_TAIL)
-    lost = (1.0 - untold[0] + missed, 1.0 - untold[1] + missed)
+    silent = [its.count * math.log1p(-min(chance, 1.0 - 2.0**-53)) for chance in told]  # ln of nobody's showing it
+    untold, missed = math.exp(silent[0]), 8.0 * tail_mass(LOG_TAIL)
+    lost = (_lost(silent[0]) + missed, _lost(silent[1]) + missed)
     ones = _window(its.count, *(_share(one[law], zero[law] + rest) for law in (0, 1)))
     odds = np.array([_odds(one[0], zero[0] + rest)])
-    law = untold[0] * binomial_columns(int(ones[0]), int(ones[-1]), its.count, odds)
+    law = untold * binomial_columns(int(ones[0]), int(ones[-1]), its.count, odds)
     zeros = np.zeros(1)
     if zero[0] > 0.0:
         ends = [_window(its.count - int(k), *(_share(part, rest) for part in zero)) for k in (ones[0], ones[-1])]
@@ -171,6 +171,11 @@ def counted(its: Shift, grid: float) -> ShiftLaw:
     gains = [math.log(second / first) if first > 0.0 else 0.0 for first, second in shown]
     loss = ones[:, None] * gains[0] + zeros * gains[1]
     return _on_grid(law.ravel(), loss.ravel(), grid, lost)
+
+
+def _lost(log_silent: float) -> float:
+    """Probability of the opposite, rounded up."""
+    return -math.expm1(log_silent) * (1.0 + 1e-12)
 
 
 def _share(part: float, rest: float) -> float:
