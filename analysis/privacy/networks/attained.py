@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from p2p_sim.analysis.privacy.networks.similar_world import UNITS, Needed, SimilarWorld, Submitters, worth_of
 from p2p_sim.analysis.privacy.statement.local import local_epsilon
@@ -98,10 +98,10 @@ class _Sample:
         upper, s = self.world.upper, self.event
         if upper:
             mean = y * self.world.unit * (1.0 + 1e-8)
-            tail = np.where(s >= mean + 1.0, binom.sf(s - 1, users, np.minimum(mean / users, 1.0)), 1.0)
+            tail = np.where(s >= mean + 1.0, scipy.stats.binom.sf(s - 1, users, np.minimum(mean / users, 1.0)), 1.0)
         else:
             mean = (y * self.world.unit + float(view.rates @ view.own)) * (1.0 - 1e-8)
-            tail = np.where(s <= mean - 1.0, binom.cdf(s, users, np.minimum(mean / users, 1.0)), 1.0)
+            tail = np.where(s <= mean - 1.0, scipy.stats.binom.cdf(s, users, np.minimum(mean / users, 1.0)), 1.0)
         with np.errstate(divide="ignore"):
             log_tail = np.log(tail)
         kinds, counts = np.unique(units, return_counts=True)
@@ -174,7 +174,11 @@ class _Sample:
 
     def _binomial(self, chances: Floats) -> Floats:
         users = len(self.world.view.own)
-        tail = binom.sf(self.event - 1, users, chances) if self.world.upper else binom.cdf(self.event, users, chances)
+        tail = (
+            scipy.stats.binom.sf(self.event - 1, users, chances)
+            if self.world.upper
+            else scipy.stats.binom.cdf(self.event, users, chances)
+        )
         return np.asarray(tail)
 
 

@@ -27,6 +27,8 @@ _ALIKE = 30.0
 """M is chosen for ratios r with ln ln r rounded to one in so many."""
 _BLOCKS = (0.02, 0.04, 0.06, 0.08, 0.12, 0.2)
 """Widths of blocks of x, as shares of its mean, in the first cells; the others have more slack."""
+_LEAST, _MOST = 1e-200, 1e100
+"""Ratios of laws are formed from numbers in this range: a smaller ratio only raises a bound."""
 _USUAL = 8.0
 """Blocks are wider, up to half a deviation, where the logarithm of the probability is below the largest by more."""
 
@@ -58,13 +60,15 @@ class Block:
         rest = (1.0 if up else ratio) * moved * gains
         if up:
             left = ratio - rest * (1.0 + 1e-8)
-            safe = np.maximum(stay, 1e-300)
-            found = np.where(left > 0.0, stay * self.main.above(np.maximum(left, 0.0) / safe), stay - left)
+            safe = np.maximum(stay, _LEAST)
+            found = np.where(left > 0.0, stay * self.main.above(np.clip(left, 0.0, _MOST) / safe), stay - left)
             return np.asarray(found @ chances + moved[..., 0] * self.side.lost[1])
         left = 1.0 - rest * (1.0 - 1e-8)
-        safe = np.maximum(left, 1e-300)
-        found = np.where(left > 0.0, left * self.main.below(ratio * stay / safe), 0.0)
-        alone = self.main.below(ratio * stay[..., 0])  # without what was moved, which only makes Q1 larger
+        safe = np.maximum(left, _LEAST)
+        found = np.where(left > 0.0, left * self.main.below(np.minimum(ratio * stay, _MOST) / safe), 0.0)
+        alone = self.main.below(
+            np.minimum(ratio * stay[..., 0], _MOST)
+        )  # without what was moved, which only makes Q1 larger
         return np.minimum(found @ chances + self.side.lost[0], alone)
 
 

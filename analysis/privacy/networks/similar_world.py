@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from p2p_sim.analysis.privacy.statement.windows import Floats
@@ -89,7 +89,7 @@ class SimilarWorld:
         law = np.ones(1)
         for units, count in zip(*np.unique(self.units[self.units > 0], return_counts=True), strict=True):
             step = np.zeros(units * count + 1)
-            step[::units] = binom.pmf(np.arange(count + 1), count, self.view.flip_prob)
+            step[::units] = scipy.stats.binom.pmf(np.arange(count + 1), count, self.view.flip_prob)
             places = np.flatnonzero(step > _NOTHING)
             new = np.zeros(len(law) + int(places[-1]))
             for place in places.tolist():
@@ -114,7 +114,7 @@ class SimilarWorld:
         users, size = len(self.view.own), len(self.law)
         count, found = np.arange(users + 1), np.zeros(users + 1)
         for part in np.array_split(np.flatnonzero(self.law > 1e-22), 1 + size * users // _CELLS):
-            found += self.law[part] @ binom.pmf(count, users, chances[:size][part][:, None])
+            found += self.law[part] @ scipy.stats.binom.pmf(count, users, chances[:size][part][:, None])
         return np.cumsum(found[::-1])[::-1] if self.upper else np.cumsum(found)
 
     def event(self, epsilon: float) -> tuple[int, float]:

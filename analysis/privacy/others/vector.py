@@ -70,7 +70,7 @@ def vector_advantage(bit_flip_prob: float, num_classes: int) -> float:
     p q^(K-1)) / K.
 
     >>> law = vector_law(0.3, 4)
-    >>> round(vector_advantage(0.3, 4) - (law.max(axis=0).sum() - 1) / 4, 12)
+    >>> round(float(vector_advantage(0.3, 4) - (law.max(axis=0).sum() - 1) / 4), 12)
     0.0
 
     Args:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON
 from p2p_sim.analysis.privacy.statement.loss_law import LossLaw
 from p2p_sim.analysis.privacy.statement.worst import OnePoint, WorstOf
 
@@ -25,7 +26,7 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
         model: whose δ it is. stated: an ε at a δ that it certifies.
     """
     models = list(model.models) if isinstance(model, WorstOf) else [model]
-    if not math.isfinite(stated.epsilon_upper):
+    if stated.epsilon_upper > LARGEST_EPSILON:  # infinite, or e^ε is
         return LossLaw.of([0.0], [1.0])
     pure = min(model.pure_epsilon, stated.epsilon_upper if stated.delta == 0.0 else math.inf)
     top = min(stated.epsilon_upper, pure)
@@ -35,7 +36,7 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
         points |= {part * top: only.delta(part * top).upper for part in PARTS if part * top < top}
     elif asked := [part * top for part in PARTS if part * top < top]:
         points |= dict(zip(asked, _largest(models, asked), strict=True))
-    if math.isfinite(pure):
+    if pure <= LARGEST_EPSILON:
         points[pure] = 0.0
     grid = sorted(points)
     return LossLaw.of(grid, [points[epsilon] for epsilon in grid], pure)
