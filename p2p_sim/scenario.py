@@ -18,8 +18,12 @@ from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
 from p2p_sim.base.shipped import find_scenario, lacking
 from p2p_sim.base.toml import parsed, read_toml
+from p2p_sim.learning.backward_correction import BackwardCorrectionConfig
+from p2p_sim.learning.boosted_trees import BoostedTreesConfig
+from p2p_sim.learning.cluster_and_features import ClusterAndFeaturesConfig
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.estimator import EstimatorConfig
+from p2p_sim.learning.forward_correction import ForwardCorrectionConfig
 from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.learner import Learner
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
@@ -53,7 +57,11 @@ LearnerConfig = Annotated[
     | TrimmedClustersConfig
     | KnnConfig
     | OneVsRestConfig
-    | ConvolutionalConfig,
+    | ConvolutionalConfig
+    | ForwardCorrectionConfig
+    | BackwardCorrectionConfig
+    | ClusterAndFeaturesConfig
+    | BoostedTreesConfig,
     PlugIns(LEARNERS, Learner),
 ]
 MechanismConfig = Annotated[
@@ -121,7 +129,8 @@ class Scenario(Config, metaclass=OneLine):
     learner: LearnerConfig = LogisticRegressionConfig()
     """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights),
     "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features),
-    "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"."""
+    "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"; of learners that know the noise, "forward_correction",
+    "backward_correction", "cluster_and_features" or "boosted_trees"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The privacy statement of ε."""
 
