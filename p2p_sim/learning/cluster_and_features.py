@@ -105,12 +105,16 @@ class ClusterAndFeaturesConfig(OwnLearner):
         """Learn from a release of hard labels whose noise law is public."""
         check_accepts(received.release, self.kind, self.accepts)
         whole = _Evidence.of(received, received.law(self.kind))
-        penalty, strength = self.chosen(whole)
+        penalty, strength = self._chosen(whole)
         model = self._model(whole, penalty)
         factors = whole.factors(model.probabilities(received.features), strength)
         return _Moved(model, received.features, np.repeat(factors, np.diff(received.cluster_offsets), axis=0))
 
-    def chosen(self, whole: _Evidence) -> tuple[float, float]:
+    def chosen_for(self, received: Received) -> tuple[float, float]:
+        """The penalty and the strength that are used for a release."""
+        return self._chosen(_Evidence.of(received, received.law(self.kind)))
+
+    def _chosen(self, whole: _Evidence) -> tuple[float, float]:
         """Penalty and strength, as the release alone has it; of equally good ones the largest.
 
         The penalty: the models of every second cluster's labels are to make the other clusters' labels likely. The
