@@ -18,19 +18,8 @@ from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
 from p2p_sim.base.shipped import find_scenario, lacking
 from p2p_sim.base.toml import parsed, read_toml
-from p2p_sim.learning.backward_correction import BackwardCorrectionConfig
-from p2p_sim.learning.boosted_trees import BoostedTreesConfig
-from p2p_sim.learning.cluster_and_features import ClusterAndFeaturesConfig
-from p2p_sim.learning.convolutional import ConvolutionalConfig
-from p2p_sim.learning.estimator import EstimatorConfig
-from p2p_sim.learning.forward_correction import ForwardCorrectionConfig
-from p2p_sim.learning.knn import KnnConfig
-from p2p_sim.learning.learner import Learner
+from p2p_sim.learning.kinds import LearnerConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.learning.one_vs_rest import OneVsRestConfig
-from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
-from p2p_sim.learning.table import TableConfig as TableLearnerConfig
-from p2p_sim.learning.trimmed import TrimmedClustersConfig
 from p2p_sim.mechanisms.alibi import AlibiConfig
 from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
@@ -49,21 +38,6 @@ from p2p_sim.population.source import Source
 from p2p_sim.protocol.engines import EngineName
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
-LearnerConfig = Annotated[
-    LogisticRegressionConfig
-    | SoftLogisticRegressionConfig
-    | EstimatorConfig
-    | TableLearnerConfig
-    | TrimmedClustersConfig
-    | KnnConfig
-    | OneVsRestConfig
-    | ConvolutionalConfig
-    | ForwardCorrectionConfig
-    | BackwardCorrectionConfig
-    | ClusterAndFeaturesConfig
-    | BoostedTreesConfig,
-    PlugIns(LEARNERS, Learner),
-]
 MechanismConfig = Annotated[
     LabelExchangeConfig
     | RandomizedResponseConfig

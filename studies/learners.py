@@ -20,7 +20,7 @@ PANELS = {
     "synthetic": "a known law, φ = 0.2",
 }
 REDUCED = {
-    "digits": ("replicates=2", "clusters.count=4"),
+    "digits": ("replicates=2", "clusters.count=4", 'population.task="even-odd"'),
     "breast-cancer": ("replicates=2",),
     "synthetic": ("replicates=2", "population.users=2000"),
 }
@@ -39,7 +39,7 @@ def main(frame: Frame) -> list[Path]:
         gaps += [{"panel": name, **line} for line in _gaps(rows)]
     panels = [
         Panel(
-            "target ε", "accuracy", curves(_named(table), EPSILON, "accuracy", "line"), log_y=False, title=PANELS[name]
+            "target ε", "accuracy", curves(_named(table), EPSILON, "accuracy", "line"), False, False, title=PANELS[name]
         )
         for name, table in tables.items()
     ]
