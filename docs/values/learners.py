@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from docs.values.forms import interval, only, published, short
+from docs.values.forms import interval, published, short
 from studies.learners import EPSILON, EXCHANGE, LOCAL, PANELS
 
 SOURCE = ("python -m studies.learners", "test_published.py::test_what_learners_gain_that_know_the_noise")
@@ -17,7 +17,7 @@ NAMES = {
     "boosted trees": "boosted trees",
 }
 users = pd.concat([published(f"learners/{panel}", "rows.parquet")["num_users"] for panel in PANELS]).agg(["min", "max"])
-replicates = only(published("learners")["replicates"])
+replicates = published("learners")["replicates"].min()
 COMBINED = "clusters and features"
 
 
