@@ -5,8 +5,9 @@ from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.learning.learner import Learner
+from p2p_sim.learning.learner import Learner, Received
 from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Mechanism, MechanismBase
+from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.without_messages import LocalMechanism, WithoutMessages
@@ -33,12 +34,14 @@ __all__ = [
     "MechanismBase",
     "ModelRelease",
     "NetworkFault",
+    "NoiseLaw",
     "Outcome",
     "Population",
     "Predictor",
     "PrivacyBound",
     "RandomizedResponse",
     "Randomizer",
+    "Received",
     "Sample",
     "Shard",
     "Source",

@@ -18,15 +18,8 @@ from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
 from p2p_sim.base.shipped import find_scenario, lacking
 from p2p_sim.base.toml import parsed, read_toml
-from p2p_sim.learning.convolutional import ConvolutionalConfig
-from p2p_sim.learning.estimator import EstimatorConfig
-from p2p_sim.learning.knn import KnnConfig
-from p2p_sim.learning.learner import Learner
+from p2p_sim.learning.kinds import LearnerConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.learning.one_vs_rest import OneVsRestConfig
-from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
-from p2p_sim.learning.table import TableConfig as TableLearnerConfig
-from p2p_sim.learning.trimmed import TrimmedClustersConfig
 from p2p_sim.mechanisms.alibi import AlibiConfig
 from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
@@ -45,17 +38,6 @@ from p2p_sim.population.source import Source
 from p2p_sim.protocol.engines import EngineName
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
 
-LearnerConfig = Annotated[
-    LogisticRegressionConfig
-    | SoftLogisticRegressionConfig
-    | EstimatorConfig
-    | TableLearnerConfig
-    | TrimmedClustersConfig
-    | KnnConfig
-    | OneVsRestConfig
-    | ConvolutionalConfig,
-    PlugIns(LEARNERS, Learner),
-]
 MechanismConfig = Annotated[
     LabelExchangeConfig
     | RandomizedResponseConfig
@@ -121,7 +103,8 @@ class Scenario(Config, metaclass=OneLine):
     learner: LearnerConfig = LogisticRegressionConfig()
     """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights),
     "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features),
-    "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"."""
+    "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"; of learners that know the noise, "forward_correction",
+    "backward_correction", "cluster_and_features" or "boosted_trees"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The privacy statement of ε."""
 

@@ -353,3 +353,45 @@ def test_answers_follow_the_law(installed, planted):
         expected = np.append(law, 0.5) * np.count_nonzero(labels == label)
         statistic += float(((np.bincount(seen[labels == label], minlength=3) - expected) ** 2 / expected).sum())
     assert bool(chi2.sf(statistic, 4) < ERROR) is planted
+
+
+KNOWING = """
+from typing import Any, ClassVar, Literal
+import numpy as np
+from p2p_sim import extend
+
+class KnowingConfig(extend.Learner):
+    kind: Literal["knowing"] = "knowing"
+    uses_noise_law: ClassVar[bool] = True
+    loss: ClassVar[Literal["zero_one"]] = "zero_one"
+
+    def fit(self, features: Any, labels: Any, num_classes: int) -> Any:
+        return Shares(np.bincount(labels, minlength=num_classes) / len(labels))
+
+    def learned(self, received: extend.Received) -> Any:
+        law = received.law(self.kind)
+        assert isinstance(law, extend.NoiseLaw) and law.source == "user"
+        return Shares(law.weights(received.release.payload).mean(axis=0))
+
+    def fit_release(self, *parts: Any) -> Any:
+        raise extend.InputError("never asked for")
+
+class Shares:
+    def __init__(self, shares: Any) -> None:
+        self.shares = shares
+
+    def probabilities(self, features: Any) -> Any:
+        return np.tile(self.shares, (len(features), 1))
+"""
+
+
+def test_a_plug_in_gives_a_noise_law_and_gets_one(installed, folder):
+    """Silence depends on no label, so that the inherited law of answers is right, and learners may use it."""
+    install(folder, "knowing", "1.0", {"p2p_sim.learners": {"knowing": "knowing:KnowingConfig"}}, KNOWING)
+    plugins.offers.cache_clear()
+    row = p2p_sim.run(own(**{"learner.kind": "forward_correction", "population.users": 2000})).row
+    assert row["error_rate"] < row["nonprivate_error_rate"] + 0.05
+    assert p2p_sim.run(own(**{"learner.kind": "knowing"})).row["learner"] == "knowing"
+    with pytest.raises(InputError, match=r"learner\.kind = 'knowing': needs hard labels whose noise law is public"):
+        p2p_sim.run(own(**{"learner.kind": "knowing", "mechanism": {"kind": "cluster_rr", "target_epsilon": 1.0,
+                                                                    "heterogeneity": 0.2}}))  # fmt: skip

@@ -14,6 +14,7 @@ from studies import (
     clustering_synthetic,
     comparison,
     consistency,
+    learners,
     vector,
     vector_tables,
 )
@@ -44,6 +45,27 @@ def test_the_comparison_by_what_is_learned_of_a_label(tmp_path, frame):
     assert local.to_numpy() == pytest.approx(math.tanh(0.5) / 2.0, abs=1e-6)
     again = advantage.main(replace(frame, out=tmp_path / "again"))[1]
     assert pd.read_csv(again).equals(points)
+
+
+@pytest.mark.slow
+def test_what_learners_gain_that_know_the_noise(frame):
+    figure, table, gaps = learners.main(frame)
+    assert figure.stat().st_size > 20_000
+    points, between = pd.read_csv(table), pd.read_csv(gaps)
+    assert set(points["panel"]) == set(between["panel"]) == set(learners.PANELS)
+    assert (points["epsilon_upper"] <= points["mechanism.target_epsilon"] * (1 + 1e-9)).all()
+    assert points["accuracy"].between(0.05, 1.0).all()
+    line = between[(between["panel"] == "synthetic") & (between["learner"] == "forward")].iloc[0]
+    of = points[(points["panel"] == "synthetic") & (points[learners.EPSILON] == line[learners.EPSILON])]
+    mean = of.set_index(["mechanism", "learner"])["accuracy"]
+    gain = mean[learners.EXCHANGE, "forward"] - mean[learners.EXCHANGE, learners.PLAIN]
+    assert line["gain"] == pytest.approx(gain, abs=1e-5)
+    assert line["to_same"] == pytest.approx(
+        mean[learners.LOCAL, "forward"] - mean[learners.EXCHANGE, "forward"], abs=1e-5
+    )
+    plain = between[between["learner"] == learners.PLAIN]
+    assert (plain["gain"] == 0).all()
+    assert plain["to_plain"].to_numpy() == pytest.approx(plain["to_same"].to_numpy())
 
 
 @pytest.mark.slow

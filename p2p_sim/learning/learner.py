@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.config import Config
+from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
 from p2p_sim.population.population import FiniteLaw
 
@@ -21,17 +23,37 @@ class Received:
 
     features: (n, d) public features of all users. release: what arrived. num_classes: K.
     cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+    noise: public law of the released labels, for learners with `uses_noise_law`.
     """
 
     features: NDArray[np.floating]
     release: LabelRelease
     num_classes: int
     cluster_offsets: NDArray[np.int64]
+    noise: NoiseLaw | None = None
 
     @property
     def rows(self) -> NDArray[np.floating]:
         """(m, d) features of those whose submissions arrived."""
         return self.features[self.release.user]
+
+    @property
+    def cluster(self) -> NDArray[np.int64]:
+        """(m,) the cluster of those whose submissions arrived."""
+        return np.searchsorted(self.cluster_offsets, self.release.user, side="right") - 1
+
+    def law(self, learner: str) -> NoiseLaw:
+        """The noise law, for a learner of that kind.
+
+        Raises:
+            InputError: the mechanism publishes none.
+        """
+        if self.noise is None:
+            raise InputError(
+                f"learner.kind = {learner!r}: needs hard labels whose noise law is public, which the mechanism does "
+                "not release; 'logistic_regression' needs no law"
+            )
+        return self.noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +89,12 @@ class Learner(Config):
     """The base of all learners; `accepts`: releases that it can learn from; `loss`: the loss of its excess risk.
 
     takes_counts: whether it learns hard labels at the points of a known law from their counts (`Counted`).
+    uses_noise_law: whether `learned` needs the public law of the labels' noise in `Received.noise`.
     """
 
     kind: str
     takes_counts: ClassVar[bool] = False
+    uses_noise_law: ClassVar[bool] = False
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard",)
     loss: ClassVar[Loss] = "log"
 

@@ -33,19 +33,19 @@ class SoftLogisticRegressionConfig(OwnLearner):
 
     def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
         """Learn from features (m, d) and true labels (m,) without privacy."""
-        return self._fit(features, np.eye(num_classes)[labels])
+        return self.fit_weights(features, np.eye(num_classes)[labels])
 
     def fit_counts(self, true: Counted) -> Predictor:
         """Learn from true labels without privacy, counted."""
-        return self._fit(true.points, true.counts.astype(np.float64), true.counts.sum(axis=1, dtype=np.float64))
+        return self.fit_weights(true.points, true.counts.astype(np.float64), true.counts.sum(axis=1, dtype=np.float64))
 
     def learned(self, received: Received) -> Predictor:
         """Learn from a release."""
         weights = class_weights(received.release, received.num_classes, self.kind, self.accepts)
         everybody = len(received.release) == len(received.features)
-        return self._fit(received.features if everybody else received.rows, weights)
+        return self.fit_weights(received.features if everybody else received.rows, weights)
 
-    def _fit(self, features: NDArray[np.floating], weights: Floats, labels: Floats | float = 1.0) -> Predictor:
+    def fit_weights(self, features: NDArray[np.floating], weights: Floats, labels: Floats | float = 1.0) -> Predictor:
         """Fit weights (m, K), each row the sum of so many labels, (m,) or the same for all."""
         from scipy.optimize import minimize
 
@@ -69,7 +69,7 @@ class SoftLogisticRegressionConfig(OwnLearner):
             objective, np.zeros(width * scores), jac=True, method="L-BFGS-B",
             options={"maxiter": self.max_iterations, "gtol": 1e-6 * max(1.0, count) ** 0.5},
         )  # fmt: skip
-        return _Softmax(found.x.reshape(width, scores))
+        return LinearSoftmax(found.x.reshape(width, scores))
 
 
 def _log_sum(scores: NDArray[np.floating], labels: Floats | float = 1.0) -> tuple[float, NDArray[np.floating]]:
@@ -89,7 +89,7 @@ def _log_sum(scores: NDArray[np.floating], labels: Floats | float = 1.0) -> tupl
 
 
 @dataclass(frozen=True)
-class _Softmax:
+class LinearSoftmax:
     """Scores are linear: coefficients (d + 1, K), or (d + 1, 1) for two classes."""
 
     coefficients: Floats

@@ -21,6 +21,7 @@ from p2p_sim.analysis.utility import summary
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import Outcome, ReleaseKind
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
@@ -281,6 +282,10 @@ class Mechanism(ABC):
 
     def honest(self) -> "Mechanism | None":
         """The same mechanism if every user follows the protocol; None if every user already does."""
+        return None
+
+    def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
+        """The public law of the hard labels that a run has released; None if there is none, or none is known."""
         return None
 
     @property

@@ -30,6 +30,7 @@ from p2p_sim.mechanisms.exchange_privacy import (
 from p2p_sim.mechanisms.faulty_networks import NoiseAlone
 from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup, sizes_about
 from p2p_sim.mechanisms.messages import MessagesConfig, check_answers, flipped_labels, randomizer_of
+from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
 from p2p_sim.network.config import NetworkConfig
@@ -214,6 +215,11 @@ class LabelExchangeMechanism(Mechanism):
 
     def honest(self) -> "LabelExchangeMechanism | None":
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
+
+    def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
+        """A noisy label of a random user of the cluster, where messages carry labels."""
+        transition = self.randomizer.transition
+        return None if transition is None else NoiseLaw.common(transition, "cluster")
 
     @property
     def remaining_flip_prob(self) -> float | None:

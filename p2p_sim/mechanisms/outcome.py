@@ -121,6 +121,8 @@ class Outcome:
     arrival_s: (m,) when each label of the release reached the learner, seconds, and realised: what is known of the run
     besides labels, if they were asked for. overlay: None if every user may ask every user.
     organisations: results of organisations that exchange models.
+    candidates: (m, ceil(K/8)) packed bits; the labels among which each released one was drawn, where public messages of
+    others decide it.
     Of users who are drawn shard by shard there are only sums: the release is a tally, `arrivals` holds the times, and
     `truth` counts the true labels, for the columns without privacy.
     """
@@ -134,6 +136,7 @@ class Outcome:
     organisations: OrganisationFacts | None = None
     arrivals: Arrivals | None = None
     truth: Tally | None = None
+    candidates: NDArray[np.uint8] | None = None
 
     @property
     def labels(self) -> LabelRelease:
@@ -175,6 +178,7 @@ class Outcome:
         counts = [part.traffic for part in parts if part.traffic is not None]
         times = [part.arrival_s for part in parts if part.arrival_s is not None]
         facts = [part.realised for part in parts if part.realised is not None]
+        among = [part.candidates for part in parts if part.candidates is not None]
         return Outcome(
             release,
             sum(counts, Traffic()) if counts else None,
@@ -182,4 +186,5 @@ class Outcome:
             np.concatenate(times) if times else None,
             tuple(shard for fact in facts for shard in fact) if facts else None,
             overlay,
+            candidates=np.concatenate(among) if among else None,
         )

@@ -51,6 +51,13 @@ class RandomizedResponse(Message):
         """α if there are two classes."""
         return self.flip_prob if self.num_classes == 2 else None
 
+    @property
+    def transition(self) -> NDArray[np.float64]:
+        """1 - α on the diagonal, α/(K-1) elsewhere."""
+        matrix = np.full((self.num_classes, self.num_classes), self.flip_prob / (self.num_classes - 1))
+        np.fill_diagonal(matrix, 1.0 - self.flip_prob)
+        return matrix
+
     def alone(self, epsilon: float) -> Bracket:
         """At most max(0, 1-α-e^ε α/(K-1))."""
         return Bracket(0.0, local_delta(self.flip_prob, epsilon, self.num_classes).upper)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.analysis.privacy.others.rr_with_prior import best_candidates, by_prior
+from p2p_sim.analysis.privacy.others.rr_with_prior import best_candidates, by_prior, top_k_law
 from p2p_sim.analysis.privacy.statement.advantage import local_advantage
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.conditions import ONE_LABEL, PUBLIC_PRIOR, Condition
@@ -19,6 +19,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, bernoulli
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
 from p2p_sim.mechanisms.neighbours import NeighbourMeans
+from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.network.network import Network
@@ -28,6 +29,8 @@ from p2p_sim.protocol.debias import check_labels
 from p2p_sim.protocol.randomizer import Message
 
 Floats = NDArray[np.float64]
+LARGEST_LAW = 2**24
+"""Most entries of the matrices of a noise law."""
 CONDITIONS = (
     ONE_LABEL,
     Condition(
@@ -119,6 +122,23 @@ class RRWithPrior(Message):
         return np.take_along_axis(order, chosen[:, None], axis=1)[:, 0].astype(np.uint8)
 
     @property
+    def transition(self) -> Floats:
+        """Under the common prior."""
+        return self.transition_among(self.likeliest(self.common_prior[None, :])[0])
+
+    def likeliest(self, priors: Floats) -> NDArray[np.bool_]:
+        """(n, K): whether a label is among the k that are sent under each of the priors (n, K)."""
+        order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
+        found = np.zeros(priors.shape, dtype=np.bool_)
+        np.put_along_axis(found, order, np.arange(self.num_classes) < np.reshape(k, (-1, 1)), axis=1)
+        return found
+
+    def transition_among(self, candidates: NDArray[np.bool_]) -> Floats:
+        """(K, K) if the labels sent are the `candidates` (K,); other labels are sent as any of these."""
+        k = int(candidates.sum())
+        return top_k_law(candidates / k, k, self.target_epsilon)
+
+    @property
     def _block(self) -> int:
         return max(1, BLOCK // self.num_classes)
 
@@ -197,15 +217,31 @@ class LocalRRWithPrior(LocalMechanism):
         goes_first = np.concatenate([bernoulli(streams.generator("half", s.index), 0.5, s.size) for s in every])
         noisy = np.concatenate([self.release_shard(s, population, streams).payload for s in every])
         means = self._learn(population.features[goes_first], noisy[goes_first])
+        among = np.repeat(self._packed(self.randomizer.common_prior[None, :]), len(noisy), axis=0)
         chosen = list(islice(every, *(part or (None,))))
         for shard in chosen:
             second = shard.start + np.flatnonzero(~goes_first[shard.start : shard.stop])
             rng = streams.generator("second", shard.index)
             for block in np.array_split(second, second.size * self.randomizer.num_classes // BLOCK + 1):
                 priors = means.at(population.features[block])
+                among[block] = self._packed(priors)
                 noisy[block] = self.randomizer.with_priors(population.labels[block], priors, rng)
         user = np.concatenate([np.zeros(0, np.int32), *(np.arange(s.start, s.stop, dtype=np.int32) for s in chosen)])
-        return Outcome(LabelRelease(user, noisy[user], "hard"))
+        return Outcome(LabelRelease(user, noisy[user], "hard"), candidates=among[user])
+
+    def _packed(self, priors: Floats) -> NDArray[np.uint8]:
+        return np.packbits(self.randomizer.likeliest(priors), axis=1)
+
+    def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
+        """In two stages one matrix for each set of labels that some user chose among; None if this is too large."""
+        if outcome.candidates is None:
+            return super().noise_law(outcome)
+        k = self.randomizer.num_classes
+        sets, group = np.unique(outcome.candidates, axis=0, return_inverse=True)
+        if len(sets) * k * k > LARGEST_LAW:
+            return None
+        among = np.unpackbits(sets, axis=1, count=k).astype(np.bool_)
+        return NoiseLaw(np.stack([self.randomizer.transition_among(one) for one in among]), "user", group.ravel())
 
     def _learn(self, features: NDArray[np.floating], noisy: NDArray[np.generic]) -> NeighbourMeans:
         """The first half's noisy labels, by place; where nobody went first, the common prior."""

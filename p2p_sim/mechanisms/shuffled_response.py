@@ -14,6 +14,7 @@ from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import Setup, sizes_about
+from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse, check_flip_prob
 from p2p_sim.mechanisms.without_messages import WithoutMessages
@@ -66,6 +67,10 @@ class ShuffledRandomizedResponse(WithoutMessages):
         place = streams.generator("shuffle", shard.index).random(shard.size)
         order = np.lexsort((place, np.repeat(np.arange(len(sizes)), sizes)))
         return LabelRelease.of(shard, noisy[order])
+
+    def noise_law(self, outcome: Outcome) -> NoiseLaw:
+        """A label of some user of the cluster, flipped."""
+        return NoiseLaw.common(self.randomizer.transition, "cluster")
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes

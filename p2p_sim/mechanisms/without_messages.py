@@ -10,6 +10,7 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import Mechanism, Trust
+from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
@@ -66,6 +67,11 @@ class LocalMechanism(WithoutMessages):
         """ε₀, whatever δ and the cluster."""
         lower, upper = self.lower(delta), self.randomizer.local_epsilon
         return [PrivacyBound(lower, upper, delta, "learner", "label", self.basis, self.conditions)] * len(sizes)
+
+    def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
+        """That of her randomizer; a mechanism that does more to a label must say so here."""
+        transition = getattr(self.randomizer, "transition", None)
+        return None if transition is None else NoiseLaw.common(transition)
 
     def lower(self, delta: float) -> float:
         """An ε below which no bound holds at δ; 0 where a mechanism knows none."""

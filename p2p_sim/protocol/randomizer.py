@@ -82,6 +82,11 @@ class Message(ABC):
         """α of flipped labels of two classes, of which the papers speak; None for other messages."""
         return None
 
+    @property
+    def transition(self) -> NDArray[np.float64] | None:
+        """(K, K): entry [y, z] is the probability that the label y is sent as z; None for payloads of another kind."""
+        return None
+
     def alone(self, epsilon: float) -> Bracket:
         """At most δ(ε) of a payload seen with its owner."""
         return self.shuffled(1).delta(epsilon)

@@ -32,17 +32,17 @@ class Learned:
 
 def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Learned:
     """Learn from a release, and from that of honest users where some were not."""
-    risk, honest = _risk(case, people, outcome), None
+    risk, honest = _risk(case, people, mechanism, outcome), None
     if (followers := mechanism.honest()) is not None:
         assert isinstance(people, Population)
         outcome = followers.release(people, case.scenario.network, case.streams, places=case.places)
-        honest = _risk(case, people, outcome)
+        honest = _risk(case, people, followers, outcome)
     alpha = mechanism.remaining_flip_prob if honest is None else None
     floor = None if alpha is None else exchange_floor(people, alpha, case.scenario.learner.loss)
     return Learned(risk, honest, floor)
 
 
-def _risk(case: Case, people: People, outcome: Outcome) -> Risk:
+def _risk(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Risk:
     learner, release = case.scenario.learner.seeded(case.streams), outcome.release
     tally = _tally(people, release) if learner.takes_counts else None
     if isinstance(release, ModelRelease):
@@ -52,7 +52,8 @@ def _risk(case: Case, people: People, outcome: Outcome) -> Risk:
     else:
         assert isinstance(people, Population)
         assert isinstance(release, LabelRelease)
-        private = learner.learned(Received(people.features, release, people.num_classes, people.cluster_offsets))
+        law = mechanism.noise_law(outcome) if learner.uses_noise_law and release.kind == "hard" else None
+        private = learner.learned(Received(people.features, release, people.num_classes, people.cluster_offsets, law))
     reference = _nonprivate(case, people, outcome.truth) if learner.has_reference else None
     return assess(people, private, reference, learner.loss)
 

@@ -1,0 +1,159 @@
+"""What clusters say combined with what features say: a global model, moved to each cluster's smoothed shares."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from p2p_sim.learning.forward_correction import ForwardCorrectionConfig, Observed
+from p2p_sim.learning.learner import OwnLearner, Received
+from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
+from p2p_sim.learning.weights import check_accepts
+from p2p_sim.mechanisms.noise_law import NoiseLaw, cluster_shares
+from p2p_sim.mechanisms.outcome import LabelRelease, Predictor
+
+Floats = NDArray[np.float64]
+PENALTIES = (1.0, 10.0, 100.0, 1000.0)
+"""Penalties of the global model to choose from."""
+STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, math.inf)
+"""Numbers of labels to choose from that the global model's mean prediction counts as; infinite: it alone counts."""
+
+
+def ratios(predicted: Floats, offsets: NDArray[np.int64], shares: Floats) -> Floats:
+    """(C, K) factors of the classes with which the mean prediction over each cluster's users becomes its shares.
+
+    Args:
+        predicted: (n, K) positive distributions of the users, cluster by cluster; no cluster is empty.
+        offsets: (C+1,). shares: (C, K) distributions.
+    """
+    sizes = np.diff(offsets)
+    found = np.ones(shares.shape)
+    for _ in range(200):
+        means = np.add.reduceat(_scaled(predicted, np.repeat(found, sizes, axis=0)), offsets[:-1]) / sizes[:, None]
+        if np.abs(means - shares).max() < 1e-7:
+            break
+        found *= shares / np.maximum(means, 1e-300)
+        found /= found.max(axis=1, keepdims=True)
+    return found
+
+
+def _scaled(predicted: Floats, factors: Floats) -> Floats:
+    product = np.maximum(predicted, 1e-12) * factors
+    return np.asarray(product / product.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Evidence:
+    """A release, or a part of it, and what it says of the clusters: shares (C, K) from count (C,) labels."""
+
+    received: Received
+    law: NoiseLaw
+    observed: Observed
+    shares: Floats
+    count: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, received: Received, law: NoiseLaw) -> Self:
+        labels, clusters = received.release.payload.astype(np.int64), len(received.cluster_offsets) - 1
+        return cls(received, law, Observed.of(received, law), *cluster_shares(law, labels, received.cluster, clusters))
+
+    def part(self, chosen: NDArray[np.bool_]) -> "_Evidence":
+        """That of the labels (m,) that are chosen."""
+        release, law = self.received.release, self.law
+        law = replace(law, group=None if law.group is None else law.group[chosen])
+        fewer = LabelRelease(release.user[chosen], release.payload[chosen], release.kind)
+        return _Evidence.of(replace(self.received, release=fewer), law)
+
+    @property
+    def users(self) -> NDArray[np.intp]:
+        """The users of all bags: those under whose names labels were released, or all of their clusters."""
+        if self.law.source == "user":
+            return self.received.release.user.astype(np.intp)
+        return np.flatnonzero(np.repeat(self.count > 0, np.diff(self.received.cluster_offsets)))
+
+    def factors(self, predicted: Floats, strength: float) -> Floats:
+        """(C, K) factors that move predictions (n, K) of all users to each cluster's smoothed shares."""
+        offsets, count = self.received.cluster_offsets, self.count[:, None]
+        means = np.add.reduceat(predicted, offsets[:-1]) / np.diff(offsets)[:, None]
+        if math.isinf(strength):
+            return np.ones(means.shape)
+        return ratios(predicted, offsets, (count * self.shares + strength * means) / (count + strength))
+
+
+class ClusterAndFeaturesConfig(OwnLearner):
+    """p(y|x) of a global model times a factor of cluster and class, with which clusters have their smoothed shares.
+
+    The global model is `forward_correction`. A cluster's share of a class is (m q + s g) / (m + s): q is estimated from
+    its m released labels without their noise, g is the global model's mean over its users. A new row belongs to the
+    nearest user's cluster. The global model's penalty is the one with which half of the clusters predict the released
+    labels of the other half best; s likewise with half of the labels. True labels are not looked at.
+    """
+
+    kind: Literal["cluster_and_features"] = "cluster_and_features"
+    uses_noise_law: ClassVar[bool] = True
+    max_iterations: int = Field(default=1000, ge=1)
+    """Most L-BFGS iterations of a global model, at least 1."""
+
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy: logistic regression, without clusters."""
+        return SoftLogisticRegressionConfig(max_iterations=self.max_iterations).fit(features, labels, num_classes)
+
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release of hard labels whose noise law is public."""
+        check_accepts(received.release, self.kind, self.accepts)
+        whole = _Evidence.of(received, received.law(self.kind))
+        penalty, strength = self._chosen(whole)
+        model = self._model(whole, penalty)
+        factors = whole.factors(model.probabilities(received.features), strength)
+        return _Moved(model, received.features, np.repeat(factors, np.diff(received.cluster_offsets), axis=0))
+
+    def chosen_for(self, received: Received) -> tuple[float, float]:
+        """The penalty and the strength that are used for a release."""
+        return self._chosen(_Evidence.of(received, received.law(self.kind)))
+
+    def _chosen(self, whole: _Evidence) -> tuple[float, float]:
+        """Penalty and strength, as the release alone has it; of equally good ones the largest.
+
+        The penalty: the models of every second cluster's labels are to make the other clusters' labels likely. The
+        strength: every second label, moved by it, is to make the other labels likely.
+        """
+        release, features = whole.received.release, whole.received.features
+        even = whole.received.cluster % 2 == 0
+        halves = whole.part(even), whole.part(~even)
+        losses = [
+            sum(
+                held.observed.loss(self._model(seen, penalty).probabilities(held.observed.features))[0]
+                for seen, held in (halves, halves[::-1])
+            )
+            for penalty in PENALTIES
+        ]
+        penalty = min(zip(losses, (-one for one in PENALTIES), strict=True))[1] * -1.0
+        first = np.arange(len(release)) % 2 == 0
+        seen, held = whole.part(first), whole.part(~first)
+        predicted = self._model(seen, penalty).probabilities(features)
+        sizes = np.diff(whole.received.cluster_offsets)
+        moved = (np.repeat(seen.factors(predicted, s), sizes, axis=0) for s in STRENGTHS)
+        losses = [held.observed.loss(_scaled(predicted, one)[held.users])[0] for one in moved]
+        return penalty, min(zip(losses, (-one for one in STRENGTHS), strict=True))[1] * -1.0
+
+    def _model(self, evidence: _Evidence, penalty: float) -> Predictor:
+        forward = ForwardCorrectionConfig(l2=penalty, max_iterations=self.max_iterations)
+        return forward.fitted(evidence.observed, evidence.shares.shape[1])
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """Predictions of a model, times the factors (n, K) of the nearest user, by the features of all users (n, d)."""
+
+    model: Predictor
+    users: NDArray[np.floating]
+    factors: Floats
+
+    def probabilities(self, features: NDArray[np.floating]) -> Floats:
+        from sklearn.metrics import pairwise_distances_argmin
+
+        nearest = pairwise_distances_argmin(features, self.users)
+        return _scaled(self.model.probabilities(features), self.factors[nearest])

@@ -1,0 +1,125 @@
+"""Logistic regression fitted to the released labels' own law: forward correction, and its form for cluster labels."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.learning.knows_noise import NoiseAwareLogisticConfig
+from p2p_sim.learning.learner import Received
+from p2p_sim.learning.soft_logistic_regression import LinearSoftmax
+from p2p_sim.learning.weights import check_accepts
+from p2p_sim.mechanisms.noise_law import NoiseLaw
+from p2p_sim.mechanisms.outcome import Predictor
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Released labels, by the bag of users of whom one had the true label.
+
+    A bag is a user, or a cluster; its true label has the mean of its users' predicted distributions.
+
+    features: (n, d) of the users of all bags, bag by bag. starts: (B,) where each bag begins; none is empty.
+    bag: (m,) the bag of each observation. likelihood: (m, K) of what was released, under each true label.
+    count: (m,) how often it was released.
+    """
+
+    features: NDArray[np.floating]
+    starts: NDArray[np.int64]
+    bag: NDArray[np.int64]
+    likelihood: Floats
+    count: Floats
+
+    @staticmethod
+    def of(received: Received, law: NoiseLaw) -> "Observed":
+        """The bags of a release of hard labels whose law is known."""
+        labels = received.release.payload.astype(np.int64)
+        rows = np.arange(len(labels))
+        if law.source == "user":
+            return Observed(received.rows, rows, rows, law.likelihoods(labels), np.ones(len(labels)))
+        group, kinds = law.groups(len(labels)), len(law.transition)
+        cells = (received.cluster * kinds + group) * law.num_classes + labels
+        cell, count = np.unique(cells, return_counts=True)
+        clusters, bag = np.unique(cell // (kinds * law.num_classes), return_inverse=True)
+        offsets = received.cluster_offsets
+        members = [np.arange(offsets[c], offsets[c + 1]) for c in clusters]
+        sizes = [len(one) for one in members]
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64) if sizes else np.zeros(0, np.int64)
+        seen = law.transition[cell // law.num_classes % kinds, :, cell % law.num_classes]
+        users = np.concatenate([np.zeros(0, np.int64), *members])
+        return Observed(received.features[users], starts, bag.ravel(), seen, count.astype(np.float64))
+
+    def loss(self, distribution: Floats) -> tuple[float, Floats]:
+        """-log likelihood, and its derivative (n, K), at the users' predicted distributions (n, K)."""
+        sizes = np.diff(np.append(self.starts, len(distribution)))
+        single = len(self.starts) == len(distribution)
+        mean = distribution if single else np.add.reduceat(distribution, self.starts, axis=0) / sizes[:, None]
+        probability = np.maximum((mean[self.bag] * self.likelihood).sum(axis=1), 1e-300)
+        value = -float(self.count @ np.log(probability))
+        each = -(self.count / probability)[:, None] * self.likelihood
+        slope: Floats = np.stack([np.bincount(self.bag, column, len(self.starts)) for column in each.T], axis=1)
+        if not single:
+            slope = np.asarray(np.repeat(slope / sizes[:, None], sizes, axis=0), dtype=np.float64)
+        return value, slope
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """-log likelihood of what was observed + l2 |W|²/2, intercepts left out, as a function of flat coefficients.
+
+    Scores are linear in the features; for two classes the score of the first class is 0.
+    """
+
+    observed: Observed
+    num_classes: int
+    l2: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the coefficients: (d + 1, K), or (d + 1, 1) for two classes."""
+        return self.observed.features.shape[1] + 1, self.num_classes if self.num_classes > 2 else 1
+
+    def __call__(self, flat: Floats) -> tuple[float, Floats]:
+        """The value and its gradient."""
+        w, x = flat.reshape(self.shape), self.observed.features
+        p = LinearSoftmax(w).probabilities(x)
+        value, slope = self.observed.loss(p)
+        back = p * (slope - (p * slope).sum(axis=1, keepdims=True))
+        back = back if self.num_classes > 2 else back[:, 1:]
+        pulled = self.l2 * w
+        pulled[-1] = 0.0
+        return value + 0.5 * float(np.vdot(pulled, w)), np.ravel(np.vstack([x.T @ back, back.sum(axis=0)]) + pulled)
+
+
+class ForwardCorrectionConfig(NoiseAwareLogisticConfig):
+    """Logistic regression whose predictions, passed through the public noise, fit the released labels best.
+
+    It maximises Σ log Σ_y p(y|x) T[y, ỹ] over released labels ỹ with an L2 penalty (Patrini et al., CVPR 2017, forward
+    correction); T is the exact noise law of the mechanism. Where a released label is that of a random user of the
+    cluster, as in the exchange, p(y|x) is the mean over the cluster's users: it then learns from label proportions.
+    The objective is not convex; all coefficients start at 0.
+    """
+
+    kind: Literal["forward_correction"] = "forward_correction"
+
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release of hard labels whose noise law is public."""
+        check_accepts(received.release, self.kind, self.accepts)
+        return self.fitted(Observed.of(received, received.law(self.kind)), received.num_classes)
+
+    def fitted(self, observed: Observed, num_classes: int) -> LinearSoftmax:
+        """The model that fits what was observed."""
+        from scipy.optimize import minimize
+
+        objective = Objective(observed, num_classes, self.l2)
+        found = minimize(
+            objective, np.zeros(np.prod(objective.shape)), jac=True, method="L-BFGS-B",
+            options={
+                "maxiter": self.max_iterations, "maxfun": 10 * self.max_iterations,
+                "gtol": 1e-6 * max(1.0, float(observed.count.sum())) ** 0.5,
+            },
+        )  # fmt: skip
+        return LinearSoftmax(found.x.reshape(objective.shape))
