@@ -32,8 +32,8 @@ def main(out: Path = OUT, small: bool = False) -> list[Path]:
     """Draw the figure; `small` computes a few points only, for the tests."""
     path = out / "neighbour.png"
     note = (
-        f"Lower is safer for you; 100 is certainty. One noisy label in {1 / ALPHA:.0f} is false, half of the people pass "
-        "a noisy label on, both values are equally likely, and there is one exchange."
+        f"Lower is safer for you; 100 is certainty. One noisy label in {1 / ALPHA:.0f} is false, half of the people "
+        "pass a noisy label on, both values are equally likely, and there is one exchange."
     )
     plot_panels([guesses(SIZES[:3] if small else SIZES)], path, note)
     return [path]
