@@ -7,9 +7,9 @@ from p2p_sim.analysis.privacy import LabelExchange
 from p2p_sim.analysis.privacy.networks.crowd import Crowd
 from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
 from p2p_sim.analysis.privacy.networks.losses import amplified_delta
-from p2p_sim.analysis.privacy.networks.moved_bit import Move, MovedBit
+from p2p_sim.analysis.privacy.networks.moved_bit import Block, Move, MovedBit
 from p2p_sim.analysis.privacy.networks.offsets import Offsets
-from p2p_sim.analysis.privacy.networks.shift_law import Shift, product
+from p2p_sim.analysis.privacy.networks.shift_law import Shift, ShiftLaw, product
 from tests.reference import fetch as reference
 
 DELTA = 1e-6
@@ -85,6 +85,43 @@ def test_a_bit_is_not_set_where_all_are():
     weights = np.full((4, 4), 0.25)
     bound = moved(weights, 0.4, 0.2, (0, 2), 1)
     assert amplified_delta(bound, 0.4, 0.2) >= reference.delta(weights, 0.4, 0.2, 0.2, (0, 2), targets=[1])
+
+
+@pytest.mark.parametrize("ratio", [1.1, 1.5, 3.0])
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_what_is_shown_not_to_be_moved_still_shows_who_fetched_the_target(ratio, share):
+    """Four users' pairs, and a side slot that shows with probability 1/2 which law it is, by enumeration."""
+    p, w, told = 0.2, 0.3, 0.5
+    main = product([Shift(1.0, p, p, w, 4)])
+    block = Block(slice(0, 1), main, ShiftLaw(np.array([1.0 - told]), 0, 1.0, (told, told)))
+    first, second = np.ones(1), np.ones(1)
+    for _ in range(4):
+        first, second = np.outer(first, [p, 1 - p]).ravel(), np.outer(second, [p + w, 1 - p - w]).ravel()
+    # the side slot shows nothing, or that a bit was not moved, or that it was
+    laws = np.concatenate([(1 - told) * first, told * first, np.zeros(len(first))])
+    moved = share * np.concatenate([(1 - told) * first, np.zeros(len(first)), told * first])
+    other = (1 - share) * np.concatenate([(1 - told) * second, told * second, np.zeros(len(first))]) + moved
+    for up, (one, two) in ((True, (other, laws)), (False, (laws, other))):
+        truth = np.maximum(one - ratio * two, 0.0).sum()
+        found = block.divergence(np.array([1.0 - share]), np.array([share]), ratio, up)[0]
+        assert found >= truth * (1.0 - 1e-12)
+        assert found <= 1.1 * truth + 1e-3 or not up
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("ratio", [1e9, 1e300])
+def test_large_ratios_leave_numbers(ratio):
+    """Nothing stays, or nothing is moved, and the ratio is that of an ε near ε₀."""
+    block = Block(slice(0, 1), product([Shift(1.0, 0.2, 0.2, 0.3, 4)]), product([Shift(1.0, 0.3, 0.3, 0.1, 2)], 0.01))
+    for up in (True, False):
+        found = block.divergence(np.array([0.0, 1.0]), np.array([0.1, 0.0]), ratio, up)
+        assert np.all((found >= 0.0) & (found <= 1.0))
+
+
+def test_users_who_are_nearly_sure_to_show_the_law():
+    told = product([Shift(1.0, 0.0, 0.0, 1.0, 60)])
+    assert told.above(np.array([2.0])) >= 1.0
+    assert told.below(np.array([2.0])) >= 1.0
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -62,7 +62,9 @@ class Block:
             left = ratio - rest * (1.0 + 1e-8)
             safe = np.maximum(stay, _LEAST)
             found = np.where(left > 0.0, stay * self.main.above(np.clip(left, 0.0, _MOST) / safe), stay - left)
-            return np.asarray(found @ chances + moved[..., 0] * self.side.lost[1])
+            # the side law shows that nothing was moved: what stays is as likely there as under Q0
+            unmoved = (stay * self.main.above(min(ratio, _MOST) / safe))[..., 0]
+            return np.asarray(found @ chances + self.side.lost[0] * unmoved + moved[..., 0] * self.side.lost[1])
         left = 1.0 - rest * (1.0 - 1e-8)
         safe = np.maximum(left, _LEAST)
         found = np.where(left > 0.0, left * self.main.below(np.minimum(ratio * stay, _MOST) / safe), 0.0)

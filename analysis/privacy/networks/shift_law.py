@@ -183,6 +183,8 @@ def _share(part: float, rest: float) -> float:
 
 
 def _odds(part: float, rest: float) -> float:
+    if part == 0.0:
+        return 0.0
     return part / rest if rest > 0.0 else math.inf
 
 
@@ -195,6 +197,8 @@ def _window(count: int, first: float, second: float) -> Floats:
 def _on_grid(law: Floats, loss: Floats, grid: float, lost: tuple[float, float]) -> ShiftLaw:
     """Both laws on the grid, where likelihood ratios between two points are split between them."""
     used = law > 0.0
+    if not used.any():  # all users show the law itself, but for less than can be represented
+        return ShiftLaw(np.zeros(1), 0, grid, lost)
     law, loss = law[used], loss[used]
     below = np.floor(loss / grid + 1e-12).astype(np.int64)
     share = np.clip(np.expm1(loss - below * grid) / math.expm1(grid), 0.0, 1.0)
