@@ -148,18 +148,18 @@ def test_where_rows_are_uneven_or_of_too_many_kinds_only_the_noise_counts(monkey
 
 def test_the_bound_of_many_far_users_lies_above_each_ones(monkeypatch):
     """Random walks of four steps; every user counts as far."""
-    step = table(nx.random_regular_graph(7, 40, seed=1))
+    step = table(nx.random_regular_graph(7, 24, seed=1))
     weights = np.linalg.matrix_power(step, 4)
     monkeypatch.setattr(fetches, "NEAR", 10)
-    monkeypatch.setattr(fetches, "MOST_FAR", 40)
-    rates = np.where(np.arange(40) % 3, 0.5, 0.0)
+    monkeypatch.setattr(fetches, "MOST_FAR", 24)
+    rates = np.where(np.arange(24) % 3, 0.5, 0.0)
     one_by_one = FetchDistribution(weights, 0.3, rates).user_epsilons(1e-2)
     monkeypatch.setattr(fetches, "MOST_FAR", 5)
     together = FetchDistribution(weights, 0.3, rates)
     upper = together.epsilon(1e-2).epsilon_upper
     assert one_by_one.max() <= upper < 1.3 * one_by_one.max()
-    assert together.user_epsilons(1e-2).tolist() == [upper] * 40
-    assert together.delta(0.2).upper >= max(together.user_delta(user, 0.2) for user in range(0, 40, 9))
+    assert together.user_epsilons(1e-2).tolist() == [upper] * 24
+    assert together.delta(0.2).upper >= max(together.user_delta(user, 0.2) for user in range(0, 24, 9))
 
 
 def ring(size, degree):

@@ -44,6 +44,8 @@ from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from p2p_sim.analysis.privacy.statement.windows import Floats
 
 _NEARLY = 0.99
+_PRECISE, _SOON = 1e-6, 1e-4
+"""Relative precision of ε, and that where a value of δ takes long."""
 NEAR = 128
 """Most fetchers of a target for which her neighbourhood is looked at; with more, the others' bits average out."""
 CLOSELY = 32_768
@@ -265,7 +267,7 @@ class FetchDistribution(Accountant):
         levels = TargetLevels(weights, rates, ones, self.flip_prob, self._tails.worst(fetchers, weights.size), ones)
         moved = self._moving.bounded(weights, rates, found[far])
         ways = (levels.all,) if moved is None else (lambda: moved, levels.all)
-        return found[~far], [UserBound(self.flip_prob, 0.0, ways, levels)]
+        return found[~far], [UserBound(self.flip_prob, 0.0, ways, levels, _SOON if moved else _PRECISE)]
 
     def _places_of(self, users: NDArray[np.int64], far: list[UserBound]) -> Iterator[UserBound]:
         return chain(far, map(self._user, users.tolist()))
@@ -299,12 +301,12 @@ class FetchDistribution(Accountant):
         _, first, counts = np.unique(self._places.same[users], return_index=True, return_counts=True)
         levels = self._levels(users[first], weights[first], counts.astype(np.float64), np.ones(len(first)))
         ways: list[Callable[[], Divergence]] = [lambda: levels.some(self._hint)]
-        if (moved := self._moving.of(target)) is not None:
+        if moved := self._moving.of(target):
             ways.append(lambda: moved)
         if self.flip_prob >= LEAST_FLIP and 0 < users.size <= NEAR:
             ways.append(lambda: self._neighbourhood.law(target))
         ways.append(levels.all)
-        return UserBound(self.flip_prob, met, tuple(ways), levels)
+        return UserBound(self.flip_prob, met, tuple(ways), levels, _SOON if moved else _PRECISE)
 
     @cached_property
     def _moving(self) -> MovingTargets:

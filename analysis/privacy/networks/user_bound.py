@@ -15,13 +15,14 @@ class UserBound:
 
     With probability `met` a member fetched her bit, or everybody knows it: then only the local noise is left. Otherwise
     the least of the bounds counts that `ways` build, each when it is first needed. levels: those of the last way, and
-    of the first, which holds a few of them.
+    of the first, which holds a few of them. precision: relative, of ε, from above.
     """
 
     flip_prob: float
     met: float
     ways: tuple[Callable[[], Divergence], ...]
     levels: TargetLevels | None = None
+    precision: float = 1e-6
     _built: list[Divergence] = field(default_factory=list, init=False, repr=False)
 
     def delta(self, epsilon: float) -> float:
@@ -34,7 +35,7 @@ class UserBound:
 
     def epsilon(self, delta: float) -> float:
         """Certified ε(δ), at most ε₀."""
-        return cross(lambda epsilon: not self.holds(epsilon, delta), self.flip_prob, precision=1e-6)[1]
+        return cross(lambda epsilon: not self.holds(epsilon, delta), self.flip_prob, precision=self.precision)[1]
 
     def best_levels(self, epsilon: float) -> tuple[int, ...]:
         """The places of a few levels τ that together nearly give the least δ(ε); none where another way gives less."""
