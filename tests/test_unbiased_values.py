@@ -121,11 +121,16 @@ def test_what_cannot_be_repaired_is_refused():
 
 
 def test_a_wrong_normaliser_is_caught():
-    """Rows scaled to one after a column was left out: ε or the mean is off."""
-    values = np.linspace(0.0, 1.0, 5)
-    best = best_unbiased(values, np.full(5, 0.2), 1.0)
-    cut = best.law[:, 1:] / best.law[:, 1:].sum(axis=1, keepdims=True)
-    assert law_epsilon(cut) > 1.0 + 1e-6 or not np.allclose(cut @ best.outputs[1:], values, atol=1e-6)
+    """(b-a)/e^ε beyond the range in place of (b-a)/(e^ε-1); a column left out and rows scaled to one."""
+    values, epsilon = np.linspace(0.0, 1.0, 5), 1.0
+    beyond = math.exp(-epsilon)
+    above = (values + beyond) / (1.0 + 2.0 * beyond)
+    assert law_epsilon(np.stack([1.0 - above, above], axis=1)) > epsilon + 0.2
+    best = best_unbiased(values, np.full(5, 0.2), epsilon)
+    left = np.arange(len(best.outputs)) != best.law.max(axis=0).argmax()
+    scaled = best.law[:, left] / best.law[:, left].sum(axis=1, keepdims=True)
+    assert law_epsilon(scaled) > epsilon + 1e-3
+    assert not np.allclose(scaled @ best.outputs[left], values, atol=1e-3)
 
 
 # -- the message -----------------------------------------------------------------------------------------------------
