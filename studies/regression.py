@@ -103,7 +103,9 @@ def point_rows(task: Task) -> list[dict[str, object]]:
             found = release(method, people, task.epsilon, DELTA[task.panel], streams)
             value = form(risk(learned(method, people, found), people))
             stated = {"epsilon_upper": found.epsilon, "epsilon_local": found.epsilon_local}
-            floor = floor_of(law) if law is not None and method in (EXCHANGED + DEBIASED, EXCHANGED + UNBIASED) else None
+            floor = (
+                floor_of(law) if law is not None and method in (EXCHANGED + DEBIASED, EXCHANGED + UNBIASED) else None
+            )
             rows.append(common | {"method": method, "value": value, "floor": floor} | stated)
     return rows
 
@@ -178,14 +180,22 @@ def _draw(table: pd.DataFrame, path: Path, replicates: int) -> Path:
     table = table[table["method"].isin(shown)]
     parts = {panel: table[table["panel"] == panel] for panel in (ON_LAW, ON_SPREAD, ON_DIABETES)}
     dashed = (NONPRIVATE,)
+    on_spread = curves(parts[ON_SPREAD], "heterogeneity", "value", "method", dashed)
     panels = [
-        Panel("ε of the learner", "excess risk", curves(parts[ON_LAW], "epsilon", "value", "method", dashed),
-              title=f"known law, h = {HETEROGENEITY:g}"),
-        Panel("h: standard deviation of f within clusters", "excess risk",
-              curves(parts[ON_SPREAD], "heterogeneity", "value", "method", dashed), log_x=False, title="known law, ε = 1"),
-        Panel("ε of the learner", "root mean squared test error",
-              curves(parts[ON_DIABETES], "epsilon", "value", "method", dashed), title="diabetes"),
-    ]  # fmt: skip
+        Panel(
+            "ε of the learner",
+            "excess risk",
+            curves(parts[ON_LAW], "epsilon", "value", "method", dashed),
+            title=f"known law, h = {HETEROGENEITY:g}",
+        ),
+        Panel("h: deviation of f within clusters", "excess risk", on_spread, log_x=False, title="known law, ε = 1"),
+        Panel(
+            "ε of the learner",
+            "root mean squared test error",
+            curves(parts[ON_DIABETES], "epsilon", "value", "method", dashed),
+            title="diabetes",
+        ),
+    ]
     note = f"Means of {replicates} replicates with 95% intervals. δ = 1e-6 on the law, 1e-4 on diabetes."
     plot_study(panels, path, "Regression labels", note)
     return path

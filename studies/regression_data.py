@@ -1,6 +1,6 @@
 """Users with regression labels: a law whose heterogeneity is set exactly, and scikit-learn's diabetes table.
 
-A label is a place in a public grid of values, so that a population of places goes through the exchange as one of classes.
+A label is a place in a public grid of values, so that places go through the exchange as classes do.
 """
 
 from dataclasses import dataclass

@@ -156,7 +156,7 @@ def largest_ratio(prior_from, epsilon: float) -> float:
 
 
 def test_bins_chosen_on_the_data_without_payment_are_caught():
-    """Outputs of three users, enumerated: the shares of their own labels as prior give labels away; a public one not."""
+    """Outputs of three users, enumerated: a prior from their own labels gives labels away; a public one does not."""
     epsilon = 1.0
     assert largest_ratio(lambda labels: (0.5, 0.3, 0.2), epsilon) <= epsilon * (1 + 1e-12)
     leaky = largest_ratio(lambda labels: tuple(np.bincount(labels, minlength=3) / len(labels)), epsilon)
@@ -164,7 +164,7 @@ def test_bins_chosen_on_the_data_without_payment_are_caught():
 
 
 def test_a_prior_that_other_users_paid_for_is_within_epsilon():
-    """One user answers by randomised response and makes the prior, another one sends a bin: the pair costs the larger ε."""
+    """One user makes the prior by randomised response, another one sends a bin: the pair costs the larger ε."""
     epsilon, values = 1.0, (0.0, 1.0, 5.0)
     first = RandomizedResponse(2.0 / (2.0 + math.exp(epsilon)), 3)
     told = np.full((3, 3), first.flip_prob / 2)

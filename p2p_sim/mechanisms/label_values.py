@@ -1,7 +1,7 @@
 """Randomizers of regression labels: messages whose payload names an output value.
 
-A label is a place in a public grid of values, so the exchange carries it as it carries a class. The payload is the place
-of an output value among the randomizer's own; `values_of` turns payloads into numbers.
+A label is a place in a public grid of values, so the exchange carries it as it carries a class. The payload is the
+place of an output value among the randomizer's own; `values_of` turns payloads into numbers.
 """
 
 from abc import abstractmethod
@@ -75,7 +75,7 @@ class ValueMessage(Message):
 
     def values_of(self, payload: NDArray[np.integer]) -> Floats:
         """Output values (n,) of payloads (n,)."""
-        return self.outputs[payload]
+        return np.asarray(self.outputs[payload])
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,8 @@ class RrOnBins(ValueMessage):
         middle = np.bincount(bin_of, weights=np.array(self.values)) / np.bincount(bin_of)
         weighted = np.bincount(bin_of, weights=prior * np.array(self.values))
         means = np.where(mass > 0, weighted / np.where(mass > 0, mass, 1.0), middle)
-        return np.asarray(self.noise.debiased(np.arange(len(means), dtype=np.uint8)) @ means)[payload]
+        every = self.noise.debiased(np.arange(len(means), dtype=np.uint8)) @ means
+        return np.asarray(every[payload])
 
     def alone(self, epsilon: float) -> Bracket:
         """That of a flipped label among b classes."""

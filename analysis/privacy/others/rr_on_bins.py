@@ -93,9 +93,7 @@ def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "s
     first.reverse()
     bin_of = np.searchsorted(first, np.arange(k), side="right") - 1
     chosen = [float(outputs[a, b - 1]) for a, b in zip(first, [*first[1:], k], strict=True)]
-    return Bins(
-        tuple(int(b) for b in bin_of), tuple(float(values[0]) + scale * o for o in chosen), best * scale**power
-    )
+    return Bins(tuple(int(b) for b in bin_of), tuple(float(values[0]) + scale * o for o in chosen), best * scale**power)
 
 
 def _squared(values: Floats, prior: Floats, low: float) -> tuple[Floats, Floats]:

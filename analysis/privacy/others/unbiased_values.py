@@ -5,8 +5,8 @@ the smallest expected squared error under a prior. Outputs must leave the range 
 a - (b-a)/(e^ε-1) or less and b + (b-a)/(e^ε-1) or more. With these two outputs alone, M(o | y) linear in y, every label
 between is unbiased too, so that a law always exists.
 
-Given a grid of outputs the problem is linear; an output's column is v e^-ε + s with 0 <= s <= v (1 - e^-ε), which is all
-that ε asks of it. Outputs are then refined around those in use. Columns that are multiples of one another become one
+Given a grid of outputs the problem is linear. An output's column is v e^-ε + s with 0 <= s <= v (1 - e^-ε), which is
+all that ε asks of it. Outputs are then refined around those in use. Columns that are multiples of one another become one
 output at their mean: the mean stays, ε does not grow, and the squared error falls (Jensen).
 
 A solver meets its constraints only to about 1e-9. The repair: every column is clipped to its bounds; then the law is
@@ -128,7 +128,7 @@ def _solve(values: Floats, prior: Floats, epsilon: float, outputs: Floats) -> tu
     if found.x is None:
         raise ValueError(f"epsilon = {epsilon:g}: the linear programme was not solved: {found.message}")
     heights, above = found.x[:m, None], found.x[m:].reshape(m, k)
-    return float(found.fun), low * heights + np.clip(above, 0.0, (1.0 - low) * heights)
+    return float(cost @ found.x), low * heights + np.clip(above, 0.0, (1.0 - low) * heights)
 
 
 def _merged(outputs: Floats, columns: Floats) -> tuple[Floats, Floats]:
