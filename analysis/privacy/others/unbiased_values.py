@@ -6,8 +6,8 @@ a - (b-a)/(e^ε-1) or less and b + (b-a)/(e^ε-1) or more. With these two output
 between is unbiased too, so that a law always exists.
 
 Given a grid of outputs the problem is linear. An output's column is v e^-ε + s with 0 <= s <= v (1 - e^-ε), which is
-all that ε asks of it. Outputs are then refined around those in use. Columns that are multiples of one another become one
-output at their mean: the mean stays, ε does not grow, and the squared error falls (Jensen).
+all that ε asks of it. Outputs are then refined around those in use. Columns that are multiples of one another become
+one output at their mean: the mean stays, ε does not grow, and the squared error falls (Jensen).
 
 A solver meets its constraints only to about 1e-9. The repair: every column is clipped to its bounds; then the law is
 mixed with a share η of the two-output law at a smaller ε', whose two columns take up what rows and means lack. As that
