@@ -17,7 +17,7 @@ from p2p_sim.analysis.privacy.others.unbiased_values import best_unbiased, two_o
 from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.base.streams import Streams
 from studies.frame import Frame, command, curves, means
-from studies.regression_data import GRID, Diabetes, Floats, Law
+from studies.regression_data import GRID, Diabetes, Floats, Law, People
 from studies.regression_methods import (
     BINS,
     DEBIASED,
@@ -37,7 +37,7 @@ EPSILONS, LOSSES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 HETEROGENEITY, SPREADS = 0.1, (0.0, 0.05, 0.15, 0.2)
 ON_LAW, ON_SPREAD, ON_DIABETES = "law", "heterogeneity", "diabetes"
 DELTA = {ON_LAW: 1e-6, ON_SPREAD: 1e-6, ON_DIABETES: 1e-4}
-NONPRIVATE = "no privacy"
+NONPRIVATE, CONSTANT = "no privacy", "mean of all labels"
 PAIRS = (
     (EXCHANGED + DEBIASED + KNOWING, DEBIASED),
     (EXCHANGED + UNBIASED + KNOWING, UNBIASED),
@@ -73,6 +73,7 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
     tasks += [Task(ON_SPREAD, 1.0, h, replicates, methods) for h in spreads]
     tasks += [Task(ON_DIABETES, epsilon, math.nan, replicates, methods) for epsilon in epsilons]
     rows = pd.DataFrame([row for found in frame.each(point_rows, tasks) for row in found])
+    rows = pd.concat([rows, pd.DataFrame([row for task in tasks for row in _constant_rows(task)])], ignore_index=True)
     shared = rows[(rows["panel"] == ON_LAW) & (rows["epsilon"] == 1.0)]
     rows = pd.concat([rows, shared.assign(panel=ON_SPREAD)], ignore_index=True)
     frame.rows(rows, name=NAME, seed=SEED, replicates=replicates)
@@ -91,9 +92,7 @@ def point_rows(task: Task) -> list[dict[str, object]]:
     """A row for each method and replicate of one point, and for the same learner without privacy."""
     rows: list[dict[str, object]] = []
     for replicate in range(task.replicates):
-        streams = Streams(SEED, replicate)
-        law = None if task.panel == ON_DIABETES else Law(task.heterogeneity)
-        people = Diabetes().draw(streams) if law is None else law.draw(streams)
+        law, streams, people = _drawn(task, replicate)
         common = {"panel": task.panel, "epsilon": task.epsilon, "heterogeneity": task.heterogeneity,
                   "replicate": replicate, "label_variance": people.label_variance}  # fmt: skip
         form = math.sqrt if law is None else float
@@ -107,6 +106,25 @@ def point_rows(task: Task) -> list[dict[str, object]]:
                 floor_of(law) if law is not None and method in (EXCHANGED + DEBIASED, EXCHANGED + UNBIASED) else None
             )
             rows.append(common | {"method": method, "value": value, "floor": floor} | stated)
+    return rows
+
+
+def _drawn(task: Task, replicate: int) -> tuple[Law | None, Streams, People]:
+    streams = Streams(SEED, replicate)
+    law = None if task.panel == ON_DIABETES else Law(task.heterogeneity)
+    return law, streams, Diabetes().draw(streams) if law is None else law.draw(streams)
+
+
+def _constant_rows(task: Task) -> list[dict[str, object]]:
+    """What a learner reaches who predicts the mean of all true labels, whatever the features."""
+    rows: list[dict[str, object]] = []
+    for replicate in range(task.replicates):
+        law, _, people = _drawn(task, replicate)
+        mean = float(people.values[people.population.labels].mean())
+        value = risk(lambda points, mean=mean: np.full(len(points), mean), people)  # type: ignore[misc]
+        point = {"panel": task.panel, "epsilon": task.epsilon, "heterogeneity": task.heterogeneity}
+        value = math.sqrt(value) if law is None else value
+        rows.append(point | {"replicate": replicate, "method": CONSTANT, "value": value})
     return rows
 
 
@@ -175,11 +193,11 @@ def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
 
 
 def _draw(table: pd.DataFrame, path: Path, replicates: int) -> Path:
-    shown = [NONPRIVATE, BINS, DEBIASED, UNBIASED, *(EXCHANGED + name + end for name in (DEBIASED, UNBIASED)
+    shown = [NONPRIVATE, CONSTANT, BINS, DEBIASED, UNBIASED, *(EXCHANGED + name + end for name in (DEBIASED, UNBIASED)
              for end in ("", KNOWING))]  # fmt: skip
     table = table[table["method"].isin(shown)]
     parts = {panel: table[table["panel"] == panel] for panel in (ON_LAW, ON_SPREAD, ON_DIABETES)}
-    dashed = (NONPRIVATE,)
+    dashed = (NONPRIVATE, CONSTANT)
     on_spread = curves(parts[ON_SPREAD], "heterogeneity", "value", "method", dashed)
     panels = [
         Panel(
