@@ -39,6 +39,8 @@ ON_LAW, ON_SPREAD, ON_DIABETES = "law", "heterogeneity", "diabetes"
 DELTA = {ON_LAW: 1e-6, ON_SPREAD: 1e-6, ON_DIABETES: 1e-4}
 NONPRIVATE, CONSTANT = "no privacy", "mean of all labels"
 PAIRS = (
+    (EXCHANGED + DEBIASED, DEBIASED),
+    (EXCHANGED + UNBIASED, UNBIASED),
     (EXCHANGED + DEBIASED + KNOWING, DEBIASED),
     (EXCHANGED + UNBIASED + KNOWING, UNBIASED),
     (EXCHANGED + DEBIASED + KNOWING, EXCHANGED + DEBIASED),
@@ -193,11 +195,11 @@ def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
 
 
 def _draw(table: pd.DataFrame, path: Path, replicates: int) -> Path:
-    shown = [NONPRIVATE, CONSTANT, BINS, DEBIASED, UNBIASED, *(EXCHANGED + name + end for name in (DEBIASED, UNBIASED)
-             for end in ("", KNOWING))]  # fmt: skip
+    shown = [NONPRIVATE, BINS, DEBIASED, UNBIASED, EXCHANGED + DEBIASED]
+    shown += [EXCHANGED + DEBIASED + KNOWING, EXCHANGED + UNBIASED + KNOWING]
     table = table[table["method"].isin(shown)]
     parts = {panel: table[table["panel"] == panel] for panel in (ON_LAW, ON_SPREAD, ON_DIABETES)}
-    dashed = (NONPRIVATE, CONSTANT)
+    dashed = (NONPRIVATE,)
     on_spread = curves(parts[ON_SPREAD], "heterogeneity", "value", "method", dashed)
     panels = [
         Panel(
@@ -211,6 +213,7 @@ def _draw(table: pd.DataFrame, path: Path, replicates: int) -> Path:
             "ε of the learner",
             "root mean squared test error",
             curves(parts[ON_DIABETES], "epsilon", "value", "method", dashed),
+            log_y=False,
             title="diabetes",
         ),
     ]
