@@ -101,6 +101,17 @@ def test_epsilon_is_that_of_the_table(k, epsilon):
     assert noise.payload_bits == math.ceil(math.log2(len(noise.outputs)))
 
 
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_tiny_masses_at_a_large_epsilon_leave_outputs_in_the_range(loss):
+    prior = np.array([0.5, 1e-20, 0.5, 1e-30, 0.0, 1e-18])
+    found = best_bins(np.arange(6.0), prior / prior.sum(), 60.0, loss)
+    assert min(found.outputs) >= 0.0
+    assert max(found.outputs) <= 5.0
+    law = bins_law(found.bin_of, len(found), 60.0)
+    stated = expected_loss(np.arange(6.0), prior, found.outputs, law, loss)
+    assert stated == pytest.approx(found.expected_loss, abs=1e-15)
+
+
 def test_more_epsilon_gives_more_bins_and_less_loss():
     values, prior = np.linspace(0.0, 1.0, 32), np.full(32, 1 / 32)
     found = [best_bins(values, prior, epsilon) for epsilon in (0.1, 1.0, 3.0, 6.0, 12.0)]

@@ -120,10 +120,11 @@ def _absolute(values: Floats, prior: Floats, low: float) -> tuple[Floats, Floats
 
 
 def _sums(terms: Floats) -> Floats:
-    """Sum of the terms from each place to each place, both included; those from a later place are not used."""
-    total = np.concatenate([[0.0], np.cumsum(terms)])
-    return np.asarray(np.maximum(total[None, 1:] - total[:-1, None], 0.0) if np.all(terms >= 0) else
-                      total[None, 1:] - total[:-1, None])  # fmt: skip
+    """Sum of the terms from each place (k, 1) to each place (1, k), both included; 0 where the second is earlier.
+
+    Each row is summed on its own: a difference of sums from the start would lose tiny masses.
+    """
+    return np.cumsum(np.triu(np.broadcast_to(terms, (len(terms), len(terms)))), axis=1)
 
 
 def _nonempty(costs: Floats) -> Floats:
