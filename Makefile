@@ -63,6 +63,7 @@ published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_S
 	$(BIN)/python -m studies.clustering_choices
 	$(BIN)/python -m studies.vector
 	$(BIN)/python -m studies.vector_tables
+	$(BIN)/python -m studies.regression
 	$(BIN)/python -m studies.stacking
 	$(BIN)/python -m studies.consistency
 	$(BIN)/python -m studies.internet_scale_beyond

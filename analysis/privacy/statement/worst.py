@@ -1,4 +1,4 @@
-"""Accountants made of others: many clusters, one user of many, a single statement."""
+"""Accountants made of others: many clusters, further conditions, one user of many, a single statement."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound, together
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon
-from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
+from p2p_sim.analysis.privacy.statement.domain import ANY_MESSAGE, ANYWHERE
 from p2p_sim.analysis.privacy.statement.loss_law import TAIL
 
 EVERY = 16
@@ -114,6 +114,38 @@ class OneUser(Accountant):
         one = np.zeros(self.among, dtype=np.bool_)
         one[self.user] = True
         return replace(self.model.epsilon_among(delta, one), epsilon_lower=0.0)
+
+
+@dataclass(frozen=True)
+class Under(Accountant):
+    """An accountant of a message that is a flipped label once public parameters are fixed, under further conditions.
+
+    Args:
+        model: of flipped labels. caveats: conditions of the public parameters, which are conditions of every bound.
+    """
+
+    requires = ANY_MESSAGE
+
+    model: Accountant
+    caveats: tuple[str, ...]
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The model's."""
+        return self.model.pure_epsilon
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The model's, and the further ones."""
+        return (*self.model.conditions, *self.caveats)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """The model's δ(ε)."""
+        return self.model.delta(epsilon)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """The model's ε(δ), under all conditions."""
+        return replace(self.model.epsilon(delta), conditions=self.conditions)
 
 
 @dataclass(frozen=True)
