@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
@@ -45,11 +46,20 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
 def _largest(models: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
     """Certified δ at each ε that holds for all models, at least one; the first is expected to be the worst."""
     found = [bracket.upper for bracket in models[0].profile(epsilons)]
-    if len(models) > 1:
-        found = [min(1.0, delta * _SLACK) for delta in found]
-    for model in models[1:]:
-        for place, epsilon in enumerate(epsilons):
+    for place, epsilon in enumerate(epsilons):
+        if epsilon == 0.0:  # no faster to hold against, and the same for every replicate
+            found[place] = max(_at_zero(model) for model in models)
+            continue
+        if len(models) > 1:
+            found[place] = min(1.0, found[place] * _SLACK)
+        for model in models[1:]:
             delta = found[place]
             if not 0.0 < delta < 1.0 or not model.satisfies(epsilon, delta):
                 found[place] = max(delta, model.delta(epsilon).upper)
     return found
+
+
+@lru_cache(maxsize=65_536)
+def _at_zero(model: Accountant) -> float:
+    """Certified δ(0) of an accountant whose computed bounds may be used again."""
+    return model.delta(0.0).upper
