@@ -102,18 +102,33 @@ class DirectViews:
         """The largest of the upper bounds, or of the lower ones."""
         return float(self._bounds(keep, lose, doubt, upper).max())
 
+    def given(self, keep: float, lose: float, doubt: float, starts: Ints) -> Floats:
+        """The upper bound (G,) of the worst data set and direction for each group of rows, all of weight one.
+
+        Args:
+            keep, lose, doubt: as in `deltas`. starts: (G,), the first row of each group, the first of them 0.
+        """
+        sums = [np.add.reduceat(gained, starts, axis=0) for gained in self._gains(keep, lose, doubt, 1.0)]
+        rows = len(self.a)
+        off = (keep + lose) * (self.missed + self.tiny * rows) + rows * SUBNORMAL
+        worst: Floats = np.max(sums, axis=(0, 2))
+        return worst * (1.0 + (rows + 4) * UNIT) + off + self.lost
+
     def _bounds(self, keep: float, lose: float, doubt: float, upper: bool) -> Floats:
         up, weights = (1.0, self.upper) if upper else (-1.0, self.lower)
-        slack = up * (self.slack + 2e-15)
-        more, less = keep * (1.0 + slack + up * doubt), lose * (1.0 - slack)
-        found = np.empty((self.a.shape[1], 2))
-        for direction, (p, q) in enumerate(((self.a, self.b), (self.b, self.a))):
-            gained = p * more
-            gained -= q * less
-            found[:, direction] = weights @ np.maximum(gained, 0.0, out=gained)
+        found = np.stack([weights @ gained for gained in self._gains(keep, lose, doubt, up)], axis=1)
         sums, missed = (len(weights) + 4) * UNIT, (keep + lose) * self.missed
         off = missed + (keep + lose) * self.tiny * float(weights.sum()) + len(weights) * SUBNORMAL
         return found * (1.0 + up * sums) + up * off + (self.lost if upper else 0.0)
+
+    def _gains(self, keep: float, lose: float, doubt: float, up: float) -> Iterator[Floats]:
+        """For each direction what a row adds to δ (R, M), rounded up, or down if `up` is -1."""
+        slack = up * (self.slack + 2e-15)
+        more, less = keep * (1.0 + slack + up * doubt), lose * (1.0 - slack)
+        for p, q in ((self.a, self.b), (self.b, self.a)):
+            gained = p * more
+            gained -= q * less
+            yield np.maximum(gained, 0.0, out=gained)
 
 
 def likelihoods(worlds: Sequence[World], counts: Sequence[int]) -> Iterator[tuple[Floats, Floats]]:

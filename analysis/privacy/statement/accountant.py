@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 
+_SLACK = 1.002
+"""By which the worst accountant's δ is raised, so that others need not be looked at closely."""
+
+
 class Accountant(ABC):
     """Privacy of one user's label against one observer: δ at a given ε, and ε at a given δ.
 
@@ -74,6 +78,23 @@ class Accountant(ABC):
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
         """δ(ε) at each of the given ε."""
         return [self.delta(epsilon) for epsilon in epsilons]
+
+    def largest_deltas(self, others: Sequence["Accountant"], epsilons: Sequence[float]) -> list[float]:
+        """Certified δ at each ε that holds for this accountant, which is expected to be the worst, and for the others.
+
+        All are `kept`. The others are held against a δ that is raised by 0.2%.
+        """
+        found = [bracket.upper for bracket in self.profile(epsilons)]
+        for place, epsilon in enumerate(epsilons if others else ()):
+            if epsilon == 0.0:  # it is no faster to hold them against it, and other runs ask for the same
+                found[place] = max(found[place], *(_at_zero(one) for one in others))
+                continue
+            found[place] = min(1.0, found[place] * _SLACK)
+            for one in others:
+                delta = found[place]
+                if not 0.0 < delta < 1.0 or not one.satisfies(epsilon, delta):
+                    found[place] = max(delta, one.delta(epsilon).upper)
+        return found
 
     def attained_pair(self) -> AttainedPair | None:
         """The laws of the view if all others hold label 0, for lower ends of compositions; None if it is not known."""
@@ -147,6 +168,12 @@ class Accountant(ABC):
     def user_delta(self, user: int, epsilon: float) -> float:
         """Certified δ(ε) of one user."""
         return self.delta(epsilon).upper
+
+
+@lru_cache(maxsize=65_536)
+def _at_zero(model: Accountant) -> float:
+    """Certified δ(0) of an accountant whose computed bounds may be used again."""
+    return model.delta(0.0).upper
 
 
 @lru_cache(maxsize=64)

@@ -1,19 +1,12 @@
 """A law of the privacy loss from a few values of δ: quick enough for every row, and certified at every ε."""
 
 import math
-from collections.abc import Sequence
-from functools import lru_cache
 
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON
 from p2p_sim.analysis.privacy.statement.loss_law import LossLaw
 from p2p_sim.analysis.privacy.statement.worst import OnePoint, WorstOf
-
-PARTS = (0.0, 0.25, 0.5)
-"""Shares of the stated ε at which δ is asked for."""
-_SLACK = 1.002
-"""By which the worst model's δ is raised, so that others need not be looked at closely."""
 
 
 def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
@@ -32,34 +25,20 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
     pure = min(model.pure_epsilon, stated.epsilon_upper if stated.delta == 0.0 else math.inf)
     top = min(stated.epsilon_upper, pure)
     points = {top: 0.0 if top >= pure else stated.delta}
-    if not all(one.kept for one in models):
-        only = OnePoint(stated)
-        points |= {part * top: only.delta(part * top).upper for part in PARTS if part * top < top}
-    elif asked := [part * top for part in PARTS if part * top < top]:
-        points |= dict(zip(asked, _largest(models, asked), strict=True))
+    asked = _below(top)
+    if all(one.kept for one in models):
+        points |= dict(zip(asked, models[0].largest_deltas(models[1:], asked), strict=True)) if asked else {}
+    else:
+        points |= {epsilon: OnePoint(stated).delta(epsilon).upper for epsilon in asked}
     if pure <= LARGEST_EPSILON:
         points[pure] = 0.0
     grid = sorted(points)
     return LossLaw.of(grid, [points[epsilon] for epsilon in grid], pure)
 
 
-def _largest(models: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
-    """Certified δ at each ε that holds for all models, at least one; the first is expected to be the worst."""
-    found = [bracket.upper for bracket in models[0].profile(epsilons)]
-    for place, epsilon in enumerate(epsilons):
-        if epsilon == 0.0:  # no faster to hold against, and the same for every replicate
-            found[place] = max(_at_zero(model) for model in models)
-            continue
-        if len(models) > 1:
-            found[place] = min(1.0, found[place] * _SLACK)
-        for model in models[1:]:
-            delta = found[place]
-            if not 0.0 < delta < 1.0 or not model.satisfies(epsilon, delta):
-                found[place] = max(delta, model.delta(epsilon).upper)
-    return found
-
-
-@lru_cache(maxsize=65_536)
-def _at_zero(model: Accountant) -> float:
-    """Certified δ(0) of an accountant whose computed bounds may be used again."""
-    return model.delta(0.0).upper
+def _below(top: float) -> list[float]:
+    """Up to three smaller ε: 0 and two powers of 2, so that runs that resemble one another ask for the same."""
+    if top <= 0.0:
+        return []
+    middle = math.ldexp(0.5, math.frexp(0.7 * top)[1])  # the largest power of 2 that is at most .7 top
+    return [0.0, middle / 2.0, middle]

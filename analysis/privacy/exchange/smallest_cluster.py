@@ -1,0 +1,71 @@
+"""Upper bounds of δ that hold for many clusters at once, from the smallest of them.
+
+Let all users be revealed but as many as the smallest cluster has, with their noisy bits and with which submissions were
+fetched from them. What is left of a larger cluster is the exchange of the smallest one with another number of
+submissions, t ~ Bin(n, θS/n): `Setting.reduced`. δ is therefore at most Σ_t Pr[t] δ_t, where δ_t is that of t
+submissions from S sources, over all data sets. No table but that of the δ_t is needed, whatever θ and the sizes are.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.analysis.privacy.exchange.direct import DirectViews
+from p2p_sim.analysis.privacy.exchange.every_data_set import LARGEST, table
+from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
+from p2p_sim.analysis.privacy.exchange.submissions import Submissions
+from p2p_sim.analysis.privacy.statement.local import local_epsilon, outward, worth
+from p2p_sim.analysis.privacy.statement.windows import UNIT, Floats
+
+_MOST = 256
+"""Most submissions that are tabulated."""
+_STEP = 32
+"""The numbers of submissions are rounded up to multiples of this, so that tables are found again."""
+_TAIL = -36.0
+"""Logarithm of the probability of submissions that is left out, and charged."""
+
+
+def deltas(settings: Sequence[Setting], epsilons: Sequence[float]) -> list[float] | None:
+    """Certified δ at each ε that holds for all of these clusters; None where they are too large or too unlike.
+
+    Args:
+        settings: at least one, of one α. epsilons: at least 0.
+    """
+    sources, flip_prob = min(s.sources for s in settings), settings[0].flip_prob
+    if sources > LARGEST or flip_prob == 0.0 or any(s.flip_prob != flip_prob for s in settings):
+        return None
+    left = [s if s.sources == sources else s.reduced(s.sources - sources) for s in settings]
+    laws = [Submissions.of(s.trials, s.rate, sources, _TAIL, _TAIL) for s in left]
+    most = _STEP * math.ceil(max(law.counts[-1] for law in laws) / _STEP)
+    if most > _MOST:
+        return None
+    weights = np.zeros((len(laws), most + 1))
+    for row, law in zip(weights, laws, strict=True):
+        row[list(law.counts)] = law.upper
+    lost = np.array([law.lost for law in laws])
+
+    def largest(epsilon: float) -> float:
+        sums = weights @ _given(sources, flip_prob, most, epsilon)
+        return outward(0.0, float((sums * (1.0 + (most + 4) * UNIT) + lost).max())).upper
+
+    return [largest(epsilon) if epsilon < local_epsilon(flip_prob) else 0.0 for epsilon in epsilons]
+
+
+@lru_cache(maxsize=4096)
+def _given(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
+    """δ_t at ε for t = 0..most, (most + 1,): the largest of all data sets and both directions."""
+    views, starts = _views(sources, flip_prob, most)
+    return np.append(0.0, views.given(*worth(flip_prob, epsilon), starts))
+
+
+@lru_cache(maxsize=4)
+def _views(sources: int, flip_prob: float, most: int) -> tuple[DirectViews, NDArray[np.int64]]:
+    """The views of all data sets, by t = 1..most, and the first row of each t."""
+    views = table(sources, flip_prob, tuple(range(1, most + 1)))
+    order = np.argsort(views.upper, kind="stable")
+    starts = np.searchsorted(views.upper[order], np.arange(most))
+    return replace(views, a=views.a[order], b=views.b[order]), starts
