@@ -156,7 +156,8 @@ def test_equal_rows_attain_nearly_the_exact_figure(theta):
     assert 0.95 * exact.epsilon_lower <= lower <= exact.epsilon_upper
 
 
-@pytest.mark.parametrize("theta", [0.1, pytest.param(1.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("theta", [0.1, 1.0])
 def test_disturbed_rows_attain_about_as_much(theta):
     fetch = FetchDistribution(complete(200, 0.2), 0.1, theta)
     lower = fetch.lower_epsilon(1e-6)

@@ -33,9 +33,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow if n not in ("privacy", "10⁸ users") else ()) for n in STUDIES]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n != "10⁸ users" else ()) for n in STUDIES])
 def test_a_stopped_study_goes_on(frame, tmp_path, monkeypatch, name):
     for setting, value in {"EPSILONS": (1.0, 4.0), "COUNTS": (2,), "SKEWS": (0.9,), "TUNING": 1}.items():
         monkeypatch.setattr(stacking, setting, value)

@@ -34,7 +34,7 @@ EVERY = [
     UniformSources(40, 5, 20, 0.1, 2), CappedFetch(np.full(50, 0.02), 0.2), ShuffledResponse(100, 0.1),
     ShuffledResponse(100, 0.2, 3), ShuffledMessages(500, 2.0), ClusterResampling(100, 3, 0.9, 1.0, 0.1, True),
     ClusterResampling(60, 2, 0.9, 1.0, 0.1, False), DpSgd(1.5, 0.05, 50),
-    FetchDistribution(np.full((60, 60), 1 / 60), 0.1, 0.5),
+    FetchDistribution(np.full((20, 20), 1 / 20), 0.1, 0.5),
 ]  # fmt: skip
 
 

@@ -81,6 +81,30 @@ def test_enumeration_finds_planted_mistakes(monkeypatch, plant):
     assert max(max(shares(seed)) for seed in range(24)) > 1.001
 
 
+def sides(seed: int) -> list[tuple[float, float, float]]:
+    """The least bound, a limit near it, and what is said given this limit."""
+    (weights, *rest), found = laws(seed), []
+    for ratio in (1.0, 1.3, 2.0):
+        least = moved(weights, *rest, 0).divergence(ratio)
+        for limit in (0.3 * least, 0.99 * least, 1.01 * least, 3.0 * least):
+            found.append((least, limit, moved(weights, *rest, 0).divergence(ratio, limit)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_with_a_limit_the_bound_is_on_the_same_side_and_never_below_the_least(seed):
+    for least, limit, found in sides(seed):
+        assert found >= least * (1.0 - 1e-12)
+        assert (found <= limit) == (least <= limit)
+
+
+def test_taking_a_part_for_the_whole_is_caught(monkeypatch):
+    """Planted: of what exceeds a limit only the part counts that was looked at."""
+    honest = MovedBit._within
+    monkeypatch.setattr(MovedBit, "_within", lambda its, *rest: (honest(its, *rest)[0] * 0.5, True))
+    assert any(found < least * 0.999 for seed in range(8) for least, _, found in sides(seed))
+
+
 def test_a_bit_is_not_set_where_all_are():
     weights = np.full((4, 4), 0.25)
     bound = moved(weights, 0.4, 0.2, (0, 2), 1)

@@ -59,7 +59,7 @@ class LossLaw:
     lost: float
     error: float = 0.0
 
-    def divergence(self, ratio: float) -> float:
+    def divergence(self, ratio: float, limit: float | None = None) -> float:
         """HS_ratio(P || Q) = Σ max(0, P - ratio·Q), an upper bound; the other direction's is equal.
 
         ln(ratio) and the losses are rounded, so that ln(ratio) is taken to be smaller by 4u times the larger of them.
@@ -175,7 +175,7 @@ class Levels:
     strays: tuple[float, ...] = ()
     laws: tuple[LossLaw, ...] = ()
 
-    def divergence(self, ratio: float) -> float:
+    def divergence(self, ratio: float, limit: float | None = None) -> float:
         """Upper bound of HS_ratio, averaged over the revealed bits."""
         if not self.laws:
             return self.exposure
@@ -192,15 +192,15 @@ class Levels:
         return min(self.exposure, single, layered) * (1.0 + 1e-12)
 
 
-def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float) -> float:
+def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limit: float | None = None) -> float:
     """δ(ε) of the target's label from HS_r of her noisy bit: keep · HS_r, keep = 1-α-αe^ε, r = (e^ε(1-α)-α)/keep.
 
-    keep is rounded up and r down, in which HS_r does not rise.
+    keep is rounded up and r down, in which HS_r does not rise. limit: of δ, as in `Divergence`.
     """
     most, ratio = amplified(flip_prob, epsilon)
     if most == 0.0:
         return 0.0
-    found = levels.divergence(ratio)
+    found = levels.divergence(ratio, None if limit is None else limit / most)
     return outward(0.0, most * found * (1.0 + 1e-12)).upper if found > 0.0 else 0.0
 
 
@@ -216,5 +216,5 @@ def amplified(flip_prob: float, epsilon: float) -> tuple[float, float]:
 class Divergence(Protocol):
     """What bounds the divergence of one user's noisy bit."""
 
-    def divergence(self, ratio: float) -> float:
-        """Upper bound of HS_ratio."""
+    def divergence(self, ratio: float, limit: float | None = None) -> float:
+        """Upper bound of HS_ratio; with a limit, a larger one may do that is on the same side of it."""

@@ -151,8 +151,13 @@ class MovedBit:
     plan: Plan
     _moves: dict[tuple[int, int], Move] = field(default_factory=dict, init=False, repr=False)
     _slots: dict[tuple[float, float], list[Shift]] = field(default_factory=dict, init=False, repr=False)
-    _bounds: dict[float, float] = field(default_factory=dict, init=False, repr=False)
+    _bounds: dict[tuple[float, float | None], float] = field(default_factory=dict, init=False, repr=False)
     _level: list[int] = field(default_factory=lambda: [3], init=False, repr=False)
+
+    @cached_property
+    def _order(self) -> list[tuple[int, bool]]:
+        """Cells and directions."""
+        return [(place, up) for place in range(len(self.crowd.cells)) for up in (True, False)]
 
     @staticmethod
     def of(crowd: Crowd, weights: Floats, rates: Floats, columns: NDArray[np.int64]) -> "MovedBit | None":
@@ -166,20 +171,24 @@ class MovedBit:
         plan = crowd.offsets.plan(weights, rates, 1.0 / few + 1.0, 1.0 / (crowd.others * alpha * (1.0 - alpha)))
         return MovedBit(crowd, weights, rates, columns, plan)
 
-    def divergence(self, ratio: float) -> float:
-        """Upper bound of HS_ratio in either direction."""
-        if ratio not in self._bounds:
-            self._bounds[ratio] = self._divergence(ratio)
-        return self._bounds[ratio]
+    def divergence(self, ratio: float, limit: float | None = None) -> float:
+        """Upper bound of HS_ratio in either direction; with a limit, a larger one may do on the same side of it."""
+        if (ratio, limit) not in self._bounds:
+            self._bounds[ratio, limit] = self._divergence(ratio, limit)
+        return self._bounds[ratio, limit]
 
-    def _divergence(self, ratio: float) -> float:
-        found, first = 1.0, self._level[0]
+    def _divergence(self, ratio: float, limit: float | None) -> float:
+        found, least, first = 1.0, 1.0, self._level[0]
         for step in (0, 1, 1):
             level = min(max(first + step, 0), len(_STRAYS) - 1)
-            inside = self._within(ratio, level)
             strays = self._strays(level)
-            if inside + strays < found:
-                found, self._level[0] = inside + strays, level
+            inside, whole = self._within(ratio, level, None if limit is None else limit - strays)
+            if limit is not None and whole and strays > 1e-4 * inside:  # the choice of a level needs the least bound
+                inside, _ = self._within(ratio, level, None)
+            if inside + strays < least:
+                least, self._level[0] = inside + strays, level
+            if whole:
+                found = min(found, inside + strays)
             if strays <= 0.05 * inside or level == len(_STRAYS) - 1:
                 break
             first = level
@@ -188,19 +197,25 @@ class MovedBit:
         return min(1.0, found)
 
     def _strays(self, level: int) -> float:
-        return self._move(0, level).bands.stray * self.crowd.exposed
+        return self.crowd.bands(self.crowd.cells[0], _STRAYS[level]).stray * self.crowd.exposed
 
-    def _within(self, ratio: float, level: int) -> float:
-        """The bound but for what strays."""
-        worst = 0.0
-        for place in range(len(self.crowd.cells)):
+    def _within(self, ratio: float, level: int, limit: float | None) -> tuple[float, bool]:
+        """The bound but for what strays, and whether it is one: a part of it that exceeds the limit is none."""
+        worst, missed = 0.0, self.crowd.missed
+        enough = 0.0 if limit is None else (limit * (1.0 - 1e-8) - missed)
+        for which in self._order:
+            place, up = which
             move = self._move(place, level)
             share = 1.0 if self.plan.grid == 1.0 else (self.crowd.others + 1.0) / move.cell.hidden
-            for up in (True, False):
-                value = share * move.value(move.plain(), ratio, up)
-                if value > worst:
-                    worst = max(worst, min(value, share * move.value(move.best(ratio, up), ratio, up)))
-        return worst * (1.0 + 1e-9) + self.crowd.missed
+            value = share * move.value(move.plain(), ratio, up)
+            if value > max(worst, enough):
+                value = min(value, share * move.value(move.best(ratio, up), ratio, up))
+            worst = max(worst, value)
+            if limit is not None and worst * (1.0 + 1e-9) + missed > limit:
+                self._order.remove(which)
+                self._order.insert(0, which)  # most likely to exceed the next limit too
+                return worst, False
+        return worst * (1.0 + 1e-9) + missed, True
 
     def _move(self, place: int, level: int) -> Move:
         if (place, level) not in self._moves:

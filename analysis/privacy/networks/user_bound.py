@@ -7,6 +7,7 @@ from p2p_sim.analysis.privacy.networks.losses import Divergence, amplified, ampl
 from p2p_sim.analysis.privacy.networks.three_point import TargetLevels
 from p2p_sim.analysis.privacy.statement.inversion import cross
 from p2p_sim.analysis.privacy.statement.local import local_delta, outward
+from p2p_sim.analysis.privacy.statement.windows import SUBNORMAL
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,7 @@ class UserBound:
 
     def holds(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified."""
-        return any(bound <= delta for bound in self._bounds(epsilon))
+        return any(bound <= delta for bound in self._bounds(epsilon, delta))
 
     def epsilon(self, delta: float) -> float:
         """Certified ε(δ), at most ε₀."""
@@ -41,17 +42,20 @@ class UserBound:
         """The places of a few levels τ that together nearly give the least δ(ε); none where another way gives less."""
         if self.levels is None:
             return ()
-        divided = [amplified_delta(built, self.flip_prob, epsilon) for built in self._built]
-        if min(divided[1:], default=0.0) < divided[-1]:
+        last = amplified_delta(self._built[-1], self.flip_prob, epsilon)
+        others = [amplified_delta(its, self.flip_prob, epsilon, last) for its in self._built[1:-1]]
+        if min(others, default=last if len(self._built) > 1 else 0.0) < last:
             return ()
         return self.levels.best(amplified(self.flip_prob, epsilon)[1])
 
-    def _bounds(self, epsilon: float) -> Iterator[float]:
+    def _bounds(self, epsilon: float, delta: float | None = None) -> Iterator[float]:
+        """Bounds of δ(ε); given δ, larger ones on the same side of it."""
         direct = local_delta(self.flip_prob, epsilon).upper
         yield direct
+        limit = None if delta is None else (delta - self.met * direct) / max(1.0 - self.met, SUBNORMAL)
         for place, way in enumerate(self.ways):
             if place == len(self._built):
                 self._built.append(way())
-            rest = amplified_delta(self._built[place], self.flip_prob, epsilon)
+            rest = amplified_delta(self._built[place], self.flip_prob, epsilon, limit)
             seen = self.met > 0.0 or rest > 0.0
             yield outward(0.0, (self.met * direct + (1.0 - self.met) * rest) * (1.0 + 1e-12)).upper if seen else 0.0
