@@ -1,4 +1,4 @@
-"""Noisy counts of bags as a mechanism: its sampler against its law, an attack, who sees what. False alarm 1e-9 a test."""
+"""Noisy counts of bags as a mechanism: the sampler against its law, an attack, who sees what. False alarm 1e-9."""
 
 import math
 from dataclasses import dataclass
@@ -221,9 +221,9 @@ def test_a_scenario_spends_its_epsilon(mechanism):
 
 
 def test_those_who_leave_have_no_label_in_the_release():
-    given = {"kind": "noise_shares", "target_epsilon": 4.0, "leavers": 20, "leaving": 0.1}
+    given = {"kind": "noise_shares", "target_epsilon": 4.0, "leavers": 60, "leaving": 0.1}
     result = run(Scenario.from_tree(tree(given)))
-    assert 480 < len(result.release) < 600
+    assert 480 < len(result.release) < 590
     assert result.row["epsilon_lower"] < result.row["epsilon_upper"]
 
 
@@ -260,7 +260,7 @@ def test_a_bag_must_have_room_for_colluders_leavers_and_helpers():
 def test_an_audit_by_command_is_refused_in_one_line():
     from p2p_sim.attacks.exchange import audit
 
-    with pytest.raises(InputError, match="mechanism.kind = 'noise_shares': an audit attacks"):
+    with pytest.raises(InputError, match=r"mechanism.kind = 'noise_shares': an audit attacks"):
         audit(Scenario.from_tree(tree({"kind": "noise_shares", "noise_scale": 1.0})))
 
 

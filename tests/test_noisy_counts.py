@@ -138,7 +138,7 @@ def test_what_is_left_of_the_noise_is_sufficient_and_less_is_found(size, collude
         exact = delta(size / honest, epsilon)
         assert more.lower <= exact * (1 + 1e-9)
         assert exact <= more.upper
-        assert more.lower > 0.9 * exact - 1e-3
+        assert epsilon > 0.0 or more.lower > (1 - 1e-6 if moved == 1 else 0.7) * exact
 
 
 def test_a_bag_that_may_release_nothing_attains_less():

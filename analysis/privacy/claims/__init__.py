@@ -1,6 +1,7 @@
 """The papers' numbered claims, each evaluated over a grid and judged: it holds, or here is a counter-example."""
 
 from p2p_sim.analysis.privacy.claims import (
+    aggregates,
     centralised_privacy,
     centralised_utility,
     clustering_matrices,
@@ -21,4 +22,5 @@ def all_claims() -> tuple[Claim, ...]:
         *centralised_privacy.CLAIMS,
         *centralised_utility.CLAIMS[2:],
         *others.CLAIMS,
+        *aggregates.CLAIMS,
     )

@@ -11,6 +11,7 @@ CLUSTERING = "Label differential privacy via clustering"
 VECTOR = "Vector approximation"
 STACKING = "Privacy-preserving stacking"
 CONSISTENCY = "Private Bayes consistency"
+AGGREGATION = "Label DP via aggregation"
 
 Where = Mapping[str, float]
 
