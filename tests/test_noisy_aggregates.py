@@ -1,7 +1,7 @@
 """Noisy counts of bags as a mechanism: the sampler against its law, an attack, who sees what. False alarm 1e-9."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from scipy.stats import chi2
 
 from p2p_sim.analysis.privacy.attack.power import epsilon_lower
+from p2p_sim.attacks.aggregates_run import audit_aggregates
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import Setup
@@ -257,11 +258,22 @@ def test_a_bag_must_have_room_for_colluders_leavers_and_helpers():
         config.built(Setup(np.array([5, 20]), 2, 1e-5))
 
 
-def test_an_audit_by_command_is_refused_in_one_line():
-    from p2p_sim.attacks.exchange import audit
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kind", ["noisy_aggregates", "noise_shares"])
+def test_an_audit_in_one_run_passes_and_finds_too_little_noise(kind, classes):
+    more = {"bag_size": 10, "target_epsilon": 1.0} | ({"colluders": 0} if kind == "noise_shares" else {})
+    case = Case(Scenario.from_tree(tree({"kind": kind, **more}, classes)))
+    sound = audit_aggregates(case, 20_000)
+    assert sound.passed
+    assert sound.attacked.max() > 0.5 * sound.certified.max()
+    claimed = prepare(case).mechanism
+    weak = replace(claimed, noise_scale=claimed.noise_scale / 1.5)
+    assert not audit_aggregates(case, 20_000, mechanism=weak).passed
 
-    with pytest.raises(InputError, match=r"mechanism.kind = 'noise_shares': an audit attacks"):
-        audit(Scenario.from_tree(tree({"kind": "noise_shares", "noise_scale": 1.0})))
+
+def test_other_mechanisms_have_no_counts_to_attack():
+    with pytest.raises(InputError, match="'alibi': releases no noisy counts of bags"):
+        audit_aggregates(Case(Scenario.from_tree(tree({"kind": "alibi", "target_epsilon": 1.0}))), 1_000)
 
 
 def test_noise_shares_of_many_are_not_slow_or_biased():

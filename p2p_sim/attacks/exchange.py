@@ -33,6 +33,7 @@ from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
 from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from p2p_sim.attacks import tallies
+from p2p_sim.attacks.aggregates_run import audit_aggregates
 from p2p_sim.attacks.curator import CuratorAudit, audit_scenario
 from p2p_sim.attacks.exchange_run import audit_exchange, people_of
 from p2p_sim.attacks.faulty_network import PILOT, PILOT_SEED, RealisedAudit, audit_realised
@@ -56,7 +57,8 @@ from p2p_sim.scenario import Scenario
 LARGEST_CLUSTER = 30
 """Most users of a cluster that is attacked view by view."""
 LARGEST_COPY = 1_000_000
-ATTACKED = ("randomized_response", "vector_approximation", "alibi", "rr_with_prior", "dp_sgd")
+COUNTED = ("noisy_aggregates", "noise_shares")
+ATTACKED = ("randomized_response", "vector_approximation", "alibi", "rr_with_prior", "dp_sgd", *COUNTED)
 """Mechanisms without messages that an audit attacks."""
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 BALANCED_SEED = 104_729
@@ -181,6 +183,8 @@ def _without_messages(case: Case, trials: int) -> OneRunAudit | ModelAudit:
             f"mechanism.kind = {kind!r}: an audit attacks {', '.join(map(repr, ATTACKED))}, 'label_exchange' or "
             "'cluster_rr'"
         )
+    if kind in COUNTED:
+        return audit_aggregates(case, trials)
     return audit_model(case, trials) if kind == "dp_sgd" else audit_local(case, trials)
 
 

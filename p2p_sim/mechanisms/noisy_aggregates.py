@@ -184,6 +184,10 @@ class Aggregates(WithoutMessages):
         """σ."""
         return {"noise_scale": self.noise_scale}
 
+    def bags(self, shard: Shard, streams: Streams) -> Bags:
+        """The bags of a shard."""
+        return Bags.dealt(shard.offsets, self.bag_size, streams.generator("bags", shard.index))
+
     @abstractmethod
     def accountant(self, cluster_size: int) -> NoisyCounts:
         """The privacy of a user in a cluster of this size."""
@@ -197,7 +201,7 @@ class Aggregates(WithoutMessages):
     def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
         """For every user who is counted, the noisy shares of her bag."""
         labels = population.labels_of(shard)
-        bags = Bags.dealt(shard.offsets, self.bag_size, streams.generator("bags", shard.index))
+        bags = self.bags(shard, streams)
         noisy, counted = self.noisy_counts(labels, bags, shard, streams)
         present = np.bincount(bags.bag[counted], minlength=len(bags.sizes))
         soft = shares_of(noisy, np.maximum(present, 1), self.num_classes)
