@@ -145,6 +145,8 @@ def test_a_scenario_releases_soft_labels(prior):
         {"kind": "rr_with_prior", "target_epsilon": 1.0, "stages": 1},
         {"kind": "randomized_response", "target_epsilon": 1.0},
         {"kind": "cluster_rr", "target_epsilon": 1.0, "split": "half", "heterogeneity": 0.2},
+        {"kind": "noisy_aggregates", "target_epsilon": 1.0},
+        {"kind": "noise_shares", "target_epsilon": 1.0, "bag_size": 20},
     ],
 )
 def test_a_part_without_shards_joins_the_others(mechanism):
