@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import Field, PrivateAttr, ValidationError, model_validator
+from pydantic import (
+    Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.shown import card
@@ -35,6 +42,7 @@ from p2p_sim.network.config import CALIBRATED, NetworkConfig
 from p2p_sim.population.build import PopulationConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
 from p2p_sim.population.datasets import DigitsConfig
+from p2p_sim.population.grouping import CLASS, CLUSTER_SIZE
 from p2p_sim.population.source import Source
 from p2p_sim.protocol.engines import EngineName
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
@@ -89,6 +97,9 @@ class Scenario(Config, metaclass=OneLine):
     """Independent repetitions, at least 1; more of them extend a finished run."""
     engine: EngineName = "events"
     """"events": messages over the simulated network; "vectorised": one draw from the same law."""
+    groups: tuple[str, ...] = ()
+    """Groups whose errors are measured too: "class", "cluster_size" (small, middle, large: thirds of the users) or a
+    column of the population, such as "sex" of "adult" or any column of "table"; absent: none."""
     population: PopulationConfig = DigitsConfig()
     """Where the users come from; kind = "synthetic", "circle", "digits", "mnist", "fashion-mnist", "cifar-10",
     "adult", "uci-heart", "breast-cancer", "wine" or "table"."""
@@ -131,6 +142,22 @@ class Scenario(Config, metaclass=OneLine):
         except InputError as error:
             raise ValueError(str(error)) from None
         return self
+
+    @model_validator(mode="after")
+    def _grouped(self) -> Self:
+        columns = self.population.group_columns
+        known = (CLASS, CLUSTER_SIZE, *(columns or ()))
+        for kind in self.groups:
+            if columns is not None and kind not in known:
+                raise ValueError(f"groups = {shortened(kind)!r}: must be one of {', '.join(map(repr, known))}")
+            if self.groups.count(kind) > 1:
+                raise ValueError(f"groups = {shortened(kind)!r}: is there twice")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_groups(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        tree: dict[str, Any] = handler(self)  # a scenario's identity is older than this key
+        return {key: value for key, value in tree.items() if key != "groups" or value}
 
     @model_validator(mode="after")
     def _learnable(self) -> Self:

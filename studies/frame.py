@@ -68,10 +68,21 @@ class Frame:
         Raises:
             RunFailed: a replicate failed.
         """
-        work = self.work / Path(file).stem
         plan = load_sweep(SWEEPS / file, reduced if self.small else (), self.data_dir)
         if self.small and reduced:
             plan = replace(plan, axes=tuple(_thin(axis) for axis in plan.axes if "population.kind" not in axis.names))
+        return plan, self.planned(plan, Path(file).stem, keep)
+
+    def planned(self, plan: Plan, name: str, keep: bool = True) -> pd.DataFrame:
+        """Run a sweep that is no file, or what is missing of it, and return its rows.
+
+        Args:
+            plan: what to run. name: of its folder, here and in `out`. keep: whether rows and manifest go to `out`.
+
+        Raises:
+            RunFailed: a replicate failed.
+        """
+        work = self.work / name
         executor = LocalProcesses(self.workers) if self.workers > 1 else Serial()
         with shown(plan.name, "replicates", estimate=False) as show:
             finished = run_sweep(plan, work, executor, lambda state: show(state.done + state.failed, state.replicates))
@@ -81,7 +92,7 @@ class Frame:
             (self.out / work.name).mkdir(parents=True, exist_ok=True)
             for name in (TABLE, MANIFEST):
                 shutil.copyfile(work / name, self.out / work.name / name)
-        return plan, load_results(work)
+        return load_results(work)
 
     def each(self, function: Callable[[Task], Result], tasks: Iterable[Task], alone: bool = False) -> list[Result]:
         """What a function gives for every task, in their order; a finished task is not computed again.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pandas import DataFrame
 
 from p2p_sim.analysis.privacy.statement.shown import four_digits as four_digits
+from p2p_sim.analysis.utility.groups import figure_of
 
 NAMES: Mapping[str, tuple[str, str]] = {
     "flip_prob": ("α", "flip probability α"),
@@ -25,6 +26,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "error_rate": ("error rate", "error rate"),
     "nonprivate_error_rate": ("error rate without privacy", "error rate without privacy"),
     "excess_error_rate": ("loss of accuracy", "paired loss of accuracy against no privacy"),
+    "share": ("share", "share of the rows that are measured"),
     "honest_error_rate": ("honest error rate", "error rate were all users honest"),
     "damage_error_rate": ("damage", "error rate that adversaries add"),
     "majority_error_rate": ("error rate of the majority class", "error rate of always saying the majority class"),
@@ -86,6 +88,8 @@ def short(column: str) -> str:
     """A few letters for a legend: a symbol where there is one, else the key's own last words."""
     if column.startswith("epsilon"):
         return "ε₀" if column == "epsilon_local" else "ε" if column == "epsilon_upper" else column
+    if (found := figure_of(column)) is not None:
+        return f"{short(found[0])}, {found[1]}"
     last = column.rsplit(".", 1)[-1]
     known = NAMES.get(SAME.get(last, last))
     return known[0] if known else (".".join(column.split(".")[-2:]) if last == "kind" else last)
@@ -100,6 +104,8 @@ def long(column: str, table: DataFrame) -> str:
         return f"ε at {at}, {EPSILONS[column].format(adjacency=kinds[0] if len(kinds) == 1 else 'each')}"
     if column in LOCAL:
         return LOCAL[column]
+    if (found := figure_of(column)) is not None:
+        return f"{long(found[0], table)}, {found[1]}"
     last = column.rsplit(".", 1)[-1]
     known = NAMES.get(SAME.get(last, last))
     if known:

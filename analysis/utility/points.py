@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from p2p_sim.analysis.utility.groups import with_losses
+
 LOW, HIGH = "_low", "_high"
 """Endings of the columns that hold the two ends of a mean's 95% interval."""
 POINT, REPLICATE = "scenario", "replicate"
@@ -31,7 +33,7 @@ def derived(rows: pd.DataFrame) -> pd.DataFrame:
     if {"error_rate", "nonprivate_error_rate"} <= set(table):
         table["excess_error_rate"] = table["error_rate"] - table["nonprivate_error_rate"]
         table["relative_accuracy"] = table["accuracy"] / table["nonprivate_accuracy"]
-    return table
+    return with_losses(table)
 
 
 def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from p2p_sim.analysis.utility.groups import ERROR, LOSS, REFERENCE, SHARE, groups_of, with_losses
 from p2p_sim.analysis.utility.intervals import Mean, mean_interval
 
 if TYPE_CHECKING:
@@ -83,6 +84,16 @@ def excess_error(rows: "pd.DataFrame") -> Mean | None:
     return mean_interval((rows["error_rate"] - rows["nonprivate_error_rate"]).astype(float))
 
 
+def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
+    """Mean and 95% interval of every figure of a group, by its column: share, error rates, paired loss of accuracy.
+
+    A figure that some replicate does not have is left out.
+    """
+    table = with_losses(rows)
+    columns = [group.column(figure) for group in groups_of(rows) for figure in (SHARE, ERROR, REFERENCE, LOSS)]
+    return {column: mean_interval(table[column].astype(float)) for column in columns if table[column].notna().all()}
+
+
 def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
     """Largest ε of each kind over the replicates, None if it does not apply to all of them; never a mean."""
     return {name: float(rows[name].max()) if rows[name].notna().all() else None for name in WORST}
@@ -107,7 +118,7 @@ def summarise(rows: "pd.DataFrame") -> dict[str, Any]:
             record |= {f"{name}_min": float(rows[name].min()), f"{name}_max": float(rows[name].max())}
     record |= worst_epsilons(rows)
     paired = excess_error(rows)
-    for name, mean in {**means(rows), **({"excess_error_rate": paired} if paired else {})}.items():
+    for name, mean in {**means(rows), **({LOSS: paired} if paired else {}), **group_means(rows)}.items():
         interval = [mean.low, mean.high] if mean.replicates > 1 else None
         record[name] = {"mean": mean.value, "interval_95": interval}
     if counts := totals(rows):

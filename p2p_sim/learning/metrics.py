@@ -20,6 +20,7 @@ from p2p_sim.analysis.utility.risk import (
 from p2p_sim.base.errors import InputError
 from p2p_sim.learning.learner import Loss
 from p2p_sim.mechanisms.outcome import ByCluster, Predictor
+from p2p_sim.population.grouping import taken
 from p2p_sim.population.population import FiniteLaw, People, Population
 
 
@@ -47,25 +48,51 @@ class Risk:
     constant_excess_risk: float | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """What a private predictor, and the one without privacy if there is one, say of the rows that are measured.
+
+    population: with the law, or the holdout, of these rows. probabilities: (m, K) of each predictor.
+    """
+
+    population: People
+    probabilities: list[NDArray[np.float64]]
+
+
 def assess(population: People, private: Predictor, nonprivate: Predictor | None, loss: Loss = "log") -> Risk:
     """Measure both predictors, or the private one alone, on the population's law or, where unknown, on its holdout.
 
     The hypothesis class is that of affine logistic models for the log loss, of all functions for the 0-1 loss.
     Predictors of clusters are measured on the rows of those that are judged, each on its own.
     """
+    return measured(predict(population, private, nonprivate), loss)
+
+
+def predict(population: People, private: Predictor, nonprivate: Predictor | None) -> Predicted:
+    """What both predictors, or the private one alone, say of the points of the law or of the rows held out."""
     if isinstance(private, ByCluster):
         assert isinstance(population, Population)
         population = _judged(population, tuple(private.predictors))
     law = population.law
     learned = [private] if nonprivate is None else [private, nonprivate]
+    if law is not None:
+        return Predicted(population, [_predicted(p, law.points, law.cluster) for p in learned])
+    assert isinstance(population, Population)
+    holdout = population.holdout
+    assert holdout is not None
+    return Predicted(population, [_predicted(p, holdout.features, holdout.cluster) for p in learned])
+
+
+def measured(found: Predicted, loss: Loss = "log") -> Risk:
+    """How good what was predicted is; for the arguments, see `assess`."""
+    population, predicted = found.population, found.probabilities
+    law = population.law
     if law is None:
         assert isinstance(population, Population)
         holdout = population.holdout
         assert holdout is not None
-        predicted = [_predicted(p, holdout.features, holdout.cluster) for p in learned]
         majority = holdout_majority_error_rate(population.labels, holdout.labels)
         return Risk(*_pair([holdout_error_rate(holdout.labels, p) for p in predicted]), majority_error_rate=majority)
-    predicted = [_predicted(p, law.points, law.cluster) for p in learned]
     errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted]
     bayes = bayes_error_rate(law.mass, law.label_distribution)
     if loss == "zero_one":
@@ -84,13 +111,14 @@ def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
     if law is not None:
         of = np.isin(law.cluster, clusters)
         mass = law.mass[of] / law.mass[of].sum()
-        return replace(population, law=FiniteLaw(law.points[of], mass, law.label_distribution[of], law.cluster[of]))
+        judged = FiniteLaw(law.points[of], mass, law.label_distribution[of], law.cluster[of])
+        return replace(population, law=judged, groupings=taken(population.groupings, of))
     if holdout is None or holdout.cluster is None:
         return population
     rows = np.flatnonzero(np.isin(holdout.cluster, clusters))
     if not rows.size:
         raise InputError("population.test_fraction: no row of an organisation that is judged was held out")
-    return replace(population, holdout=holdout.take(rows))
+    return replace(population, holdout=holdout.take(rows), groupings=taken(population.groupings, rows))
 
 
 def _predicted(

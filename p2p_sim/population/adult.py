@@ -30,6 +30,11 @@ def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Exam
     return Examples(features[:count], labels[:count]), Examples(features[count:], labels[count:])
 
 
+def read_category(path: Path, column: int) -> list[str]:
+    """The texts in a column of one file, (n,)."""
+    return _read_adult(path)[column].astype("str").tolist()
+
+
 _ADULT_NUMBERS = [0, 2, 4, 10, 11, 12]
 _ADULT_MOST = 1e12
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import POPULATIONS, PlugIns
@@ -14,6 +15,7 @@ from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
 from p2p_sim.population.datasets import AdultConfig, DigitsConfig
 from p2p_sim.population.drawn import DrawnPeople
+from p2p_sim.population.grouping import CLASS, CLUSTER_SIZE, by_size, nearest_cluster
 from p2p_sim.population.heart import HeartConfig
 from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistConfig
 from p2p_sim.population.population import Examples, Population, Sample
@@ -38,7 +40,11 @@ PopulationConfig = Annotated[
 
 
 def build_population(
-    source: PopulationConfig, clusters: ClustersConfig, places: tuple[Path, ...], streams: Streams
+    source: PopulationConfig,
+    clusters: ClustersConfig,
+    places: tuple[Path, ...],
+    streams: Streams,
+    groups: tuple[str, ...] = (),
 ) -> Population:
     """Draw the users of one replicate and store them cluster by cluster.
 
@@ -47,6 +53,7 @@ def build_population(
         clusters: how they are grouped.
         places: directories in which data files are looked for, first match wins.
         streams: the replicate's random streams.
+        groups: groupings of the rows that are held out, or of the points of the law.
     """
     sample = source.sample(places, streams)
     _check(source.kind, sample)
@@ -57,7 +64,7 @@ def build_population(
         order = np.argsort(cluster, kind="stable")
         users = users.take(order)
         point = None if point is None else point[order]
-    return Population(
+    people = Population(
         users.features,
         users.labels,
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
@@ -69,6 +76,29 @@ def build_population(
         row=users.row,
         source_rows=users.source_rows,
     )
+    columns = [kind for kind in groups if kind not in (CLASS, CLUSTER_SIZE)]
+    groupings = {column: source.grouping(column, places, streams) for column in columns}
+    if CLUSTER_SIZE in groups:
+        own = isinstance(clusters, GivenClusters)
+        groupings[CLUSTER_SIZE] = by_size(people.cluster_sizes, _measured_clusters(people, own))
+    return replace(people, groupings=groupings) if groupings else people
+
+
+def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
+    """The cluster of each row of the holdout, or of each point of the law, -1 for none, (m,).
+
+    own: whether the clusters are the source's. Other rows are in the cluster whose users' mean is nearest.
+    """
+    law, held = people.law, people.holdout
+    if law is not None and own and people.point is not None:
+        place = np.full(int(law.cluster.max()) + 1, -1, dtype=np.int64)
+        place[law.cluster[people.point[people.cluster_offsets[:-1]]]] = np.arange(len(people.cluster_sizes))
+        return place[law.cluster]
+    if held is not None and own and held.cluster is not None:
+        return held.cluster
+    assert law is not None or held is not None
+    rows = law.points if law is not None else held.features  # type: ignore[union-attr]
+    return nearest_cluster(rows, people.features, people.cluster_offsets)
 
 
 def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Streams) -> DrawnPeople:

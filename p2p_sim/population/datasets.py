@@ -10,9 +10,21 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.files import find_file, state
+from p2p_sim.population.grouping import Grouping, by_column
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.source import Source
 
+ADULT_CATEGORIES = {
+    "workclass": 1,
+    "education": 3,
+    "marital-status": 5,
+    "occupation": 6,
+    "relationship": 7,
+    "race": 8,
+    "sex": 9,
+    "native-country": 13,
+}
+"""Columns of UCI Adult that hold texts, by name."""
 DigitTask = Literal["even-odd", "classes", "one-against-rest"]
 
 
@@ -74,6 +86,7 @@ class AdultConfig(OfficialSplit):
 
     kind: Literal["adult"] = "adult"
     known_classes: ClassVar[int | None] = 2
+    group_columns: ClassVar[tuple[str, ...]] = tuple(ADULT_CATEGORIES)
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The training and the test file."""
@@ -87,6 +100,12 @@ class AdultConfig(OfficialSplit):
         paths = tuple(self.files(places))
         train, holdout = load_adult(paths, tuple(map(state, paths)))
         return Sample(self._choose(train, streams), 2, holdout)
+
+    def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
+        """Groups of the test rows by one of the categories."""
+        from p2p_sim.population.adult import read_category
+
+        return by_column(column, read_category(self.files(places)[1], ADULT_CATEGORIES[column]))
 
 
 def digit_labels(digits: NDArray[np.integer], task: DigitTask, one: int = 0) -> tuple[NDArray[np.uint8], int]:

@@ -1,12 +1,14 @@
 """The values that say who the users are."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.population.grouping import Grouping
 from p2p_sim.population.shards import Shard, shards
 
 
@@ -116,7 +118,8 @@ class Population(People):
     features: (n, d); labels: (n,) in 0..K-1; cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
     holdout: labelled rows of no user, to measure error. law: the law if it is known, with each user's `point`;
     law_clusters: whether the clusters are the law's own. row: (n,) each user's row in the source, from 0, among its
-    source_rows (users and holdout); absent: user i is row i of n.
+    source_rows (users and holdout); absent: user i is row i of n. groupings: of the holdout's rows, or of the points
+    of the law, those that the scenario asks for; by class it has none, since the labels say it.
     """
 
     features: NDArray[np.floating]
@@ -129,6 +132,7 @@ class Population(People):
     law_clusters: bool = False
     row: NDArray[np.int32] | None = None
     source_rows: int | None = None
+    groupings: Mapping[str, Grouping] = field(default_factory=dict)
 
     @property
     def rows(self) -> NDArray[np.int32]:

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from p2p_sim.base.config import Config
+from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.population.grouping import Grouping
 from p2p_sim.population.population import Sample
 
 
@@ -20,6 +22,11 @@ class Source(Config):
     def known_classes(self) -> int | None:
         """K, if it is known before the data is read."""
         return None
+
+    @property
+    def group_columns(self) -> tuple[str, ...] | None:
+        """Columns by whose values held-out rows can be grouped; None: not known before the data is read."""
+        return ()
 
     @property
     def clustered(self) -> bool:
@@ -60,6 +67,17 @@ class Source(Config):
             InputError: as `sample`.
         """
         return []
+
+    def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
+        """Groups of the rows that `sample` holds out, in their order, by a column of `group_columns`.
+
+        Args:
+            column: its name. places: directories in which files are looked for. streams: the replicate's.
+
+        Raises:
+            InputError: there is no such column, or it has too many values.
+        """
+        raise InputError(f"groups = {column!r}: population.kind = {self.kind!r} has no column of that name")
 
     @abstractmethod
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:

@@ -24,6 +24,7 @@ from p2p_sim.population.features import (
     transformed,
 )
 from p2p_sim.population.files import find_named
+from p2p_sim.population.grouping import Grouping, by_column
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.table_file import Layout, Table, Values, read_table
 
@@ -100,6 +101,10 @@ class TableConfig(RandomSplit):
         return self
 
     @property
+    def group_columns(self) -> None:
+        return None
+
+    @property
     def clustered(self) -> bool:
         return self.cluster is not None
 
@@ -127,6 +132,20 @@ class TableConfig(RandomSplit):
         return Sample(
             rows.take(learned), len(found.classes), Examples(holdout.features, holdout.labels, holdout.cluster)
         )
+
+    def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
+        """Groups of the held-out rows by the texts of a column of the file, which need not be a feature."""
+        found = self._read(places)
+        if column == self.label:
+            raise InputError(f"groups = {column!r}: is the label; 'class' groups by it")
+        values = self._column(found.table, column, "groups")
+        if values.ndim != 1 or len(values) != found.table.rows:
+            raise InputError(f"groups = {column!r}: must be one plain value a row in {found.table.path}")
+        gaps = is_missing(values)
+        texts = ["missing" if gap else _name(v) for v, gap in zip(values.tolist(), gaps.tolist(), strict=True)]
+        kept = [texts[row] for row in found.kept]
+        held = held_out(len(kept), self.test_fraction, streams, self.users)[1]
+        return by_column(column, [kept[row] for row in held], kept)
 
     def remarks(self, places: tuple[Path, ...]) -> list[str]:
         """What was found in the file: rows, features, and how the classes are numbered."""

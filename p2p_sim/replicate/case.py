@@ -63,7 +63,7 @@ class Case:
         states = ((path, path.stat()) for path in scenario.population.files(self.places))
         files = tuple((path, state.st_mtime_ns, state.st_size) for path, state in states)
         people = scenario.population.model_dump_json(), scenario.clusters.model_dump_json()
-        return *people, files, scenario.seed, self.replicate
+        return *people, *scenario.groups, files, scenario.seed, self.replicate
 
     def people(self) -> Population:
         """The users of the replicate; the last ones drawn are kept, since other mechanisms meet them as well."""
@@ -72,7 +72,8 @@ class Case:
 
 @cached(LRUCache(KEPT, lambda people: people.features.nbytes), key=lambda case: case.people_key, lock=Lock())
 def _people(case: Case) -> Population:
-    return build_population(case.scenario.population, case.scenario.clusters, case.places, case.streams)
+    scenario = case.scenario
+    return build_population(scenario.population, scenario.clusters, case.places, case.streams, scenario.groups)
 
 
 def scenario_of(given: Scenario | str | Path) -> Scenario:

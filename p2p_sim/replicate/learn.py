@@ -9,8 +9,9 @@ import numpy as np
 from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
+from p2p_sim.learning.by_group import by_group
 from p2p_sim.learning.learner import Counted, Received
-from p2p_sim.learning.metrics import Risk, assess, exchange_floor
+from p2p_sim.learning.metrics import Predicted, Risk, exchange_floor, measured, predict
 from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.population.population import People, Population
@@ -23,26 +24,29 @@ class Learned:
 
     risk: of the model that learned from it. honest: of one that learned from the same replicate with everybody honest;
     None if everybody was. floor: excess risk that infinitely many exchanged labels would leave; None where unknown.
+    groups: share and error rates of the groups that the scenario asks for, by column of the row.
     """
 
     risk: Risk
     honest: Risk | None
     floor: float | None
+    groups: dict[str, float | None]
 
 
 def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Learned:
     """Learn from a release, and from that of honest users where some were not."""
-    risk, honest = _risk(case, people, mechanism, outcome), None
+    scenario, honest = case.scenario, None
+    found = _predicted(case, people, mechanism, outcome)
     if (followers := mechanism.honest()) is not None:
         assert isinstance(people, Population)
-        outcome = followers.release(people, case.scenario.network, case.streams, places=case.places)
-        honest = _risk(case, people, followers, outcome)
+        outcome = followers.release(people, scenario.network, case.streams, places=case.places)
+        honest = measured(_predicted(case, people, followers, outcome), scenario.learner.loss)
     alpha = mechanism.remaining_flip_prob if honest is None else None
-    floor = None if alpha is None else exchange_floor(people, alpha, case.scenario.learner.loss)
-    return Learned(risk, honest, floor)
+    floor = None if alpha is None else exchange_floor(people, alpha, scenario.learner.loss)
+    return Learned(measured(found, scenario.learner.loss), honest, floor, by_group(found, scenario.groups))
 
 
-def _risk(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Risk:
+def _predicted(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Predicted:
     learner, release = case.scenario.learner.seeded(case.streams), outcome.release
     tally = _tally(people, release) if learner.takes_counts else None
     if isinstance(release, ModelRelease):
@@ -55,7 +59,7 @@ def _risk(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) ->
         law = mechanism.noise_law(outcome) if learner.uses_noise_law and release.kind == "hard" else None
         private = learner.learned(Received(people.features, release, people.num_classes, people.cluster_offsets, law))
     reference = _nonprivate(case, people, outcome.truth) if learner.has_reference else None
-    return assess(people, private, reference, learner.loss)
+    return predict(people, private, reference)
 
 
 def _tally(people: People, release: Release | Tally) -> Tally | None:

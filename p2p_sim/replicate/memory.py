@@ -7,6 +7,7 @@ from pathlib import Path
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK
 from p2p_sim.population.clustering import GivenClusters
+from p2p_sim.population.grouping import CLUSTER_SIZE
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.protocol.roles import NOBODY
 from p2p_sim.scenario import Scenario
@@ -31,7 +32,8 @@ def streams(scenario: Scenario) -> bool:
     """Whether a row of the scenario can be had without holding the users.
 
     The population must be the synthetic law in its own clusters, labels hard and sent shard by shard over the complete
-    overlay by users who are always online and follow the protocol, and the learner one that learns from counts.
+    overlay by users who are always online and follow the protocol, and the learner one that learns from counts. Errors
+    by cluster size are not asked for.
     """
     mechanism, network = scenario.mechanism, scenario.network
     return (
@@ -42,6 +44,7 @@ def streams(scenario: Scenario) -> bool:
         and network.by_shard
         and scenario.adversaries == NOBODY
         and scenario.learner.takes_counts
+        and CLUSTER_SIZE not in scenario.groups
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 FIRST = (
-    *("name", "seed", "replicates", "engine", "population", "clusters", "mechanism", "network"),
+    *("name", "seed", "replicates", "engine", "groups", "population", "clusters", "mechanism", "network"),
     *("adversaries", "learner", "privacy"),
 )
 """Keys of a scenario, in the order of the documentation."""

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from p2p_sim.analysis.figures.report.cards import key_figures
+from p2p_sim.analysis.figures.report.groups import groups_table
 from p2p_sim.analysis.figures.report.listing import base_file, blocks, scenario_in_order, sweep_file
 from p2p_sim.analysis.figures.report.points import Failure, standing, with_failures
 from p2p_sim.analysis.figures.report.statement import Mechanisms, statement
@@ -73,6 +74,7 @@ def report_page(
         "pictures": [_embedded(picture, number) for number, picture in enumerate(pictures, 1)],
         "table": points_table(points, keys),
         "ranges": ranges(points),
+        "groups": groups_table(points, keys),
         "size": len(points),
         "failures": [_failure(failure, keys) for failure in left[:MOST_FAILURES]],
         "all_failures": len(left),

@@ -48,13 +48,13 @@ def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
     chosen = figures(points, MOST_COLUMNS - min(len(keys), MOST_AXES + 1) - 1 - _failed(points))
     shown = points.head(MOST_LINES)
     found = [
-        (heading, all(_is_number(value) for value in values if not _missing(value)), _plain_cells(values))
-        for heading, values in _axes(shown, keys)
+        (heading, all(is_number(value) for value in values if not is_missing(value)), plain_cells(values))
+        for heading, values in axis_columns(shown, keys)
     ]
-    found.append(("replicates", True, _plain_cells(shown["replicates"].tolist())))
-    found += [(heading, True, _figure_cells(shown, name, worst)) for name, heading, worst in chosen]
+    found.append(("replicates", True, plain_cells(shown["replicates"].tolist())))
+    found += [(heading, True, figure_cells(shown, name, worst)) for name, heading, worst in chosen]
     if _failed(points):
-        found.append(("failed", True, _plain_cells(shown["failures"].tolist())))
+        found.append(("failed", True, plain_cells(shown["failures"].tolist())))
     *columns, filled = zip(*found, strict=True)
     lines = list(zip(*filled, strict=True))
     return {"columns": list(zip(*columns, strict=True)), "lines": lines, "left_out": len(points) - len(shown)}
@@ -82,7 +82,7 @@ def _failed(points: pd.DataFrame) -> bool:
     return bool((points["failures"] > 0).any())
 
 
-def _axes(points: pd.DataFrame, keys: Sequence[str]) -> list[tuple[str, list[Any]]]:
+def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[tuple[str, list[Any]]]:
     """The swept keys, one column each; those beyond five share one."""
     found = [(plain(key), points[key].tolist()) for key in keys[:MOST_AXES]]
     rest = keys[MOST_AXES:]
@@ -92,7 +92,7 @@ def _axes(points: pd.DataFrame, keys: Sequence[str]) -> list[tuple[str, list[Any
     return found
 
 
-def _figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[Cell]:
+def figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[Cell]:
     values = points[name].astype(float).tolist()
     if worst:
         return [Cell(rounded_up(v), order=_order(v)) for v in values]
@@ -102,8 +102,8 @@ def _figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[Cell]:
     return [Cell(*with_interval(*triple, places), order=_order(triple[0])) for triple in ends]
 
 
-def _plain_cells(values: Sequence[Any]) -> list[Cell]:
-    orders = ("" if _missing(v) else _order(v) if _is_number(v) else plain(v) for v in values)
+def plain_cells(values: Sequence[Any]) -> list[Cell]:
+    orders = ("" if is_missing(v) else _order(v) if is_number(v) else plain(v) for v in values)
     return [Cell(plain(value), order=order) for value, order in zip(values, orders, strict=True)]
 
 
@@ -114,9 +114,9 @@ def _order(value: float) -> str:
     return repr(value) if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     return not isinstance(value, bool | str) and isinstance(value, int | float)
 
 
-def _missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))

@@ -7,9 +7,10 @@ from typing import Any
 from p2p_sim import Scenario
 from p2p_sim.analysis.privacy.statement.record import Terms, statement_of
 from p2p_sim.analysis.utility.baseline import warnings_of
+from p2p_sim.analysis.utility.groups import ERROR, LOSS, groups_of
 from p2p_sim.analysis.utility.guessing import sentences
 from p2p_sim.analysis.utility.little import adds_little
-from p2p_sim.analysis.utility.summary import excess_error, means, summarise, worst_epsilons
+from p2p_sim.analysis.utility.summary import excess_error, group_means, means, summarise, worst_epsilons
 from p2p_sim.base.plugins import MECHANISMS, offer_of
 from p2p_sim.cli.printing.values import (
     ODDITIES,
@@ -70,6 +71,7 @@ def _print_found(scenario: Scenario, finished: Finished) -> None:
         *_privacy(rows, finished.terms),
         *_organisations(rows),
         *_utility(rows),
+        *_groups(rows),
         *_network(rows),
     ]
     more = f" ({finished.more:,} more on disk)" if finished.more else ""
@@ -218,6 +220,18 @@ def _utility(rows: Any) -> list[Line]:
         lines.append(("  without privacy", str(values["nonprivate_excess_risk"])))
     if "constant_excess_risk" in values:
         lines.append(("  best constant", str(values["constant_excess_risk"])))
+    return lines
+
+
+def _groups(rows: Any) -> list[Line]:
+    """What each group loses to privacy, or its accuracy where nothing was learned without privacy."""
+    values, lines = group_means(rows), list[Line]()
+    for group in groups_of(rows):
+        loss, error = (values.get(group.column(name)) for name in (LOSS, ERROR))
+        if loss is not None:
+            lines.append((f"loss of accuracy, {group}", str(loss)))
+        elif error is not None:
+            lines.append((f"accuracy, {group}", _accuracy(rows[group.column(ERROR)])))
     return lines
 
 

@@ -1,0 +1,51 @@
+"""The table of groups: what each of them loses to privacy, point by point."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from p2p_sim.analysis.figures.report.table import (
+    MOST_LINES,
+    axis_columns,
+    figure_cells,
+    is_missing,
+    is_number,
+    plain_cells,
+)
+from p2p_sim.analysis.utility.groups import ACCURACY, LOSS, REFERENCE_ACCURACY, SHARE, groups_of
+from p2p_sim.analysis.utility.points import HIGH, LOW
+
+FIGURES = (
+    (SHARE, "share of the rows"),
+    (REFERENCE_ACCURACY, "accuracy without privacy"),
+    (ACCURACY, "accuracy"),
+    (LOSS, "loss of accuracy"),
+)
+
+
+def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
+    """The first lines, at most 400, of a table with a line for each point and each group that was measured there.
+
+    columns: heading, and whether cells are numbers. lines: of cells, none where no groups were asked for. left_out:
+    how many lines are not shown.
+    """
+    parts = []
+    for group in groups_of(points):
+        names = {group.column(figure) + end: figure + end for figure, _ in FIGURES for end in ("", LOW, HIGH)}
+        part = points[[*keys, *(name for name in names if name in points)]].rename(columns=names)
+        part = part[part[ACCURACY].notna()]
+        parts.append(part.assign(group=str(group), _place=part.index, _order=len(parts)))
+    if not parts or not sum(map(len, parts)):
+        return {"columns": [], "lines": [], "left_out": 0}
+    table = pd.concat(parts).sort_values(["_place", "_order"], kind="stable").reset_index(drop=True)
+    shown = table.head(MOST_LINES)
+    found = [
+        (heading, all(is_number(value) for value in values if not is_missing(value)), plain_cells(values))
+        for heading, values in axis_columns(shown, keys)
+    ]
+    found.append(("group", False, plain_cells(shown["group"].tolist())))
+    found += [(heading, True, figure_cells(shown, figure, False)) for figure, heading in FIGURES]
+    *columns, filled = zip(*found, strict=True)
+    lines = list(zip(*filled, strict=True))
+    return {"columns": list(zip(*columns, strict=True)), "lines": lines, "left_out": len(table) - len(shown)}

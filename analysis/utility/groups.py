@@ -1,0 +1,76 @@
+"""Figures of groups: how their columns are called, and how much accuracy each group loses.
+
+A group's column has the name of its figure, then the grouping and the group in brackets: `error_rate[sex=Female]`.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pandas as pd
+
+SHARE, ERROR, REFERENCE, LOSS = "share", "error_rate", "nonprivate_error_rate", "excess_error_rate"
+ACCURACY, REFERENCE_ACCURACY = "accuracy", "nonprivate_accuracy"
+_COLUMN = re.compile(r"(?P<figure>\w+)\[(?P<kind>[^=]+)=(?P<name>.*)\]", re.DOTALL)
+
+
+class Group(NamedTuple):
+    """A group: kind: what groups it, such as "sex"; name: which one it is, such as "Female".
+
+    >>> Group("sex", "Female").column("error_rate")
+    'error_rate[sex=Female]'
+    """
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+    def column(self, figure: str) -> str:
+        """The column that holds a figure of the group."""
+        return f"{figure}[{self.kind}={self.name}]"
+
+
+def groups_of(columns: Iterable[str]) -> list[Group]:
+    """The groups whose error rates are among some columns, in their order.
+
+    >>> groups_of(["error_rate", "share[class=0]", "error_rate[class=0]"])
+    [Group(kind='class', name='0')]
+    """
+    found = (_COLUMN.fullmatch(column) for column in map(str, columns))
+    return [Group(one["kind"], one["name"]) for one in found if one is not None and one["figure"] == ERROR]
+
+
+def figure_of(column: str) -> tuple[str, Group] | None:
+    """Figure and group of a group's column; None for any other column.
+
+    >>> figure_of("accuracy[class=0]")
+    ('accuracy', Group(kind='class', name='0'))
+    """
+    found = _COLUMN.fullmatch(column)
+    return None if found is None else (found["figure"], Group(found["kind"], found["name"]))
+
+
+def with_losses(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows with each group's accuracies, and with its paired loss of accuracy to privacy; a gap where one is not
+    known.
+    """
+    more: dict[str, pd.Series] = {}
+    for group in groups_of(table.columns):
+        error, reference = (table[group.column(name)].astype(float) for name in (ERROR, REFERENCE))
+        more |= {group.column(ACCURACY): 1.0 - error, group.column(REFERENCE_ACCURACY): 1.0 - reference}
+        more[group.column(LOSS)] = error - reference
+    return table.assign(**more) if more else table
+
+
+def extra_loss(rows: pd.DataFrame, group: Group) -> pd.Series:
+    """How much more accuracy a group loses than all others, in each row: above 0 where it pays more.
+
+    The others' loss follows from the loss of all and the group's share. A gap where the group is empty or has all rows.
+    """
+    share = rows[group.column(SHARE)].astype(float)
+    own = (rows[group.column(ERROR)] - rows[group.column(REFERENCE)]).astype(float)
+    whole = (rows[ERROR] - rows[REFERENCE]).astype(float)
+    others = (whole - share * own) / (1.0 - share).where(share < 1.0)
+    return own - others

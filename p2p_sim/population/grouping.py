@@ -1,0 +1,81 @@
+"""Groups of the rows on which a model is measured: by the size of their cluster, or by a public column."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.errors import InputError, shortened
+
+CLASS, CLUSTER_SIZE = "class", "cluster_size"
+"""Groupings that every population has."""
+THIRDS = ("small", "middle", "large")
+MOST_GROUPS = 50
+"""Different values of a column by which rows are grouped, at most."""
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """A group for each row: names (G,); of: (m,) index of the row's group in names, -1 for a row in no group."""
+
+    names: tuple[str, ...]
+    of: NDArray[np.int64]
+
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> "Grouping":
+        """The groups of some rows."""
+        return Grouping(self.names, self.of[rows])
+
+
+def taken(groupings: Mapping[str, Grouping], rows: NDArray[np.intp] | NDArray[np.bool_]) -> dict[str, Grouping]:
+    """Groupings of some rows."""
+    return {kind: grouping.take(rows) for kind, grouping in groupings.items()}
+
+
+def by_column(kind: str, values: Sequence[str], known: Sequence[str] | None = None) -> Grouping:
+    """Rows grouped by the text that a column has there.
+
+    Args:
+        kind: the column's name. values: (m,). known: all values of the column; None: those that occur.
+
+    Raises:
+        InputError: there are too many different values.
+    """
+    names = sorted(set(values if known is None else known))
+    if len(names) > MOST_GROUPS:
+        raise InputError(
+            f"groups = {shortened(kind)!r}: the column has {len(names):,} different values; at most {MOST_GROUPS} are "
+            "allowed"
+        )
+    place = {name: index for index, name in enumerate(names)}
+    return Grouping(tuple(names), np.array([place[value] for value in values], dtype=np.int64))
+
+
+def by_size(sizes: NDArray[np.int64], cluster: NDArray[np.int64]) -> Grouping:
+    """Rows grouped by the size of their cluster: the thirds of all users in the smallest, middle and largest clusters.
+
+    Clusters of one size are in one third, that in which their middle user is.
+
+    Args:
+        sizes: (C,) users in each cluster. cluster: (m,) of each row, 0..C-1, or -1 if it is in none.
+    """
+    of = np.unique(sizes, return_inverse=True)[1]
+    users = np.bincount(of, weights=sizes)
+    middle = np.cumsum(users) - users / 2.0
+    third = np.minimum(3.0 * middle / users.sum(), 2.0).astype(np.int64)[of]
+    return Grouping(THIRDS, np.where(cluster >= 0, third[cluster], -1))
+
+
+def nearest_cluster(
+    rows: NDArray[np.floating], features: NDArray[np.floating], offsets: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The cluster whose users' mean is nearest (Euclidean), (m,); of equally near ones the first.
+
+    Args:
+        rows: (m, d). features: (n, d) of the users, stored cluster by cluster. offsets: (C+1,) of the clusters.
+    """
+    sums = np.add.reduceat(features.astype(np.float64), offsets[:-1], axis=0)
+    means = sums / np.diff(offsets)[:, None]
+    products = rows.astype(np.float64) @ means.T
+    distances: NDArray[np.float64] = (means**2).sum(axis=1) - 2.0 * products  # but for what is the same for all means
+    return distances.argmin(axis=1).astype(np.int64)
