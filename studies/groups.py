@@ -81,8 +81,8 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
     table = pd.concat([table.drop(columns="each"), _judged(table, corrected)], axis="columns")
     written = frame.table("table.csv", table)
     note = (
-        f"Each mark: mean loss of a group's accuracy at ε = {DRAWN:g}, that is accuracy without privacy minus accuracy with "
-        f"privacy, with its 95% interval over {table['replicates'].min()} replicates. Digits are their own marks, without "
+        f"Each mark: mean loss of a group's accuracy at ε = {DRAWN:g} (that without privacy minus that with it) "
+        f"and its 95% interval over {table['replicates'].min()} replicates. Digits are their own marks, without "
         "intervals. Left of 0 the group gains."
     )
     drawn = table[table[EPSILON] == DRAWN]

@@ -138,7 +138,10 @@ class TableConfig(RandomSplit):
         found = self._read(places)
         if column == self.label:
             raise InputError(f"groups = {column!r}: is the label; 'class' groups by it")
-        values = self._column(found.table, column, "groups")
+        if column not in found.table.columns:
+            named = shortened(", ".join(map(repr, found.table.columns)))
+            raise InputError(f"groups = {shortened(column)!r}: must be 'class', 'cluster_size' or one of {named}")
+        values = found.table.columns[column]
         if values.ndim != 1 or len(values) != found.table.rows:
             raise InputError(f"groups = {column!r}: must be one plain value a row in {found.table.path}")
         gaps = is_missing(values)
