@@ -5,22 +5,15 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import (
-    Field,
-    PrivateAttr,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.shown import card
 from p2p_sim.base.arguments import is_a, path_of
-from p2p_sim.base.config import Config, OneLine, explain
+from p2p_sim.base.config import Config, Extended, OneLine, explain
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
 from p2p_sim.base.shipped import find_scenario, lacking
@@ -42,7 +35,7 @@ from p2p_sim.network.config import CALIBRATED, NetworkConfig
 from p2p_sim.population.build import PopulationConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
 from p2p_sim.population.datasets import DigitsConfig
-from p2p_sim.population.grouping import CLASS, CLUSTER_SIZE
+from p2p_sim.population.grouping import check_kinds
 from p2p_sim.population.source import Source
 from p2p_sim.protocol.engines import EngineName
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
@@ -86,7 +79,7 @@ class PrivacyConfig(Config):
     """δ of the (ε, δ) statement, between 0 and 1."""
 
 
-class Scenario(Config, metaclass=OneLine):
+class Scenario(Extended, metaclass=OneLine):
     """One experiment: users, clusters, mechanism, network, learner and the privacy statement."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -97,6 +90,7 @@ class Scenario(Config, metaclass=OneLine):
     """Independent repetitions, at least 1; more of them extend a finished run."""
     engine: EngineName = "events"
     """"events": messages over the simulated network; "vectorised": one draw from the same law."""
+    later: ClassVar[tuple[str, ...]] = ("groups",)
     groups: tuple[str, ...] = ()
     """Groups whose errors are measured too: "class", "cluster_size" (small, middle, large: thirds of the users) or a
     column of the population, such as "sex" of "adult" or any column of "table"; absent: none."""
@@ -145,19 +139,8 @@ class Scenario(Config, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _grouped(self) -> Self:
-        columns = self.population.group_columns
-        known = (CLASS, CLUSTER_SIZE, *(columns or ()))
-        for kind in self.groups:
-            if columns is not None and kind not in known:
-                raise ValueError(f"groups = {shortened(kind)!r}: must be one of {', '.join(map(repr, known))}")
-            if self.groups.count(kind) > 1:
-                raise ValueError(f"groups = {shortened(kind)!r}: is there twice")
+        check_kinds(self.groups, self.population.group_columns)
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_groups(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        tree: dict[str, Any] = handler(self)  # a scenario's identity is older than this key
-        return {key: value for key, value in tree.items() if key != "groups" or value}
 
     @model_validator(mode="after")
     def _learnable(self) -> Self:

@@ -5,9 +5,10 @@ A group's column has the name of its figure, then the grouping and the group in 
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHARE, ERROR, REFERENCE, LOSS = "share", "error_rate", "nonprivate_error_rate", "excess_error_rate"
 ACCURACY, REFERENCE_ACCURACY = "accuracy", "nonprivate_accuracy"
@@ -32,7 +33,7 @@ class Group(NamedTuple):
         return f"{figure}[{self.kind}={self.name}]"
 
 
-def groups_of(columns: Iterable[str]) -> list[Group]:
+def groups_of(columns: Iterable[Any]) -> list[Group]:
     """The groups whose error rates are among some columns, in their order.
 
     >>> groups_of(["error_rate", "share[class=0]", "error_rate[class=0]"])
@@ -52,7 +53,7 @@ def figure_of(column: str) -> tuple[str, Group] | None:
     return None if found is None else (found["figure"], Group(found["kind"], found["name"]))
 
 
-def with_losses(table: pd.DataFrame) -> pd.DataFrame:
+def with_losses(table: "pd.DataFrame") -> "pd.DataFrame":
     """The rows with each group's accuracies, and with its paired loss of accuracy to privacy; a gap where one is not
     known.
     """
@@ -64,7 +65,7 @@ def with_losses(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**more) if more else table
 
 
-def extra_loss(rows: pd.DataFrame, group: Group) -> pd.Series:
+def extra_loss(rows: "pd.DataFrame", group: Group) -> "pd.Series":
     """How much more accuracy a group loses than all others, in each row: above 0 where it pays more.
 
     The others' loss follows from the loss of all and the group's share. A gap where the group is empty or has all rows.

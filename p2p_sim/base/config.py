@@ -3,9 +3,16 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -32,6 +39,19 @@ class Config(BaseModel):
             if name in fields:
                 fields[name].setdefault("description", text)
         return found
+
+
+class Extended(Config):
+    """A part of a scenario with keys that are younger than the identities of scenarios."""
+
+    later: ClassVar[tuple[str, ...]] = ()
+    """Keys that a scenario's identity leaves out where they have their default."""
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        tree: dict[str, Any] = handler(self)
+        usual = type(self).model_fields
+        return {key: v for key, v in tree.items() if key not in self.later or getattr(self, key) != usual[key].default}
 
 
 class OneLine(type(BaseModel)):  # type: ignore[misc]

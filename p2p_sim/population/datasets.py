@@ -1,12 +1,13 @@
 """Data sets in their standard files: scikit-learn's digits and UCI Adult."""
 
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
+from p2p_sim.base.config import Extended
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.files import find_file, state
@@ -28,19 +29,12 @@ ADULT_CATEGORIES = {
 DigitTask = Literal["even-odd", "classes", "one-against-rest"]
 
 
-class RandomSplit(Source):
+class RandomSplit(Extended, Source):
     """Rows of which every replicate holds some out; of the others, all or a random part are users."""
 
     later: ClassVar[tuple[str, ...]] = ("users",)
-    """Keys that a scenario's identity leaves out where they have their default: it is older than these keys."""
     users: int | None = Field(default=None, ge=2)
     """Users drawn at random from the rows that are not held out in each replicate, at least 2; absent: all of them."""
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        tree: dict[str, Any] = handler(self)
-        usual = type(self).model_fields
-        return {key: v for key, v in tree.items() if key not in self.later or getattr(self, key) != usual[key].default}
 
 
 class DigitsConfig(RandomSplit):

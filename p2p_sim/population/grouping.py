@@ -15,6 +15,16 @@ MOST_GROUPS = 50
 """Different values of a column by which rows are grouped, at most."""
 
 
+def check_kinds(kinds: Sequence[str], columns: Sequence[str] | None) -> None:
+    """Refuse a grouping that is there twice or, where the columns of a population are known, is none of them."""
+    known = (CLASS, CLUSTER_SIZE, *(columns or ()))
+    for kind in kinds:
+        if columns is not None and kind not in known:
+            raise ValueError(f"groups = {shortened(kind)!r}: must be one of {', '.join(map(repr, known))}")
+        if kinds.count(kind) > 1:
+            raise ValueError(f"groups = {shortened(kind)!r}: is there twice")
+
+
 @dataclass(frozen=True)
 class Grouping:
     """A group for each row: names (G,); of: (m,) index of the row's group in names, -1 for a row in no group."""
@@ -76,6 +86,5 @@ def nearest_cluster(
     """
     sums = np.add.reduceat(features.astype(np.float64), offsets[:-1], axis=0)
     means = sums / np.diff(offsets)[:, None]
-    products = rows.astype(np.float64) @ means.T
-    distances: NDArray[np.float64] = (means**2).sum(axis=1) - 2.0 * products  # but for what is the same for all means
-    return distances.argmin(axis=1).astype(np.int64)
+    distances = np.asarray((means**2).sum(axis=1) - 2.0 * (rows.astype(np.float64) @ means.T))  # but for |row|²
+    return np.argmin(distances, axis=1).astype(np.int64)

@@ -30,7 +30,7 @@ def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
     columns: heading, and whether cells are numbers. lines: of cells, none where no groups were asked for. left_out:
     how many lines are not shown.
     """
-    parts = []
+    parts: list[pd.DataFrame] = []
     for group in groups_of(points):
         names = {group.column(figure) + end: figure + end for figure, _ in FIGURES for end in ("", LOW, HIGH)}
         part = points[[*keys, *(name for name in names if name in points)]].rename(columns=names)
