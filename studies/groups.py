@@ -40,8 +40,8 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "DP-SGD": {"kind": "dp_sgd"},
 }
 """What is compared, a line each: its name, and its table in a scenario."""
-EPSILONS, DRAWN = (0.5, 1.0, 4.0), 1.0
-"""Target ε, and that of the figure."""
+EPSILONS, DRAWN = {"adult": (0.5, 1.0, 4.0), "mnist": (1.0,)}, 1.0
+"""Target ε of each panel, and that of the figure."""
 PANELS: dict[str, dict[str, Any]] = {
     "adult": {
         "population": {"kind": "adult", "users": 20_000},
@@ -50,7 +50,7 @@ PANELS: dict[str, dict[str, Any]] = {
     },
     "mnist": {
         "population": {"kind": "mnist", "task": "classes", "pca_dims": 50, "users": 20_000},
-        "clusters": {"kind": "kmeans", "count": 100, "min_size": 36, "minibatch": True},
+        "clusters": {"kind": "kmeans", "count": 20, "min_size": 36, "minibatch": True},
         "groups": ["class", "cluster_size"],
     },
 }
@@ -100,7 +100,7 @@ def plan_of(panel: str, changes: dict[str, Any], frame: Frame, replicates: int) 
     base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
     axes = (
         Axis(key="mechanism", values=tuple(MECHANISMS.values()), labels=tuple(MECHANISMS)),
-        Axis(key=EPSILON, values=(DRAWN,) if frame.small else EPSILONS),
+        Axis(key=EPSILON, values=EPSILONS.get(panel, (DRAWN,))),
     )
     return make_plan(base.name, base, axes, replicates, data_dir=frame.data_dir)
 
