@@ -3,13 +3,13 @@
 import pandas as pd
 
 from docs.values.forms import interval, only, published, short
-from studies.groups import DRAWN, EPSILON, LESS, MECHANISMS, MORE, PANELS, intervals
+from studies.groups import DRAWN, EPSILON, LESS, MECHANISMS, MORE, OPEN, PANELS, intervals
 
 SOURCE = ("python -m studies.groups --data-dir DIR", "test_groups.py::test_who_pays_at_reduced_size")
 
 LOSS = "excess_error_rate"
 table = published("groups").astype({"group": str})
-at_one = table[table[EPSILON] == DRAWN].set_index(["panel", "kind", "group", "mechanism"])
+at_one = table[table[EPSILON] == DRAWN].set_index(["panel", "kind", "group", "mechanism"]).sort_index()
 count = intervals(table)
 replicates = only(table["replicates"])
 users = {panel: only(published(f"groups/{panel}", "rows.parquet")["num_users"]) for panel in PANELS}
@@ -72,3 +72,7 @@ def mnist() -> list[list[str]]:
         ends = [f"{digit}: {short(digits[LOSS][digit])}" for digit in (low, high)]
         rows.append([row[0], *ends, more, less, *row[1:]])
     return rows
+
+
+points = len(table[["panel", "mechanism", EPSILON]].drop_duplicates())
+dp_sgd = int((table[table["mechanism"] == "DP-SGD"]["verdict"] != OPEN).sum())
