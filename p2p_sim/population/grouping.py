@@ -87,4 +87,5 @@ def nearest_cluster(
     sums = np.add.reduceat(features.astype(np.float64), offsets[:-1], axis=0)
     means = sums / np.diff(offsets)[:, None]
     distances = np.asarray((means**2).sum(axis=1) - 2.0 * (rows.astype(np.float64) @ means.T))  # but for |row|²
-    return np.argmin(distances, axis=1).astype(np.int64)
+    nearest: NDArray[np.int64] = np.argmin(distances, axis=1).astype(np.int64)
+    return nearest
