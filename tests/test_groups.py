@@ -232,6 +232,19 @@ def test_the_command_prints_what_groups_lose(tmp_path, monkeypatch):
     assert found["share[class=0]"]["interval_95"][0] == pytest.approx(found["share[class=0]"]["mean"])
 
 
+def test_columns_that_are_missing_or_text_are_gaps(tmp_path):
+    p2p_sim.run_all(p2p_sim.Scenario.from_tree({**LAW, "groups": ["class"]}), out=tmp_path / "there")
+    lines = [json.loads(line) for line in (tmp_path / "there" / "rows.jsonl").read_text().splitlines()]
+    for row in lines:
+        del row["nonprivate_error_rate[class=0]"], row["share[class=0]"]
+        row["error_rate[class=1]"] = "many"
+    (tmp_path / "there" / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    rows = p2p_sim.load_results(tmp_path / "there")
+    assert rows["accuracy[class=0]"].notna().all()
+    assert rows[["excess_error_rate[class=0]", "excess_error_rate[class=1]"]].isna().all(axis=None)
+    assert "Who pays?" in write_report(tmp_path / "there").read_text()
+
+
 def test_a_report_without_groups_has_no_such_section(tmp_path):
     p2p_sim.run_all(p2p_sim.Scenario.from_tree({**LAW, "replicates": 2}), out=tmp_path / "there")
     assert "Who pays?" not in write_report(tmp_path / "there").read_text()

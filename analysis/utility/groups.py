@@ -57,9 +57,12 @@ def with_losses(table: "pd.DataFrame") -> "pd.DataFrame":
     """The rows with each group's accuracies, and with its paired loss of accuracy to privacy; a gap where one is not
     known.
     """
+    import pandas as pd
+
     more: dict[str, pd.Series] = {}
     for group in groups_of(table.columns):
-        error, reference = (table[group.column(name)].astype(float) for name in (ERROR, REFERENCE))
+        known = table.reindex(columns=[group.column(name) for name in (ERROR, REFERENCE)])
+        error, reference = (pd.to_numeric(known[name], errors="coerce").astype(float) for name in known)
         more |= {group.column(ACCURACY): 1.0 - error, group.column(REFERENCE_ACCURACY): 1.0 - reference}
         more[group.column(LOSS)] = error - reference
     return table.assign(**more) if more else table

@@ -91,7 +91,11 @@ def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
     """
     table = with_losses(rows)
     columns = [group.column(figure) for group in groups_of(rows) for figure in (SHARE, ERROR, REFERENCE, LOSS)]
-    return {column: mean_interval(table[column].astype(float)) for column in columns if table[column].notna().all()}
+    return {
+        column: mean_interval(table[column].astype(float))
+        for column in columns
+        if column in table and table[column].notna().all()
+    }
 
 
 def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:

@@ -33,7 +33,7 @@ def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
     parts: list[pd.DataFrame] = []
     for group in groups_of(points):
         names = {group.column(figure) + end: figure + end for figure, _ in FIGURES for end in ("", LOW, HIGH)}
-        part = points[[*keys, *(name for name in names if name in points)]].rename(columns=names)
+        part = points.reindex(columns=[*keys, *names]).rename(columns=names)
         part = part[part[ACCURACY].notna()]
         parts.append(part.assign(group=str(group), _place=part.index, _order=len(parts)))
     if not parts or not sum(map(len, parts)):
