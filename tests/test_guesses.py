@@ -5,7 +5,7 @@ import pytest
 
 import p2p_sim
 from p2p_sim.analysis.privacy import Coalition, LabelExchange
-from p2p_sim.analysis.privacy.exchange import smallest_cluster
+from p2p_sim.analysis.privacy.exchange import many_clusters
 from p2p_sim.analysis.privacy.statement.coarse import coarse_law
 from p2p_sim.analysis.privacy.statement.worst import WorstOf
 from p2p_sim.analysis.utility.guessing import population, sentences
@@ -122,10 +122,10 @@ def test_rows_in_sentences():
 
 @pytest.mark.parametrize("alpha", [0.02, 0.1, 0.3, 0.5])
 @pytest.mark.parametrize("theta", [0.05, 0.5, 1.0])
-def test_the_smallest_cluster_speaks_for_larger_ones(alpha, theta):
+def test_the_many_clusters_speaks_for_larger_ones(alpha, theta):
     models = [LabelExchange(n, alpha, theta) for n in (12, 13, 19, 40)]
     asked = [0.0, 0.125, 0.5, 1.0, 2.0, 5.0]
-    found = smallest_cluster.deltas([model.setting for model in models], asked)
+    found = many_clusters.deltas([model.setting for model in models], asked)
     worst = [max(model.delta(epsilon).lower for model in models) for epsilon in asked]
     assert found is not None
     assert all(a >= b for a, b in zip(found, worst, strict=True))
@@ -138,12 +138,12 @@ def test_a_bound_that_forgets_how_many_submit_in_larger_clusters_is_caught(monke
     """Planted: the larger clusters are given the submissions of the smallest."""
     models = [LabelExchange(n, 0.1, theta) for n, theta in ((12, 0.05), (13, 1.0))]
     wrong = [models[0].setting] * 2
-    assert smallest_cluster.deltas(wrong, [0.25])[0] < models[1].delta(0.25).lower
+    assert many_clusters.deltas(wrong, [0.25])[0] < models[1].delta(0.25).lower
 
 
 def test_large_or_unlike_clusters_are_left_to_the_others():
     alike, unlike = LabelExchange(40, 0.1, 0.5), LabelExchange(40, 0.2, 0.5)
-    assert smallest_cluster.deltas([LabelExchange(65, 0.1, 0.5).setting], [0.5]) is None
-    assert smallest_cluster.deltas([alike.setting, unlike.setting], [0.5]) is None
+    assert many_clusters.deltas([LabelExchange(65, 0.1, 0.5).setting], [0.5]) is None
+    assert many_clusters.deltas([alike.setting, unlike.setting], [0.5]) is None
     found = alike.largest_deltas([unlike], [0.0, 0.5])
     assert all(d >= alike.delta(e).lower for e, d in zip((0.0, 0.5), found, strict=True))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from p2p_sim.analysis.privacy.exchange import smallest_cluster
+from p2p_sim.analysis.privacy.exchange import many_clusters
 from p2p_sim.analysis.privacy.exchange.direct import DirectViews, likelihoods
 from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
 from p2p_sim.analysis.privacy.exchange.submissions import Submissions
@@ -107,9 +107,13 @@ class LabelExchange(Accountant):
 
     def largest_deltas(self, others: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
         """Where the smallest cluster is small, from it alone: mostly within 3%, seldom twice the largest δ."""
-        settings = [one.setting for one in (self, *others) if isinstance(one, LabelExchange)]
-        found = smallest_cluster.deltas(settings, epsilons) if len(settings) == 1 + len(others) else None
+        settings = _settings((self, *others))
+        found = many_clusters.deltas(settings, epsilons) if settings else None
         return super().largest_deltas(others, epsilons) if found is None else found
+
+    def all_satisfy(self, others: Sequence[Accountant], epsilon: float, delta: float) -> bool:
+        settings = _settings(others)
+        return bool(settings) and many_clusters.satisfied(settings, epsilon, delta)
 
     def privacy_loss_pmfs(self, ones: int) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float]]:
         """The learner's view if the target's label is 0, and if it is 1: {(submissions t, ones k): probability}.
@@ -169,6 +173,12 @@ class LabelExchange(Accountant):
         given = Submissions((kept,), np.ones(1), np.ones(1), 0.0)
         views = CutOffViews.of(self.setting.world(ones), given, -60.0)
         return views.nodes.first_above(kept, -math.log1p((lose - keep) / keep), None) - 1
+
+
+def _settings(models: Sequence[Accountant]) -> list[Setting]:
+    """The settings of exchanges; none if some are no exchanges."""
+    found = [model.setting for model in models if isinstance(model, LabelExchange)]
+    return found if len(found) == len(models) else []
 
 
 @kept

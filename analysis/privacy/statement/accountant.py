@@ -86,15 +86,22 @@ class Accountant(ABC):
         """
         found = [bracket.upper for bracket in self.profile(epsilons)]
         for place, epsilon in enumerate(epsilons if others else ()):
-            if epsilon == 0.0:  # it is no faster to hold them against it, and other runs ask for the same
+            raised = min(1.0, found[place] * _SLACK)
+            if 0.0 < raised < 1.0 and self.all_satisfy(others, epsilon, raised):
+                found[place] = raised
+            elif epsilon == 0.0:  # it is no faster to hold them against it, and other runs ask for the same
                 found[place] = max(found[place], *(_at_zero(one) for one in others))
-                continue
-            found[place] = min(1.0, found[place] * _SLACK)
-            for one in others:
-                delta = found[place]
-                if not 0.0 < delta < 1.0 or not one.satisfies(epsilon, delta):
-                    found[place] = max(delta, one.delta(epsilon).upper)
+            else:
+                found[place] = raised
+                for one in others:
+                    delta = found[place]
+                    if not 0.0 < delta < 1.0 or not one.satisfies(epsilon, delta):
+                        found[place] = max(delta, one.delta(epsilon).upper)
         return found
+
+    def all_satisfy(self, others: Sequence["Accountant"], epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified for all the others at once; False where nothing is faster than one by one."""
+        return False
 
     def attained_pair(self) -> AttainedPair | None:
         """The laws of the view if all others hold label 0, for lower ends of compositions; None if it is not known."""

@@ -30,8 +30,9 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
         return [model.epsilon(delta) for model in models]
     worst = models[0].epsilon(delta)
     found = [worst]
+    all_held = math.isfinite(worst.epsilon_upper) and models[0].all_satisfy(models[1:-1], worst.epsilon_upper, delta)
     for model in models[1:-1]:
-        if model.satisfies(worst.epsilon_upper, delta):
+        if all_held or model.satisfies(worst.epsilon_upper, delta):
             found.append(replace(worst, epsilon_lower=0.0, basis="no more than in the worst cluster"))
             continue
         worst = model.epsilon(delta)

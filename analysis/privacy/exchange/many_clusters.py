@@ -4,6 +4,9 @@ Let all users be revealed but as many as the smallest cluster has, with their no
 fetched from them. What is left of a larger cluster is the exchange of the smallest one with another number of
 submissions, t ~ Bin(n, θS/n): `Setting.reduced`. δ is therefore at most Σ_t Pr[t] δ_t, where δ_t is that of t
 submissions from S sources, over all data sets. No table but that of the δ_t is needed, whatever θ and the sizes are.
+
+Where that table is too large, clusters of similar sizes are taken together: δ_t does not decrease in t, and t is at
+most what Bin(n, θ) draws for the largest n among them (each of its submissions is left with probability S/n or more).
 """
 
 import math
@@ -53,6 +56,28 @@ def deltas(settings: Sequence[Setting], epsilons: Sequence[float]) -> list[float
         return outward(0.0, float((sums * (1.0 + (most + 4) * UNIT) + lost).max())).upper
 
     return [largest(epsilon) if epsilon < local_epsilon(flip_prob) else 0.0 for epsilon in epsilons]
+
+
+def satisfied(settings: Sequence[Setting], epsilon: float, delta: float) -> bool:
+    """Whether (ε, δ) is certified for all of these clusters; False may mean that it could not be.
+
+    Args:
+        settings: of any sizes. epsilon, delta: ε at least 0, δ in (0, 1).
+    """
+    order = sorted(set(settings), key=lambda setting: (setting.sources, setting.trials))
+    if any(setting.flip_prob != order[0].flip_prob for setting in order):
+        return False
+    start, width = 0, 1
+    while start < len(order):
+        group = order[start : start + width]
+        trials, rate = max(setting.trials for setting in group), max(setting.rate for setting in group)
+        if replace(group[0], trials=trials, rate=rate).satisfies(epsilon, delta):
+            start, width = start + len(group), 2 * width
+        elif width == 1:
+            return False
+        else:
+            width //= 2
+    return True
 
 
 @lru_cache(maxsize=4096)
