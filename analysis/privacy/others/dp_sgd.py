@@ -38,6 +38,10 @@ DP_SGD_CONDITIONS = (
     Condition("poisson-sampling", "every step draws each user independently with the sampling rate (Poisson sampling)"),
     Condition("label-free-choices", "features are public, and no hyperparameter was chosen by looking at labels"),
 )
+PROJECTED_CONDITIONS = (
+    *DP_SGD_CONDITIONS,
+    Condition("public-rows-apart", "the public rows of a step are drawn independently of its batch"),
+)
 _ROUNDING = 1e-15
 """Of δ for each step composed: more than ten times the largest rounding seen, against the closed form at q = 1."""
 LARGEST_STEPS = 1_000_000
@@ -104,6 +108,18 @@ class DpSgd(Accountant):
             upper = math.inf
         basis = "Poisson-sampled Gaussian steps, one label replaced: composed privacy loss distributions, pessimistic"
         return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions)
+
+
+@dataclass(frozen=True)
+class ProjectedSteps(DpSgd):
+    """LabelDP-Pro: the same steps, each projected on a set that features and earlier steps determine.
+
+    The projection is post-processing, so that δ(ε) is that of `DpSgd`. It holds as long as the set does not depend on
+    who is in the batch. A set made of the batch's own rows shows the batch: for a user who is seen to be in it, a step
+    is the Gaussian mechanism without subsampling.
+    """
+
+    conditions = PROJECTED_CONDITIONS
 
 
 @lru_cache(maxsize=128)
