@@ -5,7 +5,7 @@ The baseline of the clustering paper's Figure 1 (Abadi et al. 2016), but with fe
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class NoisySteps(OwnMechanism):
         return max(1, round(self.epochs / self.sampling_rate))
 
     @model_validator(mode="after")
-    def _one_noise(self) -> "DpSgdConfig":
+    def _one_noise(self) -> Self:
         if (self.noise_multiplier is None) == (self.target_epsilon is None):
             raise ValueError("give either noise_multiplier or target_epsilon")
         return self
@@ -146,7 +146,8 @@ class DpSgdMechanism(Mechanism):
             gradient = clipped_gradient_sum(
                 weights, features[batch], norms[batch], population.labels[batch], config.clip
             ) + sigma * config.clip * rng.standard_normal(shape, dtype=np.float32)
-            step = self.denoised(gradient / np.float32(expected), weights, features, norms, rng)
+            mean: Singles = gradient / np.float32(expected)
+            step = self.denoised(mean, weights, features, norms, rng)
             weights -= np.float32(length) * (step + np.float32(config.l2) * weights)
         return SoftmaxModel(weights, scaling)
 

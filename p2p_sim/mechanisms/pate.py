@@ -88,9 +88,7 @@ class PateConfig(OwnMechanism):
         try:
             if sigma is None:
                 assert self.target_epsilon is not None
-                sigma = calibrate_votes(
-                    self.target_epsilon, setup.delta, self.test_noise, self.answers, self.queries
-                )
+                sigma = calibrate_votes(self.target_epsilon, setup.delta, self.test_noise, self.answers, self.queries)
             accountant = Pate(sigma, self.test_noise * sigma, self.answers, self.queries)
         except ValueError as error:
             raise InputError(f"mechanism.kind = 'pate': {error}") from None

@@ -33,12 +33,12 @@ from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon
 from p2p_sim.analysis.privacy.statement.conditions import Condition
 from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
 
-DP_SGD_CONDITIONS = (
+DP_SGD_CONDITIONS: tuple[Condition, ...] = (
     Condition("trusted-curator-noise", "a trusted curator holds the labels and adds the noise"),
     Condition("poisson-sampling", "every step draws each user independently with the sampling rate (Poisson sampling)"),
     Condition("label-free-choices", "features are public, and no hyperparameter was chosen by looking at labels"),
 )
-PROJECTED_CONDITIONS = (
+PROJECTED_CONDITIONS: tuple[Condition, ...] = (
     *DP_SGD_CONDITIONS,
     Condition("public-rows-apart", "the public rows of a step are drawn independently of its batch"),
 )

@@ -10,16 +10,16 @@ Each user's label is in the shard of one teacher, so that another label changes 
 There are at most Q tests and A answers; what is asked next may depend on all results so far.
 
 **All together are μ-Gaussian private, μ² = Q/σ₁² + 2A/σ₂².** *Proof.* Draw Q numbers of variance 1 and A others, all
-independent, in one world with mean 0, in the other with means 1/σ₁ and √2/σ₂. A test in which the number moves by
-t ≤ 1 is made of the next number of the first kind: multiply it by tσ₁, add the number of the first world, and add noise
-of variance σ₁²(1 - t²). An answer is made of the next number of the second kind in the same way, along the line on which
-the votes move, with fresh noise across it. What is known of both worlds and of the results so far decides on t and on
-the line, whatever is asked next; the drawn numbers are used up in order, and the rest are thrown away. So all results
-are made of Q + A Gaussian numbers, whose two laws have distance μ. ∎
+independent, in one world with mean 0, in the other with means 1/σ₁ and √2/σ₂. A test in which the number moves by t,
+|t| ≤ 1, is made of the next number of the first kind: multiply it by tσ₁, add the number of the first world, and add
+noise of variance σ₁²(1 - t²). An answer is made of the next number of the second kind in the same way, along the line
+on which the votes move, with fresh noise across it. What is known of both worlds and of the results so far decides on t
+and on the line, whatever is asked next; the drawn numbers are used up in order, and the rest are thrown away. So all
+results are made of Q + A Gaussian numbers, whose two laws have distance μ. ∎
 
-δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Dong, Roth and Su 2022, Corollary 2.13). Only the answers' classes are released,
-so that this is an upper bound. It does not depend on the votes. An ε that does ("data-dependent") may be much smaller,
-but is computed from labels: it is private itself, and is not stated here.
+δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Dong, Roth and Su 2022, Corollary 2.13). Only the answers' classes are
+released, so that this is an upper bound. It does not depend on the votes. An ε that does ("data-dependent") may be much
+smaller, but is computed from labels: it is private itself, and is not stated here.
 """
 
 import math
@@ -41,7 +41,9 @@ from p2p_sim.analysis.privacy.statement.inversion import bisect
 
 PATE_CONDITIONS = (
     Condition("trusted-curator-votes", "a trusted curator holds the labels, trains the teachers and adds the noise"),
-    Condition("disjoint-shards", "every label is in the shard of one teacher; shards and queries do not depend on labels"),
+    Condition(
+        "disjoint-shards", "every label is in the shard of one teacher; shards and queries do not depend on labels"
+    ),
     Condition("label-free-choices", "features are public, and no hyperparameter was chosen by looking at labels"),
     REAL_NOISE,
 )
