@@ -33,10 +33,13 @@ from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon
 from p2p_sim.analysis.privacy.statement.conditions import Condition
 from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
 
+LABEL_FREE_CHOICES = Condition(
+    "label-free-choices", "features are public, and no hyperparameter was chosen by looking at labels"
+)
 DP_SGD_CONDITIONS: tuple[Condition, ...] = (
     Condition("trusted-curator-noise", "a trusted curator holds the labels and adds the noise"),
     Condition("poisson-sampling", "every step draws each user independently with the sampling rate (Poisson sampling)"),
-    Condition("label-free-choices", "features are public, and no hyperparameter was chosen by looking at labels"),
+    LABEL_FREE_CHOICES,
 )
 PROJECTED_CONDITIONS: tuple[Condition, ...] = (
     *DP_SGD_CONDITIONS,

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from p2p_sim.analysis.privacy.exchange.calibration import smallest_of_three_digits
+from p2p_sim.analysis.privacy.others.dp_sgd import LABEL_FREE_CHOICES
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import (
@@ -44,7 +45,7 @@ PATE_CONDITIONS = (
     Condition(
         "disjoint-shards", "every label is in the shard of one teacher; shards and queries do not depend on labels"
     ),
-    Condition("label-free-choices", "features are public, and no hyperparameter was chosen by looking at labels"),
+    LABEL_FREE_CHOICES,
     REAL_NOISE,
 )
 SMALLEST_NOISE, LARGEST_NOISE = 0.01, 1e9
