@@ -146,7 +146,7 @@ class DpSgdMechanism(Mechanism):
             gradient = clipped_gradient_sum(
                 weights, features[batch], norms[batch], population.labels[batch], config.clip
             ) + sigma * config.clip * rng.standard_normal(shape, dtype=np.float32)
-            mean: Singles = gradient / np.float32(expected)
+            mean = np.divide(gradient, np.float32(expected), dtype=np.float32)
             step = self.denoised(mean, weights, features, norms, rng)
             weights -= np.float32(length) * (step + np.float32(config.l2) * weights)
         return SoftmaxModel(weights, scaling)
