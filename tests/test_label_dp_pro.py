@@ -5,6 +5,7 @@ Statistical tests raise a false alarm with probability at most 1e-9 each.
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from p2p_sim.mechanisms.label_dp_pro import LabelDpProConfig, class_residuals, m
 from p2p_sim.mechanisms.outcome import ModelRelease
 from p2p_sim.population.population import Population
 from p2p_sim.replicate.case import Case
+from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
 
 FALSE_ALARM = 1e-9
@@ -193,9 +195,13 @@ def test_what_cannot_be_accounted_is_refused():
 
 @pytest.mark.slow
 def test_an_audit_passes_and_finds_noise_that_is_missing():
-    mechanism = {"target_epsilon": 0.5, "sampling_rate": 1.0, "epochs": 5.0, "iterations": 20, "public_batch": 32}
-    case = Case(scenario(**mechanism), 0)
-    assert audit_model(case, 1000).passed
-    weak = LabelDpProConfig(**mechanism | {"target_epsilon": None, "noise_multiplier": 0.05})
-    weak = weak.build(np.array([10]), 10, 1e-5)
-    assert not audit_model(case, 1000, mechanism=weak).passed
+    """The control: σ is 0.05 instead of what ε = 0.5 needs."""
+    mechanism = {"kind": "label_dp_pro", "target_epsilon": 0.5, "sampling_rate": 1.0, "epochs": 30.0, "smoothing": 1.0}
+    tree = {"name": "s", "population": {"kind": "wine"}, "clusters": {"kind": "kmeans", "count": 3, "min_size": 2}}
+    case = Case(Scenario.from_tree(tree | {"mechanism": mechanism}), 0)
+    done = audit_model(case, 3000)
+    assert done.passed
+    assert done.mechanism == "label_dp_pro"
+    sound = prepare(case).mechanism
+    weak = replace(sound, accountant=replace(sound.accountant, noise_multiplier=0.05))
+    assert not audit_model(case, 3000, mechanism=weak).passed
