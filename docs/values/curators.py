@@ -17,6 +17,7 @@ accuracies = [
     ]
     for name in (PRO, DP_SGD, PATE, RESPONSE, ALIBI)
 ]
+accuracies.insert(0, [f"{epsilon:g}" for epsilon in EPSILONS])
 reference = means[means["panel"] == "mnist"]["nonprivate_accuracy"].mean()
 
 
