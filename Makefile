@@ -59,6 +59,7 @@ published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_S
 	$(BIN)/python -m studies.advantage
 	$(BIN)/python -m studies.learners
 	$(BIN)/python -m studies.groups
+	$(BIN)/python -m studies.curators
 	$(BIN)/python -m studies.clustering_synthetic
 	$(BIN)/python -m studies.clustering_figure1
 	$(BIN)/python -m studies.clustering_choices

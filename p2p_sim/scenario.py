@@ -24,9 +24,11 @@ from p2p_sim.mechanisms.alibi import AlibiConfig
 from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
 from p2p_sim.mechanisms.interface import MechanismBase
+from p2p_sim.mechanisms.label_dp_pro import LabelDpProConfig
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
 from p2p_sim.mechanisms.noisy_aggregates import NoiseSharesConfig, NoisyAggregatesConfig
 from p2p_sim.mechanisms.organisations_config import HypothesisTransferConfig, PrivateStackingConfig
+from p2p_sim.mechanisms.pate import PateConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
 from p2p_sim.mechanisms.shuffled_response import ShuffledResponseConfig
@@ -46,6 +48,8 @@ MechanismConfig = Annotated[
     | ShuffledResponseConfig
     | ClusterRRConfig
     | DpSgdConfig
+    | LabelDpProConfig
+    | PateConfig
     | VectorApproximationConfig
     | RRWithPriorConfig
     | AlibiConfig
@@ -102,8 +106,9 @@ class Scenario(Extended, metaclass=OneLine):
     comes with clusters, else k-means into 20 clusters of at least 36 users."""
     mechanism: MechanismConfig
     """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "shuffled_response",
-    "cluster_rr", "dp_sgd", "vector_approximation", "rr_with_prior", "alibi", "noisy_aggregates" or "noise_shares"; of
-    organisations that exchange models, "private_stacking" or "hypothesis_transfer"."""
+    "cluster_rr", "dp_sgd", "label_dp_pro", "pate", "vector_approximation", "rr_with_prior", "alibi",
+    "noisy_aggregates" or "noise_shares"; of organisations that exchange models, "private_stacking" or
+    "hypothesis_transfer"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY

@@ -14,6 +14,7 @@ from studies import (
     clustering_synthetic,
     comparison,
     consistency,
+    curators,
     learners,
     vector,
     vector_tables,
@@ -162,3 +163,34 @@ def test_the_figures_of_the_clustering_guide_come_with_their_numbers(tmp_path):
     known = fitted[fitted["term"].str.startswith("τ")]["constant"].tolist()
     assert known == pytest.approx([0.45, 0.5], rel=1e-3)  # by design, and exactly half of τ² twice
     assert (fitted["replicates"] == 5).all()
+
+
+@pytest.mark.slow
+def test_what_curators_claim(frame):
+    figure, table, claims = curators.main(frame)
+    assert figure.stat().st_size > 20_000
+    points, lines = pd.read_csv(table), pd.read_csv(claims)
+    assert set(points["panel"]) == set(curators.PANELS)
+    assert (points["epsilon_upper"] <= points[curators.EPSILON] * (1 + 1e-9)).all()
+    assert points["accuracy"].between(0.05, 1.0).all()
+    mean = points.set_index(["panel", curators.EPSILON, "mechanism"])["accuracy"]
+    assert len(lines) >= 4
+    for line in lines.to_dict("records"):
+        at = line["panel"], line[curators.EPSILON]
+        assert line["difference"] == pytest.approx(mean[*at, line["first"]] - mean[*at, line["second"]], abs=1e-5)
+
+
+def test_a_verdict_follows_the_claimed_sign():
+    def verdicts(pro, other):
+        rows = pd.DataFrame(
+            [
+                {curators.EPSILON: epsilon, "replicate": i, "mechanism": name, "error_rate": error + 0.001 * i}
+                for epsilon in (0.2, 2.0)
+                for name, error in ((curators.PRO, pro), (curators.RESPONSE, other))
+                for i in (0, 1)
+            ]
+        )
+        return [line["verdict"] for line in curators.judged(rows)]
+
+    assert verdicts(0.1, 0.5) == [curators.HOLDS, curators.FAILS]  # the paper's order turns round at ε = 2
+    assert verdicts(0.5, 0.1) == [curators.FAILS, curators.HOLDS]

@@ -1,5 +1,6 @@
 """ε of many clusters: never below what holds, whatever the order, and exact where it is worst."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,25 @@ class Known:
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
         return epsilon >= self.value
+
+    def all_satisfy(self, others: "Sequence[Known]", epsilon: float, delta: float) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Alike(Known):
+    """The same, and many are held against an ε together."""
+
+    def all_satisfy(self, others: Sequence[Known], epsilon: float, delta: float) -> bool:
+        return all(one.satisfies(epsilon, delta) for one in others)
+
+
+@dataclass(frozen=True)
+class CarelessTogether(Known):
+    """Planted bug: whatever is asked for many is granted."""
+
+    def all_satisfy(self, others: Sequence[Known], epsilon: float, delta: float) -> bool:
+        return True
 
 
 @dataclass(frozen=True)
@@ -50,10 +70,12 @@ def sound(kind, count):
 @pytest.mark.parametrize("count", [1, EVERY, EVERY + 1, 60])
 def test_no_cluster_is_understated_whatever_the_order(count):
     assert sound(Known, count)
+    assert sound(Alike, count)
 
 
 def test_a_cluster_that_grants_everything_is_seen():
     assert not sound(Careless, 60)
+    assert not sound(CarelessTogether, 60)
 
 
 def test_large_clusters_whose_labels_are_not_counted_are_the_worst(monkeypatch):

@@ -58,7 +58,8 @@ LARGEST_CLUSTER = 30
 """Most users of a cluster that is attacked view by view."""
 LARGEST_COPY = 1_000_000
 COUNTED = ("noisy_aggregates", "noise_shares")
-ATTACKED = ("randomized_response", "vector_approximation", "alibi", "rr_with_prior", "dp_sgd", *COUNTED)
+MODELS = ("dp_sgd", "label_dp_pro")
+ATTACKED = ("randomized_response", "vector_approximation", "alibi", "rr_with_prior", *MODELS, *COUNTED)
 """Mechanisms without messages that an audit attacks."""
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 BALANCED_SEED = 104_729
@@ -185,7 +186,7 @@ def _without_messages(case: Case, trials: int) -> OneRunAudit | ModelAudit:
         )
     if kind in COUNTED:
         return audit_aggregates(case, trials)
-    return audit_model(case, trials) if kind == "dp_sgd" else audit_local(case, trials)
+    return audit_model(case, trials) if kind in MODELS else audit_local(case, trials)
 
 
 def _examined(

@@ -77,12 +77,14 @@ def audit_model(case: Case, trials: int, error: float = ERROR, mechanism: DpSgdM
         mechanism: what is attacked, if it is not what the scenario claims.
 
     Raises:
-        InputError: the mechanism is not DP-SGD.
+        InputError: the mechanism does not release a model by noisy gradient steps.
     """
     ready = prepare(case)
     claimed = ready.mechanism
     if not isinstance(claimed, DpSgdMechanism):
-        raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: an audit of a model needs 'dp_sgd'")
+        raise InputError(
+            f"mechanism.kind = {case.scenario.mechanism.kind!r}: an audit of a model needs 'dp_sgd' or 'label_dp_pro'"
+        )
     people, scenario = ready.population, case.scenario
     chosen = np.arange(0, people.num_users, APART)
     runs = max(1, -(-trials // len(chosen)))

@@ -5,7 +5,7 @@ The baseline of the clustering paper's Figure 1 (Abadi et al. 2016), but with fe
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,17 +31,13 @@ from p2p_sim.population.population import Population
 Singles = NDArray[np.float32]
 
 
-class DpSgdConfig(OwnMechanism):
-    """A curator who holds all labels takes noisy gradient steps on the log loss and releases the model.
+class NoisySteps(OwnMechanism):
+    """What mechanisms share in which a curator takes noisy gradient steps on the log loss and releases the model.
 
-    The defaults were chosen once, on the benchmark sets MNIST, Fashion-MNIST and digits, for a low error rate at ε from
-    0.1 to 4 (a choice that ε does not account for on these sets themselves): nearly every gradient is clipped, and
-    probabilities are not calibrated. `feature_norm = 1` with `clip = 2` clips hardly any, better where log loss counts.
+    accountant: of the steps, made of σ, q and their number.
     """
 
-    kind: Literal["dp_sgd"] = "dp_sgd"
-    described: ClassVar[str] = "a trusted curator who learns by DP-SGD"
-    conditions: ClassVar[tuple[str, ...]] = DP_SGD_CONDITIONS
+    accountant: ClassVar[type[DpSgd]] = DpSgd
     noise_multiplier: float | None = Field(default=None, ge=SMALLEST_NOISE, le=LARGEST_NOISE)
     """σ: standard deviation of the noise in units of `clip`, 0.05 to 1e6. Give this or `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
@@ -67,23 +63,40 @@ class DpSgdConfig(OwnMechanism):
         return max(1, round(self.epochs / self.sampling_rate))
 
     @model_validator(mode="after")
-    def _one_noise(self) -> "DpSgdConfig":
+    def _one_noise(self) -> Self:
         if (self.noise_multiplier is None) == (self.target_epsilon is None):
             raise ValueError("give either noise_multiplier or target_epsilon")
         return self
 
-    def built(self, setup: Setup) -> "DpSgdMechanism":
-        """The mechanism, its noise calibrated to δ; sizes and classes do not matter."""
+    def accounted(self, delta: float) -> DpSgd:
+        """The accountant of the steps, their noise calibrated to δ where a target is given."""
         sigma = self.noise_multiplier
         try:
             if sigma is None:
                 assert self.target_epsilon is not None
-                sigma = calibrate_noise(self.target_epsilon, setup.delta, self.sampling_rate, self.steps)
-            accountant = DpSgd(sigma, self.sampling_rate, self.steps)
-            accountant.epsilon(setup.delta)  # refuses a δ that rounding would hide
+                sigma = calibrate_noise(self.target_epsilon, delta, self.sampling_rate, self.steps)
+            accountant = self.accountant(sigma, self.sampling_rate, self.steps)
+            accountant.epsilon(delta)  # refuses a δ that rounding would hide
         except ValueError as error:
-            raise InputError(f"mechanism.kind = 'dp_sgd': {error}") from None
-        return DpSgdMechanism(accountant, self)
+            raise InputError(f"mechanism.kind = {self.kind!r}: {error}") from None
+        return accountant
+
+
+class DpSgdConfig(NoisySteps):
+    """A curator who holds all labels takes noisy gradient steps on the log loss and releases the model.
+
+    The defaults were chosen once, on the benchmark sets MNIST, Fashion-MNIST and digits, for a low error rate at ε from
+    0.1 to 4 (a choice that ε does not account for on these sets themselves): nearly every gradient is clipped, and
+    probabilities are not calibrated. `feature_norm = 1` with `clip = 2` clips hardly any, better where log loss counts.
+    """
+
+    kind: Literal["dp_sgd"] = "dp_sgd"
+    described: ClassVar[str] = "a trusted curator who learns by DP-SGD"
+    conditions: ClassVar[tuple[str, ...]] = DP_SGD_CONDITIONS
+
+    def built(self, setup: Setup) -> "DpSgdMechanism":
+        """The mechanism; sizes and classes do not matter."""
+        return DpSgdMechanism(self.accounted(setup.delta), self)
 
 
 @dataclass(frozen=True)
@@ -93,7 +106,7 @@ class DpSgdMechanism(Mechanism):
     trust = "curator"
 
     accountant: DpSgd
-    config: DpSgdConfig
+    config: NoisySteps
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -114,7 +127,8 @@ class DpSgdMechanism(Mechanism):
             InputError: a part of the shards is asked for.
         """
         if part is not None:
-            raise InputError("mechanism.kind = 'dp_sgd': learns from all users at once and cannot be split by shards")
+            kind = self.config.kind
+            raise InputError(f"mechanism.kind = {kind!r}: learns from all users at once and cannot be split by shards")
         return Outcome(ModelRelease(self.train(population, opened.streams.generator("dp-sgd"))))
 
     def train(self, population: Population, rng: np.random.Generator) -> "SoftmaxModel":
@@ -124,18 +138,33 @@ class DpSgdMechanism(Mechanism):
         features = scaling.apply(population.features)
         norms = np.sqrt(np.einsum("nd,nd->n", features, features))
         shape, expected = (population.num_classes, features.shape[1]), rate * population.num_users
-        length = config.learning_rate
-        if length is None:
-            walk = sigma * math.sqrt(self.accountant.steps * shape[0] * shape[1]) / expected
-            length = 4.5 / config.clip / (1.0 + 0.85 * walk)
+        walk = sigma * math.sqrt(self.accountant.steps * shape[0] * shape[1]) / expected
+        length = config.learning_rate or self.usual_length(walk)
         weights = np.zeros(shape, dtype=np.float32)
         for _ in range(self.accountant.steps):
             batch = np.flatnonzero(bernoulli(rng, rate, population.num_users))
             gradient = clipped_gradient_sum(
                 weights, features[batch], norms[batch], population.labels[batch], config.clip
             ) + sigma * config.clip * rng.standard_normal(shape, dtype=np.float32)
-            weights -= np.float32(length) * (gradient / np.float32(expected) + np.float32(config.l2) * weights)
+            mean = np.divide(gradient, np.float32(expected), dtype=np.float32)
+            step = self.denoised(mean, weights, features, norms, rng)
+            weights -= np.float32(length) * (step + np.float32(config.l2) * weights)
         return SoftmaxModel(weights, scaling)
+
+    def usual_length(self, walk: float) -> float:
+        """Length of a step if none is given. walk: norm of the noise of all steps together in units of `clip`."""
+        return 4.5 / self.config.clip / (1.0 + 0.85 * walk)
+
+    def denoised(
+        self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
+    ) -> Singles:
+        """What a step takes for the mean gradient: the noisy one. It may use public values alone besides.
+
+        Args:
+            gradient: (K, d+1), noisy. weights: (K, d+1) before the step. inputs: (n, d+1), norms: (n,) of all users.
+            rng: numbers that are independent of the batch.
+        """
+        return gradient
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """One figure for every user: clusters do not matter."""

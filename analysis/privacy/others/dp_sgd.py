@@ -33,10 +33,17 @@ from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon
 from p2p_sim.analysis.privacy.statement.conditions import Condition
 from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
 
-DP_SGD_CONDITIONS = (
+LABEL_FREE_CHOICES = Condition(
+    "label-free-choices", "features are public, and no hyperparameter was chosen by looking at labels"
+)
+DP_SGD_CONDITIONS: tuple[Condition, ...] = (
     Condition("trusted-curator-noise", "a trusted curator holds the labels and adds the noise"),
     Condition("poisson-sampling", "every step draws each user independently with the sampling rate (Poisson sampling)"),
-    Condition("label-free-choices", "features are public, and no hyperparameter was chosen by looking at labels"),
+    LABEL_FREE_CHOICES,
+)
+PROJECTED_CONDITIONS: tuple[Condition, ...] = (
+    *DP_SGD_CONDITIONS,
+    Condition("public-rows-apart", "the public rows of a step are drawn independently of its batch"),
 )
 _ROUNDING = 1e-15
 """Of δ for each step composed: more than ten times the largest rounding seen, against the closed form at q = 1."""
@@ -104,6 +111,18 @@ class DpSgd(Accountant):
             upper = math.inf
         basis = "Poisson-sampled Gaussian steps, one label replaced: composed privacy loss distributions, pessimistic"
         return PrivacyBound(0.0, upper, delta, "learner", "label", basis, self.conditions)
+
+
+@dataclass(frozen=True)
+class ProjectedSteps(DpSgd):
+    """LabelDP-Pro: the same steps, each projected on a set that features and earlier steps determine.
+
+    The projection is post-processing, so that δ(ε) is that of `DpSgd`. It holds as long as the set does not depend on
+    who is in the batch. A set made of the batch's own rows shows the batch: for a user who is seen to be in it, a step
+    is the Gaussian mechanism without subsampling.
+    """
+
+    conditions = PROJECTED_CONDITIONS
 
 
 @lru_cache(maxsize=128)

@@ -1,0 +1,192 @@
+"""PATE: teachers who share no label vote, a trusted curator adds noise, and a few public users get labels.
+
+The mechanism of PATE-FM (Malek Esmaeili et al. 2021; Papernot et al. 2018), as a variant on clusters and features:
+teachers and student are not FixMatch but models of the features; a teacher knows the features and clusters of all
+users, and the labels of her shard.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from p2p_sim.analysis.privacy.others.pate import (
+    LARGEST_NOISE,
+    MOST_QUERIES,
+    PATE_CONDITIONS,
+    SMALLEST_NOISE,
+    Pate,
+    calibrate_votes,
+)
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.domain import Situation
+from p2p_sim.base.errors import InputError
+from p2p_sim.mechanisms.dp_sgd import Scaling
+from p2p_sim.mechanisms.interface import Mechanism, OwnMechanism, Setup
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
+from p2p_sim.network.network import Network
+from p2p_sim.population.population import Population
+
+Floats = NDArray[np.float64]
+FEATURE_NORM = 10.0
+"""Root mean square norm of the features that teachers learn from, once they are centred."""
+
+
+class PateConfig(OwnMechanism):
+    """A curator who holds all labels has teachers on disjoint shards of them vote; noisy votes label a few users.
+
+    A variant of PATE-FM on clusters and features. ε does not depend on the votes; a smaller one that does would be
+    private itself.
+    """
+
+    kind: Literal["pate"] = "pate"
+    described: ClassVar[str] = "a trusted curator whose teachers vote (PATE, on clusters and features)"
+    conditions: ClassVar[tuple[str, ...]] = PATE_CONDITIONS
+    noise_multiplier: float | None = Field(default=None, ge=SMALLEST_NOISE, le=LARGEST_NOISE)
+    """σ₂: standard deviation of the noise on each class's votes for an answer, in votes, 0.01 to 1e9. Give this or
+    `target_epsilon`."""
+    target_epsilon: float | None = Field(default=None, gt=0, le=100)
+    """ε at the scenario's δ, above 0 and at most 100: the smallest noise (3 digits) certified for it."""
+    test_noise: float = Field(default=2.0, ge=0.01, le=1000)
+    """Standard deviation of the noise of a threshold test in units of that of an answer, 0.01 to 1000."""
+    teachers: int = Field(default=100, ge=1, le=100_000)
+    """T: number of teachers, 1 to 100,000 and at most the number of users."""
+    queries: int = Field(default=100, ge=1, le=MOST_QUERIES)
+    """Q: number of users, drawn at random, about whom teachers are asked at most; at most the number of users."""
+    answers: int = Field(default=50, ge=1, le=MOST_QUERIES)
+    """A: number of answers, 1 to `queries`, after which nothing more is asked."""
+    threshold: float = Field(default=0.5, ge=0, le=1)
+    """Share of the teachers, 0 to 1, above which the largest number of votes must be, with noise, for an answer."""
+    clusters: bool = True
+    """Whether teachers also learn from the users' clusters."""
+    l2: float = Field(default=1.0, gt=0)
+    """Weight of a teacher's penalty |w|²/2 against the sum of the log losses, above 0."""
+    releases: ClassVar[ReleaseKind] = "hard"
+
+    @model_validator(mode="after")
+    def _complete(self) -> "PateConfig":
+        if (self.noise_multiplier is None) == (self.target_epsilon is None):
+            raise ValueError("give either noise_multiplier or target_epsilon")
+        if self.answers > self.queries:
+            raise ValueError(f"answers = {self.answers}: must be at most queries = {self.queries}")
+        return self
+
+    def built(self, setup: Setup) -> "PateMechanism":
+        """The mechanism, its noise calibrated to δ.
+
+        Raises:
+            InputError: there are fewer users than teachers or queries.
+        """
+        users, sigma = int(setup.sizes.sum()), self.noise_multiplier
+        for key, number in (("teachers", self.teachers), ("queries", self.queries)):
+            if number > users:
+                raise InputError(f"mechanism.{key} = {number}: must be at most the number of users, {users}")
+        try:
+            if sigma is None:
+                assert self.target_epsilon is not None
+                sigma = calibrate_votes(self.target_epsilon, setup.delta, self.test_noise, self.answers, self.queries)
+            accountant = Pate(sigma, self.test_noise * sigma, self.answers, self.queries)
+        except ValueError as error:
+            raise InputError(f"mechanism.kind = 'pate': {error}") from None
+        return PateMechanism(accountant, self)
+
+
+@dataclass(frozen=True)
+class PateMechanism(Mechanism):
+    """Votes with their accountant; one run over all users, no messages."""
+
+    trust = "curator"
+
+    accountant: Pate
+    config: PateConfig
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """σ₂, and the threshold as a share of the teachers."""
+        return {"noise_multiplier": self.accountant.answer_noise, "threshold": self.config.threshold}
+
+    def release_on(
+        self,
+        opened: Network,
+        population: Population,
+        record: bool = False,
+        study: bool = False,
+        part: tuple[int, int] | None = None,
+    ) -> Outcome:
+        """The same on a network that has been opened.
+
+        Raises:
+            InputError: a part of the shards is asked for.
+        """
+        if part is not None:
+            raise InputError("mechanism.kind = 'pate': asks all teachers at once and cannot be split by shards")
+        draws, noise = (opened.streams.generator(purpose) for purpose in ("pate-shards", "pate-noise"))
+        asked = draws.permutation(population.num_users)[: self.config.queries]
+        found = self.answered(self.votes(population, asked, draws), noise)
+        user, place = np.sort(asked[found >= 0]), np.argsort(asked[found >= 0])
+        labels = found[found >= 0][place].astype(np.uint8)
+        return Outcome(LabelRelease(user.astype(np.int32), labels))
+
+    def votes(self, population: Population, asked: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
+        """(Q, K) votes of all teachers for each class of the users asked about (Q,)."""
+        inputs = teachers_inputs(population, self.config.clusters)
+        found = np.zeros((len(asked), population.num_classes), dtype=np.int64)
+        for shard in np.array_split(rng.permutation(population.num_users), self.config.teachers):
+            said = taught(inputs[shard], population.labels[shard], inputs[asked], self.config.l2)
+            found[np.arange(len(asked)), said] += 1
+        return found
+
+    def answered(self, votes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
+        """(Q,) the class released for each query, given its votes (Q, K); -1 where there is no answer."""
+        accountant = self.accountant
+        tests = accountant.test_noise * rng.standard_normal(len(votes))
+        noise = accountant.answer_noise * rng.standard_normal(votes.shape)
+        passed = votes.max(axis=1) + tests > self.config.threshold * self.config.teachers
+        passed &= np.cumsum(passed) <= accountant.answers
+        return np.where(passed, np.argmax(votes + noise, axis=1), -1)
+
+    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
+        """One figure for every user: clusters do not matter."""
+        return [self.accountant.epsilon(delta)] * len(sizes)
+
+    def accountant_of(
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, user: int | None = None
+    ) -> Accountant:
+        return self.accountant
+
+    def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
+        return {}
+
+
+def teachers_inputs(population: Population, clusters: bool) -> Floats:
+    """(n, d) public features, scaled; with the users' clusters, (n, d + C): each has an entry of 1."""
+    scaled = Scaling.of(population.features, FEATURE_NORM).apply(population.features)[:, :-1].astype(np.float64)
+    if not clusters:
+        return scaled
+    sizes = population.cluster_sizes
+    return np.hstack([scaled, np.repeat(np.eye(len(sizes)), sizes, axis=0)])
+
+
+def taught(inputs: Floats, labels: NDArray[np.uint8], asked: Floats, l2: float) -> NDArray[np.int64]:
+    """(Q,) classes that a teacher with rows (m, d) and labels (m,) predicts for the rows asked about (Q, d).
+
+    With a penalty, the weights of logistic regression lie in the span of its rows: it is fitted there.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    present = np.unique(labels)
+    if present.size < 2:
+        return np.full(len(asked), present[0], dtype=np.int64)
+    if len(inputs) < inputs.shape[1]:
+        span = np.linalg.qr(inputs.T)[0]
+        inputs, asked = inputs @ span, asked @ span
+    model = LogisticRegression(C=1.0 / l2, max_iter=100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(inputs, labels)
+    return np.asarray(model.predict(asked), dtype=np.int64)
