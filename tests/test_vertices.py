@@ -66,7 +66,7 @@ def test_it_is_smaller_for_many_equal_submitters(monkeypatch):
 
 
 def test_it_answers_for_any_ratio():
-    bound = CappedFetch(np.full(30, 0.05), 0.2)
+    bound = CappedFetch(np.full(200, 0.005), 0.2)
     values = [bound.delta(epsilon).upper for epsilon in (0.0, 0.1, 0.5, 1.0, 1.3)]
     assert values == sorted(values, reverse=True)
     assert amplified(0.2, 0.1)[1] > 1.0

@@ -27,7 +27,7 @@ _CAPS = 32
 """Distinct caps that are kept apart; others are rounded up."""
 
 
-_FEWEST, _MOST = 20, 4_096
+_FEWEST, _MOST = 150, 4_096
 """Equal submitters for whom all vertices of their bands are looked at."""
 
 

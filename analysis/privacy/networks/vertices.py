@@ -76,10 +76,10 @@ class VertexLevels:
     count: int
     _vertices: dict[tuple[int, int], Vertices] = field(default_factory=dict, init=False)
 
-    def divergence(self, ratio: float) -> float:
-        """Upper bound of HS_ratio, averaged over the revealed bits."""
+    def divergence(self, ratio: float, limit: float | None = None) -> float:
+        """Upper bound of HS_ratio, averaged over the revealed bits; with a limit, one on the same side of it."""
         best, before = self.levels.divergence(ratio), 2.0
-        while best < 0.98 * before:
+        while best < 0.98 * before and (limit is None or best > limit):
             before = best
             rare = [k for k, leak in enumerate(self.levels.leaks) if leak <= _SPARE * best]
             if rare:
