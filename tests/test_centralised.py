@@ -287,8 +287,9 @@ def test_two_thousand_users_are_affordable():
 
 @pytest.mark.parametrize(
     ("arguments", "basis"),
-    [((5000, 2, 0.9, 1.0, 0.1, False), "not computed"), ((100, 3, 0.9, 1.0, 0.1, False), "pure"),
-     ((100, 2, 0.9, INF, 0.1, False), "not computed"), ((100, 2, 0.9, 1.0, 0.5, False), "pure"),
+    [((200_000, 2, 0.9, 1.0, 0.1, False), "not computed"), ((100, 3, 0.9, 1.0, 0.0, False), "not computed"),
+     ((100, 3, 0.9, 1.0, 1.0 / 3.0, False), "pure"), ((100, 2, 0.9, INF, 0.1, False), "pure"),
+     ((100, 2, 0.9, 1.0, 0.5, False), "pure"),
      ((100, 2, 0.9, 0.0, 0.1, True), "pure")],
 )  # fmt: skip
 def test_elsewhere_the_pure_epsilon_stands(arguments, basis):

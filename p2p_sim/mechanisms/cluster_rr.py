@@ -97,7 +97,7 @@ class ClusterRR(WithoutMessages):
 
     Args:
         response: its parameters.
-        approximate: account for what resampling hides of the distributions (two classes, β = 0), which takes up to
+        approximate: account for what resampling hides of the distributions (β = 0), which takes up to
             seconds for each cluster size; else state the pure ε, which holds for every δ.
     """
 

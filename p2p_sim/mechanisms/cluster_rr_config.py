@@ -52,7 +52,7 @@ class ClusterRRConfig(OwnMechanism):
 
     approximate: bool = False
     """Use the scenario's δ, too: account for what resampling hides of the noisy distributions, and add less noise for
-    the same ε. For two classes and β = 0; takes up to seconds for each cluster size."""
+    the same ε. For β = 0; takes up to seconds for each cluster size."""
 
     @property
     def releases(self) -> ReleaseKind:

@@ -37,10 +37,9 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.networks.similar_world import UNITS, Needed, SimilarWorld, Submitters, worth_of
 from p2p_sim.analysis.privacy.statement.local import local_epsilon
+from p2p_sim.analysis.privacy.statement.sampled import ERROR, mean_at_least
 from p2p_sim.analysis.privacy.statement.windows import Floats
 
-ERROR = 1e-9
-"""Probability that a lower end is above the truth, over the draw of its sample."""
 _TRIED = (1.1, 1.06, 1.03, 1.01, 1.0, 0.99, 0.98, 0.97, 0.96, 0.94, 0.92, 0.89, 0.85, 0.8, 0.7, 0.5)
 """Shares of the reference's ε that are tried on the sample."""
 _PLANNED = (0.98, 1.03, 1.08)
@@ -180,20 +179,6 @@ class _Sample:
             else scipy.stats.binom.cdf(self.event, users, chances)
         )
         return np.asarray(tail)
-
-
-def mean_at_least(values: Floats, cut: float, most: float, error: float) -> float:
-    """A lower bound of the mean of independent values, at most `error` of the time above it.
-
-    Args:
-        values: (N,), none below -most. cut: above 0, chosen before; larger values count as this. error: in (0, 1).
-    """
-    count, confidence = len(values), math.log(4.0 / error)
-    above, below = np.clip(values, 0.0, cut), np.maximum(-values, 0.0)
-    gain = float(above.mean()) - math.sqrt(2.0 * float(above.var(ddof=1)) * confidence / count)
-    gain -= 7.0 * confidence * cut / (3.0 * (count - 1))
-    reach = math.sqrt(2.0 * most * confidence / count)
-    return max(gain, 0.0) - ((reach + math.sqrt(reach * reach + 4.0 * float(below.mean()))) / 2.0) ** 2
 
 
 def _at_least(chances: Floats, successes: int) -> Floats:

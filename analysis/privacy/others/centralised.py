@@ -17,14 +17,17 @@ that the noises of a and b lie in their exponential tails, on the side where one
 With "her noisy label is a" the log-ratio is 2/σ + ln(1 + (1-λ)/(λ q̃(a))).
 
 Where q̃ is not released (β = 0) the learner sees noisy labels alone, whose own randomness hides more: for two classes
-`resampled_counts` has a certified δ(ε).
+`resampled_counts` has a certified δ(ε); for any number `resampled_classes` has an upper bound, and for three or more
+`attained_classes` a lower end.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from p2p_sim.analysis.privacy.others.attained_classes import attained_classes
 from p2p_sim.analysis.privacy.others.released_share import released_delta
+from p2p_sim.analysis.privacy.others.resampled_classes import LARGEST_CLUSTER, LEAST_THRESHOLD, classes_delta
 from p2p_sim.analysis.privacy.others.resampled_counts import affordable, counts_delta
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
@@ -136,19 +139,23 @@ class ClusterResampling(Accountant):
         if self._countable:
             counted = counts_delta(self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold, epsilon)
             return Bracket(counted.lower, min(upper, counted.upper))
+        if self._bounded:
+            upper = min(upper, self._classes_delta(epsilon))
         return Bracket(self._attained_delta(epsilon), min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """ε(δ), δ in (0, 1), bracketed: the pure ε, or what is certified for the noisy labels of two classes alone."""
+        """ε(δ), δ in (0, 1), bracketed: the pure ε, or what is certified for the noisy labels alone."""
         check_delta(delta)
         pure = self.pure_epsilon
         if self._laid_open:
             found, basis = Bracket(pure, pure), PURE
         elif self._countable:
             found, basis = _counted_epsilon(self, delta), COUNTED
+        elif self._bounded and (least := _bounded_epsilon(self, delta).upper) < pure:
+            found, basis = Bracket(min(self._attained_epsilon(delta), least), least), COUNTED
         else:
             found = Bracket(min(self._attained_epsilon(delta), pure), pure)
-            pure_alone = self.released or not self.counted or self.num_classes > 2 or self._uniform
+            pure_alone = self.released or not self.counted or self._uniform or self._bounded
             basis = PURE if pure_alone else f"{PURE}; {TOO_LARGE}"
         return PrivacyBound(found.lower, found.upper, delta, "learner", "label", basis, self.conditions)
 
@@ -156,9 +163,33 @@ class ClusterResampling(Accountant):
         check_delta(delta)
         return epsilon >= self.pure_epsilon or self.delta(epsilon).upper <= delta
 
+    def lower_epsilon(self, delta: float) -> float:
+        """No ε below this holds at δ.
+
+        For three classes or more without released distributions it takes some seconds, and is wrong with a probability
+        of at most 1e-9; `epsilon` states 0 instead.
+        """
+        stated = self.epsilon(delta).epsilon_lower
+        hidden = self.num_classes > 2 and not self.released and not self._uniform and not self._laid_open
+        if not hidden or math.isinf(self.noise_scale) or self.cluster_size > LARGEST_CLUSTER:
+            return stated
+        shape = (self.cluster_size, self.num_classes, self.resampling_prob, self.noise_scale, self.threshold)
+        return max(stated, attained_classes(*shape, delta))
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether δ(ε) has a bound from above by the randomness of the noisy labels."""
+        if self.released or not self.counted or self._laid_open or self._uniform or self._countable:
+            return False
+        return self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
+
+    def _classes_delta(self, epsilon: float) -> float:
+        shape = (self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold)
+        return classes_delta(*shape, epsilon, self.num_classes)
+
     @property
     def _countable(self) -> bool:
-        """Whether more than the pure ε is computed."""
+        """Whether δ(ε) of the noisy labels alone is computed for two classes, from either side."""
         if self.released or not self.counted or self.num_classes > 2 or self._laid_open or self._uniform:
             return False
         return affordable(self.cluster_size, self.noise_scale, self.threshold)
@@ -233,6 +264,19 @@ def _counted_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
         return (high, math.inf) if above(high) else bisect(above, 0.0, high, _PRECISION)
 
     return Bracket(cross("lower")[0], min(cross("upper")[1], resampling.pure_epsilon))
+
+
+@kept
+def _bounded_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
+    """0, and an ε that holds at δ: the pure ε where nothing smaller is certified."""
+
+    def above(epsilon: float) -> bool:
+        return resampling.delta(epsilon).upper > delta
+
+    high = min(resampling.pure_epsilon, LARGEST_EPSILON)
+    if above(high):
+        return Bracket(0.0, resampling.pure_epsilon)
+    return Bracket(0.0, bisect(above, 0.0, high, _PRECISION)[1] if above(0.0) else 0.0)
 
 
 def laplace_tail(distance: float, scale: float) -> float:
