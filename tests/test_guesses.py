@@ -147,3 +147,14 @@ def test_large_or_unlike_clusters_are_left_to_the_others():
     assert many_clusters.deltas([alike.setting, unlike.setting], [0.5]) is None
     found = alike.largest_deltas([unlike], [0.0, 0.5])
     assert all(d >= alike.delta(e).lower for e, d in zip((0.0, 0.5), found, strict=True))
+
+
+@pytest.mark.parametrize("theta", [0.1, 1.0])
+def test_clusters_that_are_held_against_a_delta_together_are_below_it(theta):
+    models = [LabelExchange(n, 0.1, theta) for n in range(66, 90, 3)]
+    settings = [model.setting for model in models]
+    for epsilon in (0.0, 0.25):
+        worst = max(model.delta(epsilon).lower for model in models)
+        assert many_clusters.satisfied(settings, epsilon, 1.01 * worst)
+        assert not many_clusters.satisfied(settings, epsilon, 0.999 * worst)
+    assert not many_clusters.satisfied([*settings, LabelExchange(80, 0.05, theta).setting], 0.25, 0.5)
