@@ -79,9 +79,9 @@ def test_a_cluster_that_grants_everything_is_seen():
 
 
 def test_large_clusters_whose_labels_are_not_counted_are_the_worst(monkeypatch):
-    """Beyond 2,048 users a curator's pure ε stands, which is larger than what smaller clusters are certified for."""
+    """Beyond 131,072 users a curator's pure ε stands, which is larger than what smaller clusters are certified for."""
     monkeypatch.setattr(worst, "EVERY", 2)
-    models = [ClusterResampling(n, 2, 1.0, 1.0, 0.1, released=False) for n in (300, 3_000, 400)]
+    models = [ClusterResampling(n, 2, 1.0, 1.0, 0.1, released=False) for n in (300, 140_000, 400)]
     found = [bound.epsilon_upper for bound in epsilons(models, 1e-5)]
     assert found[1] == models[1].pure_epsilon > found[0]
     assert found[2] == models[2].epsilon(1e-5).epsilon_upper < found[0]
