@@ -12,7 +12,7 @@ import pytest
 from p2p_sim.analysis.privacy.attack.one_run import binomial_power
 from p2p_sim.analysis.privacy.attack.one_run_plan import plan_one_run
 from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.attacks.exchange_run import ClusterCurves, ExchangeAttack, audit_exchange, people_of
+from p2p_sim.attacks.exchange_run import ClusterCurves, audit_exchange, exchange_attack, people_of
 from p2p_sim.attacks.local_run import audit_local
 from p2p_sim.attacks.model_run import audit_model
 from p2p_sim.attacks.scores import LikelihoodRatio
@@ -139,7 +139,7 @@ def test_simulated_audits_of_a_sound_exchange_hardly_ever_fail():
     """1,000 audits at error .01: 25 or more false alarms have probability below 1e-4; at error 1e-9 there are none."""
     labels = np.zeros(31, dtype=np.uint8)
     targets = ExchangeTargets(case(), exchange(0.1, 1.0, engine="vectorised"), copies(labels))
-    attack = ExchangeAttack.prepared(targets, True, 5_000, 0)
+    attack = exchange_attack(targets, True, 5_000, 0)
     account = ClusterCurves(np.array([31]), 0.1, 1.0, 1e-5)
     epsilons = account.tested()
     certified, pilot = account.deltas(epsilons), attack.seen(20_000, 1, ())[0]

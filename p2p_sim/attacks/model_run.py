@@ -17,6 +17,7 @@ from p2p_sim.analysis.privacy.attack.one_run import Guesses, right_and_wrong, se
 from p2p_sim.analysis.privacy.attack.power import ERROR
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
 from p2p_sim.attacks.faulty_network import PILOT_SEED
+from p2p_sim.attacks.local_run import frequent_pair
 from p2p_sim.attacks.one_run import HELD_OUT_SEED
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
@@ -112,8 +113,7 @@ class _Models:
     def scores(self, seed: int, run: int) -> tuple[Floats, NDArray[np.bool_]]:
         """(m,) what a run's model says for one class against the other, and (m,) the coins."""
         people, streams = self.people, Streams(seed, run)
-        counts = np.bincount(people.labels, minlength=people.num_classes)
-        low, high = np.sort(np.argsort(-counts, kind="stable")[:2])
+        low, high = frequent_pair(people)
         coins = streams.generator("audit-coin").random(len(self.chosen)) < 0.5
         labels = people.labels.copy()
         labels[self.chosen] = np.where(coins, high, low)
