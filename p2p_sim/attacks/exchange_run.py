@@ -19,7 +19,7 @@ from p2p_sim.analysis.privacy.attack.views import LARGEST_VIEW, CountViews
 from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.analysis.privacy.exchange.paper import Lemma9
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.attacks.one_run import TYPE_ONE, OneRunAudit, audited
+from p2p_sim.attacks.one_run import TYPE_ONE, Asked, OneRunAudit, audited
 from p2p_sim.attacks.scores import LARGEST_TABLE, MOST_TABLES, ClusterAttack, LikelihoodRatio
 from p2p_sim.attacks.targets import ExchangeTargets, copies, own_users
 from p2p_sim.base.errors import InputError
@@ -71,7 +71,7 @@ def audit_exchange(
         attack = exchange_attack(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
     smallest = int(sizes.min())
     return audited(
-        scenario,
+        Asked.of(scenario),
         attack,
         account,
         trials,

@@ -16,7 +16,7 @@ from p2p_sim.analysis.privacy.attack.one_run_plan import OneRunPlan, Seen
 from p2p_sim.analysis.privacy.attack.power import ERROR
 from p2p_sim.analysis.privacy.others.vector import vector_delta
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
-from p2p_sim.attacks.one_run import TYPE_ONE, OneRunAudit, audited
+from p2p_sim.attacks.one_run import TYPE_ONE, Asked, OneRunAudit, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -53,7 +53,7 @@ def audit_local(case: Case, trials: int, error: float = ERROR, mechanism: LocalM
     with one_thread():
         targets = LocalTargets(mechanism or claimed, case, ready.population, frequent_pair(ready.population))
     account = MessageCurve(claimed, ready.population.cluster_sizes)
-    return audited(case.scenario, targets, account, trials, error, claimed.parameters)
+    return audited(Asked.of(case.scenario), targets, account, trials, error, claimed.parameters)
 
 
 def frequent_pair(people: Population) -> tuple[int, int]:

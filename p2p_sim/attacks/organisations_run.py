@@ -21,7 +21,7 @@ from p2p_sim.analysis.privacy.others.objective_perturbation import ObjectivePert
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITIONS
 from p2p_sim.attacks.local_run import pure_delta
-from p2p_sim.attacks.one_run import TYPE_ONE, OneRunAudit, audited
+from p2p_sim.attacks.one_run import TYPE_ONE, Asked, OneRunAudit, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -67,7 +67,7 @@ def audit_organisations(
         targets = OrganisationTargets(claimed, mechanism or claimed, case, people)
     sizes = int(people.cluster_sizes.min()), int(people.cluster_sizes.max())
     given = {"target_epsilon": claimed.plan.epsilon}
-    return audited(case.scenario, targets, curve, trials, error, given, sizes)
+    return audited(Asked.of(case.scenario), targets, curve, trials, error, given, sizes)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from p2p_sim.analysis.privacy.others.shuffled import ShuffledResponse
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
 from p2p_sim.attacks.local_run import frequent_pair
-from p2p_sim.attacks.one_run import TYPE_ONE, OneRunAudit, audited
+from p2p_sim.attacks.one_run import TYPE_ONE, Asked, OneRunAudit, audited
 from p2p_sim.attacks.scores import ClusterAttack, LikelihoodRatio, Score
 from p2p_sim.attacks.targets import Batch, ClusterTargets, own_users
 from p2p_sim.base.errors import InputError
@@ -67,7 +67,7 @@ def audit_pooled(case: Case, trials: int, error: float = ERROR, mechanism: Mecha
         targets = ClusterTargets(case, mechanism or claimed, own_users(people, pair), pair)
         attack = ClusterAttack.prepared(targets, ratio, exact, trials, scenario.seed)
     sizes = int(people.cluster_sizes.min()), int(people.cluster_sizes.max())
-    return audited(scenario, attack, curves, trials, error, claimed.parameters, sizes)
+    return audited(Asked.of(scenario), attack, curves, trials, error, claimed.parameters, sizes)
 
 
 def own_label(batch: Batch) -> Floats:

@@ -49,6 +49,24 @@ def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBou
     return PrivacyBound(epsilon, epsilon, 0.0, "learner", adjacency, "Laplace mechanism, L1 sensitivity 1", conditions)
 
 
+def laplace_delta(moved: float, epsilon: float, cells: int = 1) -> float:
+    """δ(ε) of Laplace noise in one or two cells that one example moves by `moved` scales in all, exactly; rounded up.
+
+    Args:
+        moved: in all, above 0; of two cells half of it each. epsilon: ε, at least 0. cells: 1 or 2.
+
+    >>> round(laplace_delta(1.0, 0.0), 6), round(laplace_delta(1.0, 0.0, cells=2), 6)
+    (0.393469, 0.241837)
+    """
+    if cells not in (1, 2) or not moved > 0.0 or not epsilon >= 0.0:
+        raise ValueError(f"cells = {cells}, moved = {moved}, epsilon = {epsilon}: out of range")
+    left = moved - epsilon
+    if left <= 0.0:
+        return 0.0
+    lost = 0.25 * left * math.exp(-0.5 * left) if cells == 2 else 0.0
+    return max(0.0, -math.expm1(-0.5 * left) - lost + 1e-15) * (1.0 + 1e-12)
+
+
 def stability_threshold(epsilon: float, delta: float) -> float:
     """Smallest noisy count that a stability-based histogram keeps: (2/ε) ln(2/δ) + 1 (Algorithm 1).
 
