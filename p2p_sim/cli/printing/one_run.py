@@ -117,6 +117,9 @@ def model_record(audit: ModelAudit) -> dict[str, Any]:
         "error": audit.error,
         "epsilon_lower_confidence": audit.epsilon_attacked,
         "epsilon_expected": audit.epsilon_expected,
+        "mu_lower_confidence": audit.mu_attacked,
+        "mu_expected": audit.mu_expected,
+        "curve_refused": audit.curve_refused,
         "passed": audit.passed,
     }
 
@@ -135,6 +138,9 @@ def print_model(audit: ModelAudit, as_json: bool) -> None:
         ("  the attack proves at least", at_least(audit.epsilon_attacked)),
         ("  certified", at_most(audit.bound.epsilon_upper)),
         ("  power: proves, if all is right", f"about {audit.epsilon_expected:.4g}; a leak is seen above the certified"),
+        ("whole trade-off curve", "refused" if audit.curve_refused else "the certified one is not refused"),
+        ("  refused as Gaussian noise up to", f"μ = {at_least(audit.mu_attacked)}"),
+        ("  power: refuses, if all is right", f"up to about μ = {audit.mu_expected:.4g}"),
     ]
     print_table(f"{audit.scenario}: audit of the model, {audit.bound.observer}", lines)
     if audit.passed:
@@ -144,6 +150,12 @@ def print_model(audit: ModelAudit, as_json: bool) -> None:
 
 def model_failure(audit: ModelAudit) -> str:
     """Why the audit failed, in one line."""
+    if audit.curve_refused:
+        return (
+            f"audit failed: the {audit.bound.observer}'s attack is right about {audit.guesses.right:,d} of "
+            f"{audit.guesses.right + audit.guesses.wrong:,d} guesses, which refuses the certified trade-off curve "
+            f"(error {audit.error:g})"
+        )
     return (
         f"audit failed: the {audit.bound.observer}'s attack proves ε >= {at_least(audit.epsilon_attacked)} at δ = "
         f"{audit.bound.delta:g}, above the certified {at_most(audit.bound.epsilon_upper)} (error {audit.error:g})"
