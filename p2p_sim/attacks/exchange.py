@@ -69,6 +69,8 @@ class Audit:
     lemma9: the paper's ε for this observer at the result's δ, or why there is none.
     conditions: under which the exact figures hold.
     stages: the data sets in which the exchange was held against the protocol's law; deviation: None if there is none.
+    learned: the same cluster attacked in one run, by what a classifier learns from all submissions and their times;
+    None for a coalition, or where it was not asked for.
     """
 
     scenario: str
@@ -81,11 +83,12 @@ class Audit:
     result: AuditResult
     stages: tuple[Stage, ...]
     deviation: Deviation | None
+    learned: OneRunAudit | None = None
 
     @property
     def passed(self) -> bool:
         """Whether no attack exceeds the exact bound, and the exchange keeps to the law that the bound is about."""
-        return self.result.passed and self.deviation is None
+        return self.result.passed and self.deviation is None and (self.learned is None or self.learned.passed)
 
     @property
     def tests(self) -> int:
@@ -106,6 +109,7 @@ def audit(
     cluster_size: int | None = None,
     epsilon: float | None = None,
     data_dir: Path | None = None,
+    learn: bool = True,
 ) -> Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit:
     """Attack a scenario's mechanism and compare the result with what is certified.
 
@@ -120,6 +124,7 @@ def audit(
         cluster_size: n of copies of one cluster, 2 to 1,000,000; None: the scenario's own clusters.
         epsilon: ε at which δ is tested, below ε₀, in clusters of at most 30; None: the one with the most power.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
+        learn: in clusters of at most 30, let a classifier attack all submissions and their times, too.
 
     Raises:
         InputError: an argument is out of its range.
@@ -168,7 +173,11 @@ def audit(
     lemma9 = Lemma9(size, alpha, theta, delta).stated(Situation(observer=observer))
     exchange = LabelExchange(size, alpha, theta)
     conditions = Coalition(exchange, colluders).conditions if colluders else exchange.conditions
-    return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, stages, deviation)
+    learned = None
+    if learn and not colluders:
+        events = Case(scenario.model_copy(update={"engine": "events"}), 0, data_dir)
+        learned = audit_exchange(events, trials, size, closely=True)
+    return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, stages, deviation, learned)
 
 
 def _examined(

@@ -48,6 +48,7 @@ def audit_exchange(
     cluster_size: int | None = None,
     error: float = ERROR,
     claimed_flip_prob: float | None = None,
+    closely: bool = False,
 ) -> OneRunAudit:
     """Attack a scenario's exchange at its own size.
 
@@ -56,6 +57,7 @@ def audit_exchange(
         cluster_size: n of copies of one cluster, the worst data set, in place of the scenario's own users.
         error: probability that a sound exchange fails.
         claimed_flip_prob: the α whose curve is held against the attack; None: the scenario's.
+        closely: let the classifier see every submission and its time, of copies of a cluster on the event engine.
 
     Raises:
         InputError: there is nothing to attack, or no figure is known.
@@ -64,7 +66,7 @@ def audit_exchange(
     with one_thread():
         people = None if cluster_size is not None else people_of(case)
         sizes = np.array([cluster_size]) if people is None else people.cluster_sizes
-        targets = _targets(case, people, sizes, claimed_flip_prob)
+        targets = replace(_targets(case, people, sizes, claimed_flip_prob), looks_closely=closely)
         alpha, theta = (targets.claimed or targets.noise).flip_prob, targets.mechanism.sampling_rate
         account = ClusterCurves(sizes, alpha, theta, scenario.privacy.delta)
         few = people is None or len(sizes) <= MOST_TABLES

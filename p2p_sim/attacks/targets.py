@@ -44,6 +44,7 @@ class Batch:
     sent_ones, sent_zeros: submissions of the cluster, and those of the high and the low class among them. own, after,
     before: what the target, the user after her and the last one of the cluster submitted: 0 nothing, 1 the low class,
     2 the high one, 3 another one. times: (c, 4) of the order of arrival; None where it is not looked at.
+    raw: (c, F) what each user of the cluster submitted, and when (`raw_view`); None where it is not looked at.
     claims: (J,) sums of the certified δ(ε) of the targets in the realised networks; None where all went well.
     """
 
@@ -59,6 +60,7 @@ class Batch:
     before: Ints
     times: Floats | None
     claims: Floats | None
+    raw: Floats | None = None
 
     @property
     def features(self) -> NDArray[np.float32]:
@@ -68,8 +70,8 @@ class Batch:
         shares = [self.sent / self.sizes, self.sent_ones / some, self.ones / self.sizes, self.sizes]
         if (self.zeros + self.ones + 1 < self.sizes).any():  # more than two classes
             shares += [self.sent_zeros / some, self.zeros / self.sizes]
-        columns = np.stack([*states, *shares], axis=1).astype(np.float32)
-        return columns if self.times is None else np.concatenate([columns, self.times.astype(np.float32)], axis=1)
+        seen = [part for part in (self.times, self.raw) if part is not None]
+        return np.concatenate([np.stack([*states, *shares], axis=1), *seen], axis=1).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,14 @@ class ClusterTargets:
 
     case: the scenario; its network carries the messages, if there are any. mechanism: what is attacked; it releases
     hard labels. rounds: gives the users of the replicates 0, 1, ... of the audit. pair: classes of a coin.
+    looks_closely: whether the raw view is looked at, in clusters of one size.
     """
 
     case: Case
     mechanism: Mechanism
     rounds: Callable[[int], Iterator[Round]]
     pair: Pair = (0, 1)
+    looks_closely: bool = False
 
     def outcome(self, network: Network, people: People, part: tuple[int, int] | None) -> Outcome:
         """What the mechanism makes of these users, or of shards of them."""
@@ -147,8 +151,12 @@ class ClusterTargets:
             cluster = np.repeat(np.arange(clusters), sizes)[user]
             high_class = release.payload == self.pair[1]
             times = _order(cluster, user - bounds[cluster], high_class, outcome.arrival_s, clusters)
+        raw = None
+        if times is not None and self.looks_closely:
+            assert outcome.arrival_s is not None
+            raw = raw_view(sent.reshape(clusters, -1), user, outcome.arrival_s)
         claims = self.claims(facts, epsilons) if epsilons else None
-        return Batch(coins, sizes, *held, kept, high, low, own, after, before, times, claims)
+        return Batch(coins, sizes, *held, kept, high, low, own, after, before, times, claims, raw)
 
 
 @dataclass(frozen=True)
@@ -256,3 +264,18 @@ def _order(cluster: Ints, place: Ints, one: NDArray[np.bool_], arrival: Floats, 
     mixed = (high > 0) & (high < counts)
     found[mixed, 3] = (late - early)[mixed]
     return found
+
+
+def raw_view(sent: NDArray[np.int8], user: Ints, arrival: Floats) -> Floats:
+    """All that the learner sees of each cluster (c, 3n): what each user submitted, when, and all times in order.
+
+    Args:
+        sent: (c, n) states. user: (m,) who submitted, from 0. arrival: (m,) when it came, seconds.
+
+    Returns:
+        Times are -1 where nothing came.
+    """
+    flat = np.full(sent.size, np.inf)
+    flat[user] = arrival
+    times = flat.reshape(sent.shape)
+    return np.concatenate([sent, *(np.where(np.isfinite(t), t, -1.0) for t in (times, np.sort(times, axis=1)))], axis=1)

@@ -90,8 +90,23 @@ def draw_one_run(audit: object, path: Path) -> None:
     plot_attacked(curves, TYPE_ONE, audit.drawn, f"{audit.scenario}: tests of one user's label", path)
 
 
+def learned_lines(audit: OneRunAudit) -> list[Line]:
+    """What a classifier proves of a small cluster that was attacked view by view, too."""
+    rows = zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
+    return [
+        ("learnt from all submissions and times", f"{audit.targets:,d} targets in one run; error {audit.error:g}"),
+        *((f"  δ at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}") for epsilon, proved, claim in rows),
+        ("  smallest leak seen in half of the audits", _rise(audit.smallest_rise)),
+    ]
+
+
 def one_run_failure(audit: OneRunAudit) -> str:
     """Why the audit failed, in one line."""
+    return f"audit failed: the {audit.bound.observer}'s attack {excess(audit)}"
+
+
+def excess(audit: OneRunAudit) -> str:
+    """What an attack proves beyond what is certified."""
     found = [
         f"δ >= {at_least(proved)} at ε = {epsilon:.4g}, above the certified {at_most(claim)}"
         for epsilon, proved, claim in zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
@@ -100,7 +115,7 @@ def one_run_failure(audit: OneRunAudit) -> str:
     if not found:
         most = f"above the certified {at_most(audit.bound.epsilon_upper)}"
         found.append(f"ε >= {at_least(audit.epsilon_attacked)} at δ = {audit.plan.delta:g}, {most}")
-    return f"audit failed: the {audit.bound.observer}'s attack proves {found[0]} (error {audit.error:g})"
+    return f"proves {found[0]} (error {audit.error:g})"
 
 
 def model_record(audit: ModelAudit) -> dict[str, Any]:
