@@ -4,11 +4,12 @@ The target is the first row of an organisation's own model: a row of the largest
 attacker knows all other rows and sees all models. A model's weights w fix the noise b that must have led to them, for
 either label; the Hessian is the same for both. So the exact logarithm of the likelihood ratio is (|b₀| - |b₁|)/scale,
 summed over the models of the feature groups. What is proved is held against the ε of the label alone, which is less
-than half of the ε of whole rows (`ObjectivePerturbation.label_epsilon`): the audit tests clipping, noise and parts, and
+than half of the ε of whole rows (`row_label`): the audit tests clipping, noise and parts, and
 not what whole rows could move besides.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 from p2p_sim.analysis.privacy.attack.one_run_plan import OneRunPlan, Seen
 from p2p_sim.analysis.privacy.attack.power import ERROR
 from p2p_sim.analysis.privacy.others.objective_perturbation import ObjectivePerturbation
+from p2p_sim.analysis.privacy.others.row_label import RowLabel
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITIONS
-from p2p_sim.attacks.local_run import pure_delta
 from p2p_sim.attacks.one_run import TYPE_ONE, Asked, OneRunAudit, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
@@ -153,8 +154,9 @@ class LabelCurve:
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
         """Mean certified δ of the targets at each ε."""
-        found = [[pure_delta(noise.label_epsilon, epsilon) for epsilon in epsilons] for noise in self.noises]
-        return np.asarray(np.mean(found, axis=0))
+        kinds = Counter(self.noises)
+        found = [[b.upper for b in RowLabel(noise, self.features).profile(epsilons)] for noise in kinds]
+        return np.asarray(np.average(found, axis=0, weights=list(kinds.values())))
 
     def bound(self, delta: float) -> PrivacyBound:
         """Of the target with the largest ε, for every δ."""

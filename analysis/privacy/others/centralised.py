@@ -21,12 +21,14 @@ Where q̃ is not released (β = 0) the learner sees noisy labels alone, whose ow
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from p2p_sim.analysis.privacy.others.released_share import released_delta
 from p2p_sim.analysis.privacy.others.resampled_counts import affordable, counts_delta
+from p2p_sim.analysis.privacy.others.resampled_pair import resampled_delta
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.advantage import Prior, advantage, worst_advantage
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON, check_cluster_size, check_delta, check_epsilon
 from p2p_sim.analysis.privacy.statement.conditions import LABEL_FREE_CLUSTERS, Condition
@@ -137,6 +139,24 @@ class ClusterResampling(Accountant):
             counted = counts_delta(self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold, epsilon)
             return Bracket(counted.lower, min(upper, counted.upper))
         return Bracket(self._attained_delta(epsilon), min(1.0, upper))
+
+    def advantage(self, prior: Prior = 0.5) -> Bracket:
+        """As for every accountant, from the noise of shares and labels together (`resampled_pair`)."""
+        return advantage(self._composed, self.pure_epsilon, prior)
+
+    def worst_advantage(self, num_classes: int = 2) -> Bracket:
+        """The largest advantage over all priors of K labels."""
+        return worst_advantage(self._composed, self.pure_epsilon, num_classes)
+
+    def _composed(self, epsilons: Sequence[float]) -> list[Bracket]:
+        """δ at several ε, from the noise of shares and labels together where that is less."""
+        noise = math.inf if self._uniform else self.noise_scale
+        found = []
+        for epsilon in epsilons:
+            known = self.delta(epsilon)
+            both = resampled_delta(self.resampling_prob, noise, self.threshold, min(epsilon, LARGEST_EPSILON))
+            found.append(Bracket(known.lower, max(known.lower, min(known.upper, both))))
+        return found
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), δ in (0, 1), bracketed: the pure ε, or what is certified for the noisy labels of two classes alone."""
