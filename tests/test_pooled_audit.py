@@ -10,9 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from p2p_sim.analysis.privacy.attack.one_run_plan import plan_one_run
 from p2p_sim.attacks.local_run import audit_local
 from p2p_sim.attacks.pooled_run import PairRatio, ShuffledRatio, audit_pooled, pooled_curves
-from p2p_sim.attacks.targets import Batch
+from p2p_sim.attacks.scores import ClusterAttack
+from p2p_sim.attacks.targets import Batch, ClusterTargets, copies
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
@@ -111,6 +113,28 @@ def test_the_power_is_that_of_a_mechanism_whose_epsilon_is_so_much_larger():
             accountant.delta(epsilon).upper for accountant in (curves.weaker(30, share), curves.accountant(30))
         )
         assert 1.0 < factor == pytest.approx(weak / own, rel=0.02)
+
+
+@pytest.mark.slow
+def test_simulated_audits_of_a_sound_shuffler_hardly_ever_fail():
+    """1,000 audits at error .01: 25 or more false alarms have probability below 1e-4; at error 1e-9 there are none."""
+    labels = np.zeros(31, dtype=np.uint8)
+    mechanism = ShuffledRandomizedResponse(RandomizedResponse(0.2))
+    targets = ClusterTargets(SHUFFLED, mechanism, copies(labels))
+    attack = ClusterAttack.prepared(targets, ShuffledRatio(0.2, 1.0, True), True, 5_000, 0)
+    account = pooled_curves(mechanism, np.array([31]), 1e-5)
+    epsilons = account.tested()
+    certified, pilot = account.deltas(epsilons), attack.seen(20_000, 1, ())[0]
+    bound = account.bound(1e-5).epsilon_upper
+    plans = [plan_one_run(pilot, epsilons, 1e-5, 1000, error, attack.exact) for error in (0.01, 1e-9)]
+    alarms = [0, 0]
+    for seed in range(1000):
+        seen = attack.seen(1000, 100 + seed, ())[0]
+        for i, plan in enumerate(plans):
+            deltas, epsilon = plan.bounds([event.guesses(seen) for event in plan.events])
+            alarms[i] += bool((deltas > certified).any() or epsilon > bound)
+    assert alarms[0] <= 25
+    assert alarms[1] == 0
 
 
 def test_other_mechanisms_are_refused():
