@@ -36,7 +36,7 @@ class Planted:
         return f"{self.fault} {self.strength:g}"
 
     def audit(self, seed: int = 1, epsilon: float | None = None, **network) -> Audit:
-        """What the command does at these settings; nothing is planted by this."""
+        """What the command does at these settings but for its classifier; nothing is planted by this."""
         tree = {
             "name": "planted",
             "seed": seed,
@@ -45,7 +45,7 @@ class Planted:
             "privacy": {"delta": 1e-5},
         }
         observer, members = ("coalition", self.members) if self.members else ("learner", None)
-        return audit(Scenario.from_tree(tree), observer, members, self.trials, self.cluster_size, epsilon)
+        return audit(Scenario.from_tree(tree), observer, members, self.trials, self.cluster_size, epsilon, learn=False)
 
     def plant(self, monkeypatch) -> None:
         """Put the fault into the simulator."""

@@ -113,7 +113,7 @@ def test_the_command_prints_a_table_or_one_json_object(call):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--set", "mechanism.bias_correction=0.0"), "mechanism.bias_correction = 0: the noisy distributions"),
+        (("--set", "mechanism.bias_correction=0.0", "--cluster-size", "5"), "not for mechanism.kind = 'cluster_rr'"),
         (("--cluster-size", "500"), r"--cluster-size 500: must lie in 2..200"),
         (("--epsilon", "1.0"), "--epsilon: an audit of a curator"),
         (("--observer", "coalition"), "an audit of a curator"),

@@ -12,12 +12,13 @@ import pytest
 from p2p_sim.analysis.privacy.attack.one_run import binomial_power
 from p2p_sim.analysis.privacy.attack.one_run_plan import plan_one_run
 from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.attacks.exchange_run import ClusterCurves, ExchangeAttack, audit_exchange, people_of
+from p2p_sim.attacks.exchange_run import ClusterCurves, audit_exchange, exchange_attack, people_of
 from p2p_sim.attacks.local_run import audit_local
 from p2p_sim.attacks.model_run import audit_model
 from p2p_sim.attacks.scores import LikelihoodRatio
 from p2p_sim.attacks.targets import ExchangeTargets, copies, own_users
 from p2p_sim.base.errors import InputError
+from p2p_sim.cli.printing.one_run import model_failure
 from p2p_sim.mechanisms.randomized_response import LocalRandomizedResponse, RandomizedResponse
 from p2p_sim.population.population import Population
 from p2p_sim.replicate.case import Case
@@ -139,7 +140,7 @@ def test_simulated_audits_of_a_sound_exchange_hardly_ever_fail():
     """1,000 audits at error .01: 25 or more false alarms have probability below 1e-4; at error 1e-9 there are none."""
     labels = np.zeros(31, dtype=np.uint8)
     targets = ExchangeTargets(case(), exchange(0.1, 1.0, engine="vectorised"), copies(labels))
-    attack = ExchangeAttack.prepared(targets, True, 5_000, 0)
+    attack = exchange_attack(targets, True, 5_000, 0)
     account = ClusterCurves(np.array([31]), 0.1, 1.0, 1e-5)
     epsilons = account.tested()
     certified, pilot = account.deltas(epsilons), attack.seen(20_000, 1, ())[0]
@@ -237,15 +238,19 @@ def test_too_little_local_noise_is_caught():
 
 
 def test_a_model_trained_with_too_little_noise_is_caught():
-    """The control: σ is 0.05 instead of what ε = 0.5 needs; the claim itself passes."""
+    """The control: σ is 2 instead of 31.5, which ε = 0.5 needs; the claim itself passes."""
     mechanism = {"kind": "dp_sgd", "target_epsilon": 0.5, "sampling_rate": 1.0, "epochs": 5.0}
     asked = local(mechanism, population={"kind": "wine"}, clusters={"kind": "kmeans", "count": 3, "min_size": 2})
     sound = prepare(asked).mechanism
     done = audit_model(asked, 3_000)
     assert done.passed
     assert done.bound.delta < done.error
-    weak = replace(sound, accountant=replace(sound.accountant, noise_multiplier=0.05))
-    assert not audit_model(asked, 3_000, mechanism=weak).passed
+    weak = audit_model(
+        asked, 3_000, mechanism=replace(sound, accountant=replace(sound.accountant, noise_multiplier=2.0))
+    )
+    assert weak.curve_refused
+    assert weak.mu_attacked > 2.0 * math.sqrt(5.0) / 31.5 > done.mu_attacked
+    assert "refuses the certified trade-off curve" in model_failure(weak)
 
 
 def test_what_cannot_be_audited_is_refused():

@@ -14,7 +14,6 @@ from p2p_sim.analysis.privacy.attack.one_run import (
     binomial_power,
     delta_lower,
     epsilon_lower,
-    several_targets,
     smallest_refused,
 )
 from p2p_sim.analysis.privacy.attack.one_run_plan import Seen, drawn_tradeoff, plan_one_run
@@ -85,30 +84,6 @@ def test_the_power_of_the_binomial_test_is_that_of_its_critical_value():
     assert binomial_power(claimed, true, n, error) == pytest.approx(binom.sf(critical - 1, n, 0.6), rel=1e-6)
     assert 0.8 < binomial_power(0.9 * 0.0757, 0.0757, 1_000_000, 0.5e-9) < 0.99
     assert binomial_power(0.0757, 0.0757, 1_000_000, 1e-9) <= 1e-9
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 0.7, 2.0])
-@pytest.mark.parametrize("delta", [0.0, 0.01, 0.1])
-def test_several_targets_are_bounded_where_all_are_revealed_at_once(epsilon, delta):
-    """Randomised response of each of m coins, but all are shown with probability δ: each is (ε, δ)-private."""
-    q = 1.0 / (1.0 + math.exp(-epsilon))
-    for m in (1, 2, 5, 20):
-        for v in range(1, m + 1):
-            truth = delta + (1.0 - delta) * binom.sf(v - 1, m, q)
-            assert several_targets(m, Guesses(v, m - v, m), epsilon, delta) >= truth * (1.0 - 1e-12)
-
-
-def test_forgetting_to_charge_delta_for_each_target_is_caught():
-    """Each of m coins is shown with probability δ, independently: with δ charged once the bound does not hold."""
-    m, delta, v = 200, 0.05, 115
-    truth = binom.sf(v - 1, m, delta + (1.0 - delta) * 0.5)
-    assert several_targets(m, Guesses(v, m - v, m), 0.0, delta) >= truth
-    assert several_targets(1, Guesses(v, m - v, m), 0.0, delta) < truth
-
-
-def test_with_pure_privacy_several_targets_are_a_binomial():
-    guesses = Guesses(80, 20, 100)
-    assert several_targets(1000, guesses, 1.0, 0.0) == pytest.approx(binom.sf(79, 100, math.e / (1 + math.e)), rel=1e-9)
 
 
 def test_the_smallest_refused_value_is_found():

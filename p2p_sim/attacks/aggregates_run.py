@@ -16,7 +16,7 @@ from p2p_sim.analysis.privacy.attack.power import ERROR
 from p2p_sim.analysis.privacy.others.noisy_counts import LEAST_SCALE
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
 from p2p_sim.attacks.local_run import LARGEST_TEST_EPSILON, SHARES
-from p2p_sim.attacks.one_run import TYPE_ONE, OneRunAudit, audited
+from p2p_sim.attacks.one_run import TYPE_ONE, Asked, OneRunAudit, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -52,7 +52,7 @@ def audit_aggregates(case: Case, trials: int, error: float = ERROR, mechanism: A
     targets = BagTargets(mechanism or claimed, people, (low, high))
     clusters = (int(sizes[0]), int(sizes[-1]))
     account = CountsCurve(claimed, sizes)
-    return audited(case.scenario, targets, account, trials, error, claimed.parameters, clusters)
+    return audited(Asked.of(case.scenario), targets, account, trials, error, claimed.parameters, clusters)
 
 
 @dataclass(frozen=True)

@@ -33,12 +33,11 @@ from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
 from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from p2p_sim.attacks import tallies
-from p2p_sim.attacks.aggregates_run import audit_aggregates
+from p2p_sim.attacks.by_kind import audit_at_own_size
 from p2p_sim.attacks.curator import CuratorAudit, audit_scenario
 from p2p_sim.attacks.exchange_run import audit_exchange, people_of
 from p2p_sim.attacks.faulty_network import PILOT, PILOT_SEED, RealisedAudit, audit_realised
-from p2p_sim.attacks.local_run import audit_local
-from p2p_sim.attacks.model_run import ModelAudit, audit_model
+from p2p_sim.attacks.model_run import ModelAudit
 from p2p_sim.attacks.one_run import OneRunAudit
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
@@ -57,10 +56,6 @@ from p2p_sim.scenario import Scenario
 LARGEST_CLUSTER = 30
 """Most users of a cluster that is attacked view by view."""
 LARGEST_COPY = 1_000_000
-COUNTED = ("noisy_aggregates", "noise_shares")
-MODELS = ("dp_sgd", "label_dp_pro")
-ATTACKED = ("randomized_response", "vector_approximation", "alibi", "rr_with_prior", *MODELS, *COUNTED)
-"""Mechanisms without messages that an audit attacks."""
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 BALANCED_SEED = 104_729
 Counts = NDArray[np.int64]
@@ -74,6 +69,8 @@ class Audit:
     lemma9: the paper's ε for this observer at the result's δ, or why there is none.
     conditions: under which the exact figures hold.
     stages: the data sets in which the exchange was held against the protocol's law; deviation: None if there is none.
+    learned: the same cluster attacked in one run, by what a classifier learns from all submissions and their times;
+    None for a coalition, or where it was not asked for.
     """
 
     scenario: str
@@ -86,11 +83,12 @@ class Audit:
     result: AuditResult
     stages: tuple[Stage, ...]
     deviation: Deviation | None
+    learned: OneRunAudit | None = None
 
     @property
     def passed(self) -> bool:
         """Whether no attack exceeds the exact bound, and the exchange keeps to the law that the bound is about."""
-        return self.result.passed and self.deviation is None
+        return self.result.passed and self.deviation is None and (self.learned is None or self.learned.passed)
 
     @property
     def tests(self) -> int:
@@ -111,6 +109,7 @@ def audit(
     cluster_size: int | None = None,
     epsilon: float | None = None,
     data_dir: Path | None = None,
+    learn: bool = True,
 ) -> Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit:
     """Attack a scenario's mechanism and compare the result with what is certified.
 
@@ -125,6 +124,7 @@ def audit(
         cluster_size: n of copies of one cluster, 2 to 1,000,000; None: the scenario's own clusters.
         epsilon: ε at which δ is tested, below ε₀, in clusters of at most 30; None: the one with the most power.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
+        learn: in clusters of at most 30, let a classifier attack all submissions and their times, too.
 
     Raises:
         InputError: an argument is out of its range.
@@ -132,7 +132,7 @@ def audit(
     colluders = _colluders(observer, members)
     if not FEWEST_TRIALS <= trials <= MOST_TRIALS:
         raise InputError(f"--trials {trials}: must lie in {FEWEST_TRIALS}..{MOST_TRIALS}")
-    if scenario.mechanism.kind == "cluster_rr":
+    if scenario.mechanism.kind == "cluster_rr" and scenario.mechanism.releases == "signed":
         if colluders or epsilon is not None:
             raise InputError("--observer, --epsilon: an audit of a curator tests the learner's pure ε; leave them out")
         return audit_scenario(scenario, trials, cluster_size, data_dir)
@@ -142,7 +142,7 @@ def audit(
                 f"--observer, --epsilon, --cluster-size: not for mechanism.kind = {scenario.mechanism.kind!r}; leave "
                 "them out"
             )
-        return _without_messages(Case(scenario, 0, data_dir), trials)
+        return audit_at_own_size(Case(scenario, 0, data_dir), trials)
     size = _size(scenario, cluster_size, data_dir)
     if size > LARGEST_CLUSTER:
         if colluders or epsilon is not None:
@@ -173,20 +173,11 @@ def audit(
     lemma9 = Lemma9(size, alpha, theta, delta).stated(Situation(observer=observer))
     exchange = LabelExchange(size, alpha, theta)
     conditions = Coalition(exchange, colluders).conditions if colluders else exchange.conditions
-    return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, stages, deviation)
-
-
-def _without_messages(case: Case, trials: int) -> OneRunAudit | ModelAudit:
-    """Attack a mechanism that sends no messages."""
-    kind = case.scenario.mechanism.kind
-    if kind not in ATTACKED:
-        raise InputError(
-            f"mechanism.kind = {kind!r}: an audit attacks {', '.join(map(repr, ATTACKED))}, 'label_exchange' or "
-            "'cluster_rr'"
-        )
-    if kind in COUNTED:
-        return audit_aggregates(case, trials)
-    return audit_model(case, trials) if kind in MODELS else audit_local(case, trials)
+    learned = None
+    if learn and not colluders:
+        events = Case(scenario.model_copy(update={"engine": "events"}), 0, data_dir)
+        learned = audit_exchange(events, trials, size, closely=True)
+    return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, stages, deviation, learned)
 
 
 def _examined(

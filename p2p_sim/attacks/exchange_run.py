@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.attack.one_run import smallest_refused
-from p2p_sim.analysis.privacy.attack.one_run_plan import OneRunPlan, Seen
+from p2p_sim.analysis.privacy.attack.one_run_plan import OneRunPlan
 from p2p_sim.analysis.privacy.attack.power import ERROR
 from p2p_sim.analysis.privacy.attack.views import LARGEST_VIEW, CountViews
 from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.analysis.privacy.exchange.paper import Lemma9
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.attacks.one_run import HELD_OUT_SEED, TYPE_ONE, OneRunAudit, audited, pilot_of
-from p2p_sim.attacks.scores import LARGEST_TABLE, MOST_TABLES, Learned, LikelihoodRatio, scored
-from p2p_sim.attacks.targets import Batch, ExchangeTargets, copies, own_users
+from p2p_sim.attacks.one_run import TYPE_ONE, Asked, OneRunAudit, audited
+from p2p_sim.attacks.scores import LARGEST_TABLE, MOST_TABLES, ClusterAttack, LikelihoodRatio
+from p2p_sim.attacks.targets import ExchangeTargets, copies, own_users
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.label_exchange import exchange_of
@@ -48,6 +48,7 @@ def audit_exchange(
     cluster_size: int | None = None,
     error: float = ERROR,
     claimed_flip_prob: float | None = None,
+    closely: bool = False,
 ) -> OneRunAudit:
     """Attack a scenario's exchange at its own size.
 
@@ -56,6 +57,7 @@ def audit_exchange(
         cluster_size: n of copies of one cluster, the worst data set, in place of the scenario's own users.
         error: probability that a sound exchange fails.
         claimed_flip_prob: the α whose curve is held against the attack; None: the scenario's.
+        closely: let the classifier see every submission and its time, of copies of a cluster on the event engine.
 
     Raises:
         InputError: there is nothing to attack, or no figure is known.
@@ -64,14 +66,14 @@ def audit_exchange(
     with one_thread():
         people = None if cluster_size is not None else people_of(case)
         sizes = np.array([cluster_size]) if people is None else people.cluster_sizes
-        targets = _targets(case, people, sizes, claimed_flip_prob)
+        targets = replace(_targets(case, people, sizes, claimed_flip_prob), looks_closely=closely)
         alpha, theta = (targets.claimed or targets.noise).flip_prob, targets.mechanism.sampling_rate
         account = ClusterCurves(sizes, alpha, theta, scenario.privacy.delta)
         few = people is None or len(sizes) <= MOST_TABLES
-        attack = ExchangeAttack.prepared(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
+        attack = exchange_attack(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
     smallest = int(sizes.min())
     return audited(
-        scenario,
+        Asked.of(scenario),
         attack,
         account,
         trials,
@@ -112,7 +114,7 @@ def _targets(case: Case, people: People | None, sizes: NDArray[np.int64], claime
     realised = not scenario.network.ideal or scenario.adversaries != NOBODY
     other = None if claimed is None else RandomizedResponse(claimed)
     rounds = copies(labels) if people is None else own_users(people)
-    return ExchangeTargets(case, replace(built, debias=False), rounds, realised, other)
+    return ExchangeTargets(case, replace(built, debias=False), rounds, realised=realised, claimed=other)
 
 
 def _worst_ones(size: int, flip_prob: float, sampling_rate: float) -> int:
@@ -123,34 +125,10 @@ def _worst_ones(size: int, flip_prob: float, sampling_rate: float) -> int:
     return int(np.argmax([law.deltas(0.0).max() for law in laws]))
 
 
-@dataclass(frozen=True)
-class ExchangeAttack:
-    """Targets of an exchange, with the scores that they get."""
-
-    targets: ExchangeTargets
-    ratio: LikelihoodRatio
-    learned: Learned
-    exact: tuple[bool, ...]
-
-    @staticmethod
-    def prepared(targets: ExchangeTargets, tabulated: bool, trials: int, seed: int) -> "ExchangeAttack":
-        """Learn from held-out runs."""
-        ratio = LikelihoodRatio(targets.noise.flip_prob, targets.mechanism.sampling_rate, tabulated)
-        held_out = targets.batches(pilot_of(trials), seed + HELD_OUT_SEED)
-        labels, features = scored(held_out, ratio, None, lambda batch: None)
-        return ExchangeAttack(targets, ratio, Learned.of(features, labels), (tabulated and not targets.realised, False))
-
-    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
-        """As `one_run.Targets` has it."""
-        users, claims = list[int](), list[Floats]()
-
-        def noted(batch: Batch) -> None:
-            users.append(int(batch.sizes.sum()))
-            if batch.claims is not None:
-                claims.append(batch.claims)
-
-        seen = Seen(*scored(self.targets.batches(trials, seed, epsilons), self.ratio, self.learned, noted))
-        return seen, sum(users), np.sum(claims, axis=0) / seen.labels.size if claims else None
+def exchange_attack(targets: ExchangeTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
+    """The attack on an exchange, prepared; tabulated: whether clusters are so few and small that laws are tabulated."""
+    ratio = LikelihoodRatio(targets.noise.flip_prob, targets.mechanism.sampling_rate, tabulated)
+    return ClusterAttack.prepared(targets, ratio, tabulated and not targets.realised, trials, seed)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from p2p_sim.analysis.privacy.attack.one_run_plan import OneRunPlan, Seen
 from p2p_sim.analysis.privacy.attack.power import ERROR
 from p2p_sim.analysis.privacy.others.vector import vector_delta
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
-from p2p_sim.attacks.one_run import TYPE_ONE, OneRunAudit, audited
+from p2p_sim.attacks.one_run import TYPE_ONE, Asked, OneRunAudit, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -51,11 +51,16 @@ def audit_local(case: Case, trials: int, error: float = ERROR, mechanism: LocalM
     if not isinstance(claimed, LocalMechanism):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: users do not send messages of their own")
     with one_thread():
-        counts = np.bincount(ready.population.labels, minlength=ready.population.num_classes)
-        pair = tuple(int(label) for label in np.sort(np.argsort(-counts, kind="stable")[:2]))
-        targets = LocalTargets(mechanism or claimed, case, ready.population, (pair[0], pair[1]))
+        targets = LocalTargets(mechanism or claimed, case, ready.population, frequent_pair(ready.population))
     account = MessageCurve(claimed, ready.population.cluster_sizes)
-    return audited(case.scenario, targets, account, trials, error, claimed.parameters)
+    return audited(Asked.of(case.scenario), targets, account, trials, error, claimed.parameters)
+
+
+def frequent_pair(people: Population) -> tuple[int, int]:
+    """The two most frequent classes, the smaller one first."""
+    counts = np.bincount(people.labels, minlength=people.num_classes)
+    low, high = np.sort(np.argsort(-counts, kind="stable")[:2]).tolist()
+    return low, high
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,21 @@ class Account(Protocol):
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What an audit is of: a name, a kind of mechanism, the seed, and δ of the test of ε."""
+
+    name: str
+    mechanism: str
+    seed: int
+    delta: float
+
+    @staticmethod
+    def of(scenario: Scenario) -> "Asked":
+        """What a scenario asks for."""
+        return Asked(scenario.name, scenario.mechanism.kind, scenario.seed, scenario.privacy.delta)
+
+
+@dataclass(frozen=True)
 class OneRunAudit:
     """A finished audit in one run.
 
@@ -138,7 +153,7 @@ class OneRunAudit:
 
 
 def audited(
-    scenario: Scenario,
+    asked: Asked,
     targets: Targets,
     account: Account,
     trials: int,
@@ -151,14 +166,14 @@ def audited(
     """Fix an attack on these targets by a pilot run, and judge it by another one.
 
     Args:
-        scenario: gives name, seed and δ. trials: targets, at least. error: that a sound mechanism fails.
+        asked: names, seed and δ. trials: targets, at least. error: that a sound mechanism fails.
         parameters, clusters, engine, paper: as in the result.
     """
     with one_thread():
-        delta, epsilons = scenario.privacy.delta, account.tested()
-        pilot, _, _ = targets.seen(pilot_of(trials), scenario.seed + PILOT_SEED, ())
+        delta, epsilons = asked.delta, account.tested()
+        pilot, _, _ = targets.seen(pilot_of(trials), asked.seed + PILOT_SEED, ())
         plan = plan_one_run(pilot, epsilons, delta, trials, error, targets.exact)
-        seen, users, claims = targets.seen(trials, scenario.seed, epsilons)
+        seen, users, claims = targets.seen(trials, asked.seed, epsilons)
         certified = account.deltas(epsilons) if claims is None else claims
         guesses = tuple(event.guesses(seen) for event in plan.events)
         attacked, epsilon_attacked = plan.bounds(guesses)
@@ -167,7 +182,7 @@ def audited(
         refused = account.refused(plan, certified, attacked)
         drawn = drawn_tradeoff(pilot, seen, plan.deltas[0].attack, error)
     return OneRunAudit(
-        scenario.name, scenario.mechanism.kind, engine, parameters, users, int(seen.labels.size), clusters,
+        asked.name, asked.mechanism, engine, parameters, users, int(seen.labels.size), clusters,
         claims is not None, plan, guesses, certified, attacked, expected, account.bound(delta), epsilon_attacked,
         epsilon_expected, rises, refused, paper, drawn, account.curves(), error,
     )  # fmt: skip

@@ -1,19 +1,23 @@
-"""Scores of targets: the likelihood ratio of the label exchange, and what a classifier learns from held-out runs."""
+"""Scores of targets: the likelihood ratio of a mechanism, and what a classifier learns from held-out runs."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.analysis.privacy.attack.one_run_plan import Seen
 from p2p_sim.analysis.privacy.exchange.direct import likelihoods
 from p2p_sim.analysis.privacy.exchange.unknown_bits import World
 from p2p_sim.analysis.privacy.statement.windows import bernstein_window
-from p2p_sim.attacks.targets import Batch
+from p2p_sim.attacks.one_run import HELD_OUT_SEED, pilot_of
+from p2p_sim.attacks.targets import Batch, ClusterTargets
 from p2p_sim.base.threads import one_thread
 
 Floats = NDArray[np.float64]
+Score = Callable[[Batch], Floats]
+"""(c,) of a batch of c targets, the larger the likelier the label is the high one."""
 LARGEST_TABLE = 512
 """Most users of a cluster whose law is tabulated."""
 MOST_TABLES = 64
@@ -94,7 +98,7 @@ class Learned:
 
 
 def scored(
-    batches: Iterable[Batch], ratio: LikelihoodRatio, learned: Learned | None, noted: Callable[[Batch], None]
+    batches: Iterable[Batch], ratio: Score, learned: Learned | None, noted: Callable[[Batch], None]
 ) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
     """Labels (N,) of all targets, and their scores (2, N), or without a classifier the features (N, F) for one.
 
@@ -117,3 +121,36 @@ def scored(
 def _scores(told: list[NDArray[np.float32]], learned: Learned) -> NDArray[np.float32]:
     features = np.concatenate(told)
     return np.stack([features[:, 0], learned(features).astype(np.float32)])
+
+
+@dataclass(frozen=True)
+class ClusterAttack:
+    """Targets, one in each cluster, with the scores that they get. exact: as in `one_run.Targets`, of each score."""
+
+    targets: ClusterTargets
+    ratio: Score
+    learned: Learned
+    exact: tuple[bool, ...]
+
+    @staticmethod
+    def prepared(targets: ClusterTargets, ratio: Score, exact: bool, trials: int, seed: int) -> "ClusterAttack":
+        """Learn from held-out runs.
+
+        Args:
+            ratio: the score that is no classifier's. exact: whether it is the logarithm of the likelihood ratio.
+        """
+        held_out = targets.batches(pilot_of(trials), seed + HELD_OUT_SEED)
+        labels, features = scored(held_out, ratio, None, lambda batch: None)
+        return ClusterAttack(targets, ratio, Learned.of(features, labels), (exact, False))
+
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+        """As `one_run.Targets` has it."""
+        users, claims = list[int](), list[Floats]()
+
+        def noted(batch: Batch) -> None:
+            users.append(int(batch.sizes.sum()))
+            if batch.claims is not None:
+                claims.append(batch.claims)
+
+        seen = Seen(*scored(self.targets.batches(trials, seed, epsilons), self.ratio, self.learned, noted))
+        return seen, sum(users), np.sum(claims, axis=0) / seen.labels.size if claims else None

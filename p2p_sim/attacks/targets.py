@@ -1,7 +1,8 @@
-"""Targets of an audit in one run of the label exchange: whose label is a fair coin, and what the learner sees of them.
+"""Targets of an audit in one run, one in each cluster: whose label is a fair coin, and what the learner sees of them.
 
 In each cluster the first user is the target; everybody else's label is known to the attacker. The clusters are either
 copies of one cluster, or those of a scenario's own users, run again with fresh noise until there are enough targets.
+With more than two classes a coin is between two of them, the low and the high one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.streams import BLOCK, Streams
 from p2p_sim.mechanisms.exchange_privacy import target_deltas
+from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.messages import flipped_labels
 from p2p_sim.mechanisms.outcome import Outcome
@@ -20,45 +22,56 @@ from p2p_sim.network.network import Network
 from p2p_sim.population.drawn import DrawnPeople
 from p2p_sim.population.population import People, Population
 from p2p_sim.population.shards import Shard
+from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.replicate.case import Case
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 SHARDS = 4
 """Shards of copies that are run at a time, which bounds the memory."""
-Round = tuple[People, tuple[int, int] | None, Ints, Ints]
+Round = tuple[People, tuple[int, int] | None, Ints, Ints, Ints]
 """Users without coins, the shards of them that are run, where the clusters of these begin and end (C + 1,), and how
-many ones there are in each cluster besides its first user (C,)."""
+many ones and zeros there are in each cluster besides its first user, (C,) each."""
+Pair = tuple[int, int]
+"""The low and the high class of a coin; users who hold them, or submit them, are counted as zeros and ones."""
 
 
 @dataclass(frozen=True)
 class Batch:
     """What the learner sees of some targets, one in each cluster; every array (c,).
 
-    labels: the coins. sizes, ones: n, and how many of the others hold 1. sent, sent_ones: submissions of the cluster,
-    and the ones among them. own, after, before: what the target, the user after her and the last one of the cluster
-    submitted: 0 nothing, 1 a zero, 2 a one. times: (c, 4) of the order of arrival; None where it is not looked at.
+    labels: the coins. sizes, ones, zeros: n, and how many of the others hold the high and the low class. sent,
+    sent_ones, sent_zeros: submissions of the cluster, and those of the high and the low class among them. own, after,
+    before: what the target, the user after her and the last one of the cluster submitted: 0 nothing, 1 the low class,
+    2 the high one, 3 another one. times: (c, 4) of the order of arrival; None where it is not looked at.
+    raw: (c, F) what each user of the cluster submitted, and when (`raw_view`); None where it is not looked at.
     claims: (J,) sums of the certified δ(ε) of the targets in the realised networks; None where all went well.
     """
 
     labels: NDArray[np.bool_]
     sizes: Ints
     ones: Ints
+    zeros: Ints
     sent: Ints
     sent_ones: Ints
+    sent_zeros: Ints
     own: Ints
     after: Ints
     before: Ints
     times: Floats | None
     claims: Floats | None
+    raw: Floats | None = None
 
     @property
     def features(self) -> NDArray[np.float32]:
         """(c, F) what a classifier is told, besides other scores."""
         states = [state == what for state in (self.own, self.after, self.before) for what in (1, 2)]
-        shares = self.sent / self.sizes, self.sent_ones / np.maximum(self.sent, 1), self.ones / self.sizes, self.sizes
-        columns = np.stack([*states, *shares], axis=1).astype(np.float32)
-        return columns if self.times is None else np.concatenate([columns, self.times.astype(np.float32)], axis=1)
+        some = np.maximum(self.sent, 1)
+        shares = [self.sent / self.sizes, self.sent_ones / some, self.ones / self.sizes, self.sizes]
+        if (self.zeros + self.ones + 1 < self.sizes).any():  # more than two classes
+            shares += [self.sent_zeros / some, self.zeros / self.sizes]
+        seen = [part for part in (self.times, self.raw) if part is not None]
+        return np.concatenate([np.stack([*states, *shares], axis=1), *seen], axis=1).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -76,24 +89,28 @@ class CoinedPeople(DrawnPeople):
 
 
 @dataclass(frozen=True)
-class ExchangeTargets:
+class ClusterTargets:
     """Where targets come from.
 
-    case: the scenario; its network carries the messages. mechanism: what simulates them, on either engine.
-    rounds: gives the users of the replicates 0, 1, ... of the audit.
-    realised: whether the certified δ depends on the network as it turned out. claimed: the noise it is claimed for.
+    case: the scenario; its network carries the messages, if there are any. mechanism: what is attacked; it releases
+    hard labels. rounds: gives the users of the replicates 0, 1, ... of the audit. pair: classes of a coin.
+    looks_closely: whether the raw view is looked at, in clusters of one size.
     """
 
     case: Case
-    mechanism: LabelExchangeMechanism
+    mechanism: Mechanism
     rounds: Callable[[int], Iterator[Round]]
-    realised: bool = False
-    claimed: RandomizedResponse | None = None
+    pair: Pair = (0, 1)
+    looks_closely: bool = False
 
-    @property
-    def noise(self) -> RandomizedResponse:
-        """Of the messages."""
-        return flipped_labels(self.mechanism.randomizer, "an audit")
+    def outcome(self, network: Network, people: People, part: tuple[int, int] | None) -> Outcome:
+        """What the mechanism makes of these users, or of shards of them."""
+        assert isinstance(people, Population)
+        return self.mechanism.release_on(network, people, part=part)
+
+    def claims(self, facts: Sequence[RealisedShard], epsilons: Sequence[float]) -> Floats | None:
+        """(J,) sums of the certified δ(ε) of the targets; None where they do not depend on the run."""
+        return None
 
     def batches(self, trials: int, seed: int, epsilons: Sequence[float] = ()) -> Iterator[Batch]:
         """At least `trials` targets, batch by batch.
@@ -103,37 +120,69 @@ class ExchangeTargets:
         """
         done, replicate = 0, 0
         while done < trials:
-            for people, part, offsets, ones in self.rounds(trials - done):
+            for people, part, offsets, ones, zeros in self.rounds(trials - done):
                 streams = Streams(seed, replicate)
                 coins = streams.generator("audit-coin", part[0] if part else 0).random(len(ones)) < 0.5
-                with_coins = _coined(people, offsets, coins)
+                with_coins = _coined(people, offsets, np.where(coins, self.pair[1], self.pair[0]).astype(np.uint8))
                 network = Network.open(self.case.scenario.network, with_coins, streams, self.case.places)
-                events = self.mechanism.engine == "events"
-                outcome = self.mechanism.release_on(network, with_coins, study=events, part=part)
-                yield self._batch(outcome, offsets, ones, coins, epsilons)
+                yield self._batch(self.outcome(network, with_coins, part), offsets, (ones, zeros), coins, epsilons)
                 done, replicate = done + len(ones), replicate + 1
 
     def _batch(
-        self, outcome: Outcome, offsets: Ints, ones: Ints, coins: NDArray[np.bool_], epsilons: Sequence[float]
+        self,
+        outcome: Outcome,
+        offsets: Ints,
+        held: tuple[Ints, Ints],
+        coins: NDArray[np.bool_],
+        epsilons: Sequence[float],
     ) -> Batch:
-        start, clusters = int(offsets[0]), len(ones)
+        start, clusters = int(offsets[0]), len(coins)
         release, sizes = outcome.labels, np.diff(offsets)
         user = release.user.astype(np.int64) - start
         sent = np.zeros(int(offsets[-1]) - start, dtype=np.int8)
-        sent[user] = 1 + (release.payload == 1)
+        sent[user] = np.where(release.payload == self.pair[1], 2, np.where(release.payload == self.pair[0], 1, 3))
         bounds, ends = offsets[:-1] - start, offsets[1:] - start - 1
-        kept = np.add.reduceat(sent > 0, bounds, dtype=np.int64)
-        high = np.add.reduceat(sent == 2, bounds, dtype=np.int64)
+        kept, high, low = (
+            np.add.reduceat(chosen, bounds, dtype=np.int64) for chosen in (sent > 0, sent == 2, sent == 1)
+        )
         own, after, before = (sent[at].astype(np.int64) for at in (bounds, bounds + np.minimum(1, sizes - 1), ends))
-        claims = times = None
-        facts = outcome.realised or ()
+        times, facts = None, outcome.realised or ()
         if outcome.arrival_s is not None and not any(fact.times_tell for fact in facts):
             cluster = np.repeat(np.arange(clusters), sizes)[user]
-            times = _order(cluster, user - bounds[cluster], release.payload == 1, outcome.arrival_s, clusters)
-        if self.realised and epsilons:
-            noise = self.claimed or self.noise
-            claims = np.array([float(target_deltas(facts, noise, epsilon).sum()) for epsilon in epsilons])
-        return Batch(coins, sizes, ones, kept, high, own, after, before, times, claims)
+            high_class = release.payload == self.pair[1]
+            times = _order(cluster, user - bounds[cluster], high_class, outcome.arrival_s, clusters)
+        raw = None
+        if times is not None and self.looks_closely:
+            assert outcome.arrival_s is not None
+            raw = raw_view(sent.reshape(clusters, -1), user, outcome.arrival_s)
+        claims = self.claims(facts, epsilons) if epsilons else None
+        return Batch(coins, sizes, *held, kept, high, low, own, after, before, times, claims, raw)
+
+
+@dataclass(frozen=True)
+class ExchangeTargets(ClusterTargets):
+    """Targets of the label exchange, on either engine.
+
+    realised: whether the certified δ depends on the network as it turned out. claimed: the noise it is claimed for.
+    """
+
+    mechanism: LabelExchangeMechanism
+    realised: bool = False
+    claimed: RandomizedResponse | None = None
+
+    @property
+    def noise(self) -> RandomizedResponse:
+        """Of the messages."""
+        return flipped_labels(self.mechanism.randomizer, "an audit")
+
+    def outcome(self, network: Network, people: People, part: tuple[int, int] | None) -> Outcome:
+        return self.mechanism.release_on(network, people, study=self.mechanism.engine == "events", part=part)
+
+    def claims(self, facts: Sequence[RealisedShard], epsilons: Sequence[float]) -> Floats | None:
+        if not self.realised:
+            return None
+        noise = self.claimed or self.noise
+        return np.array([float(target_deltas(facts, noise, epsilon).sum()) for epsilon in epsilons])
 
 
 def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
@@ -145,38 +194,41 @@ def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
         clusters = min(together, missing)
         offsets = np.arange(clusters + 1, dtype=np.int64) * labels.size
         people = Population(np.zeros((clusters * labels.size, 0)), np.tile(labels, clusters), offsets, 2)
-        yield people, None, offsets, np.full(clusters, ones)
+        yield people, None, offsets, np.full(clusters, ones), np.full(clusters, labels.size - 1 - ones)
 
     return rounds
 
 
-def own_users(people: People) -> Callable[[int], Iterator[Round]]:
+def own_users(people: People, pair: Pair = (0, 1)) -> Callable[[int], Iterator[Round]]:
     """The users of a scenario's first replicate."""
 
     def rounds(missing: int) -> Iterator[Round]:
         if isinstance(people, Population):
             offsets = people.cluster_offsets
-            yield people, None, offsets, _ones(people.labels, offsets)
+            yield people, None, offsets, *_holders(people.labels, offsets, pair)
             return
         done = 0
         for shard in people.shards:
             if done >= missing:
                 return
-            ones = _ones(people.labels_of(shard), shard.offsets)
-            yield people, (shard.index, shard.index + 1), shard.offsets + shard.start, ones
+            ones, zeros = _holders(people.labels_of(shard), shard.offsets, pair)
+            yield people, (shard.index, shard.index + 1), shard.offsets + shard.start, ones, zeros
             done += len(ones)
 
     return rounds
 
 
-def _ones(labels: NDArray[np.uint8], offsets: Ints) -> Ints:
-    """Ones besides the first user of each cluster."""
-    held = labels == 1
+def _holders(labels: NDArray[np.uint8], offsets: Ints, pair: Pair) -> tuple[Ints, Ints]:
+    """Holders of the high and of the low class besides the first user of each cluster."""
     first = offsets[:-1] - offsets[0]
-    return np.asarray(np.add.reduceat(held, first, dtype=np.int64) - held[first])
+    low, high = (
+        np.asarray(np.add.reduceat(held, first, dtype=np.int64) - held[first])
+        for held in (labels == label for label in pair)
+    )
+    return high, low
 
 
-def _coined(people: People, offsets: Ints, coins: NDArray[np.bool_]) -> People:
+def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:
     """The same users, the first of each of these clusters with a coin as her label."""
     if isinstance(people, Population):
         labels = people.labels.copy()
@@ -212,3 +264,18 @@ def _order(cluster: Ints, place: Ints, one: NDArray[np.bool_], arrival: Floats, 
     mixed = (high > 0) & (high < counts)
     found[mixed, 3] = (late - early)[mixed]
     return found
+
+
+def raw_view(sent: NDArray[np.int8], user: Ints, arrival: Floats) -> Floats:
+    """All that the learner sees of each cluster (c, 3n): what each user submitted, when, and all times in order.
+
+    Args:
+        sent: (c, n) states. user: (m,) who submitted, from 0. arrival: (m,) when it came, seconds.
+
+    Returns:
+        Times are -1 where nothing came.
+    """
+    flat = np.full(sent.size, np.inf)
+    flat[user] = arrival
+    times = flat.reshape(sent.shape)
+    return np.concatenate([sent, *(np.where(np.isfinite(t), t, -1.0) for t in (times, np.sort(times, axis=1)))], axis=1)

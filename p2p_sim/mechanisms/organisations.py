@@ -148,6 +148,11 @@ class Organisations(Mechanism):
         """The first condition that fails: faults of the network are none, since they change no model's noise."""
         return first_failure(MODELS, situation)
 
+    def models_sent(self, population: Population, streams: Streams) -> dict[int, GroupModels]:
+        """The models that the senders pass on, by organisation, as a run with these streams trains them."""
+        run = _Run(self, population, streams)
+        return {k: run.train(k, None) for k in self.senders}
+
     def nodes(self, population: Population) -> Population:
         """The organisations, as one cluster without labels."""
         count = len(population.cluster_sizes)
@@ -245,8 +250,12 @@ class _Run:
         return replace(made, high=learned)
 
     def _order(self, k: int) -> NDArray[np.intp]:
-        """An organisation's rows in the order in which they are parted, drawn without looking at them."""
-        return self.streams.generator("models-parts", k).permutation(len(self.signs[k]))
+        return order_of(self.streams, k, len(self.signs[k]))
+
+
+def order_of(streams: Streams, organisation: int, rows: int) -> NDArray[np.intp]:
+    """An organisation's rows (n,) in the order in which they are parted, drawn without looking at them."""
+    return streams.generator("models-parts", organisation).permutation(rows)
 
 
 def fingerprint(coefficients: Sequence[Floats]) -> bytes:

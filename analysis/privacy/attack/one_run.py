@@ -13,7 +13,7 @@ product E of 1 + λ(s - δ) over the targets has factors of mean <= 1, so that P
 most Π(1 + λ(δᵢ - δ)), whose factors are not negative and have mean 1, so that it is at most 1 (arithmetic and geometric
 mean). For the binomial: Hoeffding 1956, Theorem 5. What is proved is a lower bound of the mean of δᵢ(ε).
 
-**Several targets in one view.** See `several_targets`.
+**Several targets in one view.** See `several_targets`, a module of its own.
 """
 
 import math
@@ -123,46 +123,6 @@ def binomial_power(claimed: float, true: float, trials: int, error: float) -> fl
         middle = (low + high) // 2
         low, high = (low, middle) if middle > 0 and bdtrc(middle - 1, trials, p) <= error else (middle + 1, high)
     return 0.0 if low > trials else float(bdtrc(low - 1, trials, 0.5 * (1.0 + true)))
-
-
-def several_targets(targets: int, guesses: Guesses, epsilon: float, delta: float) -> float:
-    """Bound of the probability of as many right guesses or more among several targets of one run, if each is (ε, δ).
-
-    The m labels are independent fair coins that the attacker does not know, and the number r of guesses is fixed
-    beforehand (Steinke, Nasr and Jagielski 2023, Theorem 5.2; the step for δ below is another one).
-
-    Proof. Let q = e^ε/(1+e^ε), M the view, S_1..S_m the coins. Given S_<i the laws of M for S_i = 0 and 1 are mixtures
-    over the later coins of (ε, δ)-close pairs, so they are such a pair (p, p'). Given M and S_<i a guess of S_i is
-    right with probability at most max(p, p')/(p + p') <= 1 - (1-q)(1-x), where x is the larger of p - e^ε p' and
-    p' - e^ε p, or 0, over p + p'; its mean over M, whose law is (p + p')/2, is at most δ/2 + δ/2. So a right guess is
-    at most the maximum of independent coins B_i and X_i of probabilities q and x, and right guesses are at most W + F:
-    W = Σ B_i over the guesses is binomial (r, q), since B_i is independent of all before it, and F = Σ X_i (1 - B_i)
-    has a mean of at most (1-q)mδ. However F depends on W, Pr[W + F >= v] is at most Pr[W >= v] plus the largest
-    Σ_i g_i Pr[W = v-i] with g_i in [0, 1] and Σ_i i g_i Pr[W = v-i] <= (1-q)mδ. The small i cost least.
-
-    Args:
-        targets: m. guesses: r = right + wrong of them were guessed. epsilon: ε, at least 0. delta: δ of each target.
-
-    >>> round(several_targets(100, Guesses(75, 25, 100), math.log(3), 0.0), 4)
-    0.5535
-    """
-    from scipy.special import bdtrc
-    from scipy.stats import binom
-
-    r, v, q = guesses.right + guesses.wrong, guesses.right, 1.0 / (1.0 + math.exp(-epsilon))
-    if v == 0:
-        return 1.0
-    tail = float(bdtrc(v - 1, r, q))
-    pays = np.arange(1, v + 1)
-    chances = binom.pmf(v - pays, r, q)
-    budget = (1.0 - q) * targets * delta
-    costs = np.cumsum(pays * chances)
-    whole = int(np.searchsorted(costs, budget, side="right"))
-    paid = float(chances[:whole].sum())
-    if whole < v:
-        left = budget - (float(costs[whole - 1]) if whole else 0.0)
-        paid += left / float(pays[whole])
-    return min(1.0, tail + paid)
 
 
 def smallest_refused(refused: Callable[[float], bool], low: float, high: float) -> float | None:

@@ -29,6 +29,7 @@ from p2p_sim.analysis.privacy.others.attained_classes import attained_classes
 from p2p_sim.analysis.privacy.others.released_share import released_delta
 from p2p_sim.analysis.privacy.others.resampled_classes import LARGEST_CLUSTER, LEAST_THRESHOLD, classes_delta
 from p2p_sim.analysis.privacy.others.resampled_counts import affordable, counts_delta
+from p2p_sim.analysis.privacy.others.resampled_pair import resampled_delta
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import LARGEST_EPSILON, check_cluster_size, check_delta, check_epsilon
@@ -136,9 +137,11 @@ class ClusterResampling(Accountant):
         if epsilon > LARGEST_EPSILON:  # e^ε is not formed: δ is no larger than at 700
             return Bracket(0.0, self.delta(LARGEST_EPSILON).upper)
         upper = -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-12)  # of any ε-private mechanism
+        noise = math.inf if self._uniform else self.noise_scale
+        upper = min(upper, resampled_delta(self.resampling_prob, noise, self.threshold, epsilon))
         if self._countable:
             counted = counts_delta(self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold, epsilon)
-            return Bracket(counted.lower, min(upper, counted.upper))
+            return Bracket(counted.lower, max(counted.lower, min(upper, counted.upper)))
         if self._bounded:
             upper = min(upper, self._classes_delta(epsilon))
         return Bracket(self._attained_delta(epsilon), min(1.0, upper))

@@ -18,10 +18,13 @@ seen at its larger value or more and one at its smaller or less, have probabilit
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from p2p_sim.analysis.privacy.statement.bound import Adjacency, PrivacyBound
-from p2p_sim.analysis.privacy.statement.checks import check_delta, check_positive_epsilon
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import Adjacency, Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon, check_positive_epsilon
 from p2p_sim.analysis.privacy.statement.conditions import Condition
+from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
 
 PUBLIC_CELLS = Condition("public-cells", "the cells depend on n and on public data alone")
 ONE_DRAW = Condition(
@@ -47,6 +50,63 @@ def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBou
     about = (PUBLIC_CELLS, REPLACED) if adjacency == "example" else (PUBLIC_FEATURES,)
     conditions = (ONE_DRAW, IDEAL, *about)
     return PrivacyBound(epsilon, epsilon, 0.0, "learner", adjacency, "Laplace mechanism, L1 sensitivity 1", conditions)
+
+
+def laplace_delta(moved: float, epsilon: float, cells: int = 1) -> float:
+    """δ(ε) of Laplace noise in one or two cells that one example moves by `moved` scales in all, exactly; rounded up.
+
+    Args:
+        moved: in all, above 0; of two cells half of it each. epsilon: ε, at least 0. cells: 1 or 2.
+
+    >>> round(laplace_delta(1.0, 0.0), 6), round(laplace_delta(1.0, 0.0, cells=2), 6)
+    (0.393469, 0.241837)
+    """
+    if cells not in (1, 2) or not moved > 0.0 or not epsilon >= 0.0:
+        raise ValueError(f"cells = {cells}, moved = {moved}, epsilon = {epsilon}: out of range")
+    left = moved - epsilon
+    if left <= 0.0:
+        return 0.0
+    lost = 0.25 * left * math.exp(-0.5 * left) if cells == 2 else 0.0
+    return max(0.0, -math.expm1(-0.5 * left) - lost + 1e-15) * (1.0 + 1e-12)
+
+
+@dataclass(frozen=True)
+class NoisyVotes(Accountant):
+    """The whole curve of centred votes with Laplace noise of scale 1/ε, for one label or one replaced example.
+
+    Args:
+        parameter: ε of the noise, above 0.
+
+    >>> NoisyVotes(1.0).advantage().upper < math.tanh(0.5) / 2  # which ε alone would allow
+    True
+    """
+
+    requires = ANYWHERE
+    conditions = (ONE_DRAW, IDEAL, PUBLIC_CELLS)
+
+    parameter: float
+
+    def __post_init__(self) -> None:
+        check_positive_epsilon(self.parameter)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε of the noise."""
+        return self.parameter
+
+    def delta(self, epsilon: float) -> Bracket:
+        """1 - e^((t-ε)/2) at t, exactly: one cell that moves by 1 is the worst case, two by 1/2 are less."""
+        check_epsilon(epsilon)
+        upper = laplace_delta(self.parameter, epsilon)
+        return Bracket(max(0.0, upper * (1.0 - 2e-12) - 2e-15), upper)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε + 2 ln(1-δ), or 0, for δ in (0, 1)."""
+        check_delta(delta)
+        exact = max(0.0, self.parameter + 2.0 * math.log1p(-delta))
+        basis = "Laplace mechanism, L1 sensitivity 1, exact at every δ"
+        upper = exact * (1.0 + 1e-12)
+        return PrivacyBound(exact * (1.0 - 1e-12), upper, delta, "learner", "label", basis, self.conditions)
 
 
 def stability_threshold(epsilon: float, delta: float) -> float:

@@ -16,6 +16,11 @@ most 2q: h changes by a factor of at most e^(ε'q). (2) Let B be A without the r
 det A = det B (1 + a zᵀB⁻¹z) lies between det B and det B (1 + c), in either data set: the ratio is at most 1 + c.
 Noise is independent across k given the data, so the logarithms add. ∎
 
+**The label alone.** If neighbours differ in the label of one row, z' = -z, all models together are private with
+ε' Σ_k q_k/2, less than half of ε. *Proof.* In (1) b(w) moves by z σ(-w·z) + z σ(w·z) = z, of norm at most q, and h
+changes by a factor of at most e^(ε'q/2). In (2) aᵢ = σ(w·zᵢ) σ(-w·zᵢ) and zᵢzᵢᵀ are the same for z and -z, so that the
+determinants are equal. ∎ The pair is that of the noise alone: b against b + z.
+
 Both papers bound the determinants' ratio by (1 + c)² = 1 + q²/(2nλ) + q⁴/(16n²λ²), from the two eigenvalues of the
 difference; these have opposite signs, so that one factor is enough. And where ε' is barely above 0 their rule adds
 almost boundless noise, although ε' = ε/2 with Δ > 0 is at hand. `tight=True` calibrates without either loss.
@@ -52,6 +57,13 @@ OBJECTIVE_PERTURBATION_CONDITIONS = (
         "the minimiser is exact (it is solved to rounding), and the noise is real: this generator's is for simulation",
     ),
 )
+
+
+LABEL_CONDITIONS = (
+    Condition("replaced-label", "the label of one row differs; the number of rows and the two classes are public"),
+    *OBJECTIVE_PERTURBATION_CONDITIONS[1:],
+)
+"""If the label of one row differs, and its features do not."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,16 @@ class ObjectivePerturbation:
             math.log1p(q * q / (4.0 * self.num_rows * (l2 + extra)))
             for q, l2, extra in zip(self.norms, self.l2, self.extra_l2, strict=True)
         )
+
+    @property
+    def label_epsilon(self) -> float:
+        """ε of all models together if the label of one row differs, and its features do not."""
+        return 0.5 * self.noise_epsilon * math.fsum(self.norms)
+
+    def label_privacy(self) -> PrivacyBound:
+        """The same as a statement."""
+        basis = "objective perturbation: the label alone moves the noise by the norm of its row"
+        return PrivacyBound(0.0, self.label_epsilon, 0.0, "learner", "label", basis, LABEL_CONDITIONS)
 
     def privacy(self) -> PrivacyBound:
         """Against whoever sees all the models, δ = 0."""

@@ -16,6 +16,8 @@ from p2p_sim.attacks.faulty_network import RealisedAudit
 from p2p_sim.attacks.model_run import ModelAudit
 from p2p_sim.attacks.one_run import OneRunAudit
 from p2p_sim.cli.printing.one_run import (
+    excess,
+    learned_lines,
     model_failure,
     model_record,
     one_run_failure,
@@ -77,6 +79,7 @@ def audit_record(audit: AnyAudit) -> dict[str, Any]:
         "tests": audit.tests,
         "deviation": None if audit.deviation is None else asdict(audit.deviation),
         "faults": {found.fault.name: found.strength for found in audit.detections},
+        "learned": None if audit.learned is None else one_run_record(audit.learned),
         "passed": audit.passed,
     }
 
@@ -137,6 +140,7 @@ def _print_exchange(audit: Audit) -> None:
         ("  found", "what the protocol says" if audit.deviation is None else _departs(audit.deviation)),
         ("  finds in half of the audits", "a fault from this probability on"),
         *((f"    {found.fault.name}", _strength(found, r.trials)) for found in audit.detections),
+        *(learned_lines(audit.learned) if audit.learned is not None else ()),
     ]
     print_table(f"{audit.scenario}: audit, {who}", lines)
     if audit.passed:
@@ -219,6 +223,8 @@ def failure(audit: AnyAudit) -> str:
             f"upper bound {at_most(audit.epsilon_true)} (error {audit.error:g})"
         )
     found = [] if audit.result.passed else [_proved(audit)]
+    if audit.learned is not None and not audit.learned.passed:
+        found.append("a classifier that sees all submissions and their times " + excess(audit.learned))
     if audit.deviation is not None:
         found.append(
             "the simulated exchange departs from the protocol's law, so that the bound is not about it: "

@@ -90,8 +90,23 @@ def draw_one_run(audit: object, path: Path) -> None:
     plot_attacked(curves, TYPE_ONE, audit.drawn, f"{audit.scenario}: tests of one user's label", path)
 
 
+def learned_lines(audit: OneRunAudit) -> list[Line]:
+    """What a classifier proves of a small cluster that was attacked view by view, too."""
+    rows = zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
+    return [
+        ("learnt from all submissions and times", f"{audit.targets:,d} targets in one run; error {audit.error:g}"),
+        *((f"  δ at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}") for epsilon, proved, claim in rows),
+        ("  smallest leak seen in half of the audits", _rise(audit.smallest_rise)),
+    ]
+
+
 def one_run_failure(audit: OneRunAudit) -> str:
     """Why the audit failed, in one line."""
+    return f"audit failed: the {audit.bound.observer}'s attack {excess(audit)}"
+
+
+def excess(audit: OneRunAudit) -> str:
+    """What an attack proves beyond what is certified."""
     found = [
         f"δ >= {at_least(proved)} at ε = {epsilon:.4g}, above the certified {at_most(claim)}"
         for epsilon, proved, claim in zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
@@ -100,7 +115,7 @@ def one_run_failure(audit: OneRunAudit) -> str:
     if not found:
         most = f"above the certified {at_most(audit.bound.epsilon_upper)}"
         found.append(f"ε >= {at_least(audit.epsilon_attacked)} at δ = {audit.plan.delta:g}, {most}")
-    return f"audit failed: the {audit.bound.observer}'s attack proves {found[0]} (error {audit.error:g})"
+    return f"proves {found[0]} (error {audit.error:g})"
 
 
 def model_record(audit: ModelAudit) -> dict[str, Any]:
@@ -117,6 +132,9 @@ def model_record(audit: ModelAudit) -> dict[str, Any]:
         "error": audit.error,
         "epsilon_lower_confidence": audit.epsilon_attacked,
         "epsilon_expected": audit.epsilon_expected,
+        "mu_lower_confidence": audit.mu_attacked,
+        "mu_expected": audit.mu_expected,
+        "curve_refused": audit.curve_refused,
         "passed": audit.passed,
     }
 
@@ -135,6 +153,9 @@ def print_model(audit: ModelAudit, as_json: bool) -> None:
         ("  the attack proves at least", at_least(audit.epsilon_attacked)),
         ("  certified", at_most(audit.bound.epsilon_upper)),
         ("  power: proves, if all is right", f"about {audit.epsilon_expected:.4g}; a leak is seen above the certified"),
+        ("whole trade-off curve", "refused" if audit.curve_refused else "the certified one is not refused"),
+        ("  refused as Gaussian noise up to", f"μ = {at_least(audit.mu_attacked)}"),
+        ("  power: refuses, if all is right", f"up to about μ = {audit.mu_expected:.4g}"),
     ]
     print_table(f"{audit.scenario}: audit of the model, {audit.bound.observer}", lines)
     if audit.passed:
@@ -144,6 +165,12 @@ def print_model(audit: ModelAudit, as_json: bool) -> None:
 
 def model_failure(audit: ModelAudit) -> str:
     """Why the audit failed, in one line."""
+    if audit.curve_refused:
+        return (
+            f"audit failed: the {audit.bound.observer}'s attack is right about {audit.guesses.right:,d} of "
+            f"{audit.guesses.right + audit.guesses.wrong:,d} guesses, which refuses the certified trade-off curve "
+            f"(error {audit.error:g})"
+        )
     return (
         f"audit failed: the {audit.bound.observer}'s attack proves ε >= {at_least(audit.epsilon_attacked)} at δ = "
         f"{audit.bound.delta:g}, above the certified {at_most(audit.bound.epsilon_upper)} (error {audit.error:g})"

@@ -1,0 +1,44 @@
+"""How an audit attacks mechanisms without an exchange of labels, by their kind: each at the scenario's own size."""
+
+from collections.abc import Callable
+
+from p2p_sim.attacks.aggregates_run import audit_aggregates
+from p2p_sim.attacks.local_run import audit_local
+from p2p_sim.attacks.model_run import ModelAudit, audit_model
+from p2p_sim.attacks.one_run import OneRunAudit
+from p2p_sim.attacks.organisations_run import audit_organisations
+from p2p_sim.attacks.pooled_run import audit_pooled
+from p2p_sim.base.errors import InputError
+from p2p_sim.replicate.case import Case
+
+ATTACKED: dict[str, Callable[[Case, int], OneRunAudit | ModelAudit]] = {
+    "randomized_response": audit_local,
+    "vector_approximation": audit_local,
+    "alibi": audit_local,
+    "rr_with_prior": audit_local,
+    "dp_sgd": audit_model,
+    "label_dp_pro": audit_model,
+    "noisy_aggregates": audit_aggregates,
+    "noise_shares": audit_aggregates,
+    "shuffled_response": audit_pooled,
+    "cluster_rr": audit_pooled,
+    "private_stacking": audit_organisations,
+    "hypothesis_transfer": audit_organisations,
+}
+"""The audit of each kind."""
+
+
+def audit_at_own_size(case: Case, trials: int) -> OneRunAudit | ModelAudit:
+    """Attack what the mechanism of a scenario releases about its own users.
+
+    Args:
+        case: the scenario, whose first replicate has the users. trials: targets, at least.
+
+    Raises:
+        InputError: no attack on the mechanism is known.
+    """
+    kind = case.scenario.mechanism.kind
+    if kind not in ATTACKED:
+        known = ", ".join(map(repr, ATTACKED))
+        raise InputError(f"mechanism.kind = {kind!r}: an audit attacks {known} or 'label_exchange'")
+    return ATTACKED[kind](case, trials)
