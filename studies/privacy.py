@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sparse
 
 from p2p_sim.analysis.privacy import (
+    CappedFetch,
     ClusterResampling,
     FetchDistribution,
     LabelExchange,
@@ -37,6 +38,13 @@ DENSE = (100, 400, 2000)
 """n of tables whose entries are nearly all the same."""
 RESAMPLED = ((1000, 2.0, 0.1, 1.0), (2000, 1.0, 0.1, 1.0), (1000, 2.0, 0.1, 0.9), (1000, 8.0, 0.1, 0.98))
 """n, σ, τ and λ of a curator who releases the labels of two classes alone."""
+CLASSES = (
+    *((1000, 3, 1.0, 2.0, 0.1, 1e-6), (1000, 3, 1.0, 1.0, 0.1, 1e-6), (10_000, 3, 0.9, 2.0, 0.1, 1e-6)),
+    *((1000, 10, 0.9, 2.0, 0.05, 1e-5), (1000, 10, 1.0, 2.0, 0.01, 1e-6), (1000, 3, 0.98, 8.0, 0.1, 1e-6)),
+)
+"""n, K, λ, σ, τ and δ of a curator who releases the labels of three classes or more alone."""
+CAPS = (400, 2000, 4000)
+"""Submitters m, each of whom fetches any user with a probability of at most 1/m."""
 AUDITED = ClusterResampling(4, 3, 0.9, 1.0, 0.25, released=True)
 
 
@@ -54,6 +62,8 @@ def main(frame: Frame) -> list[Path]:
         "rounds": (rounds, 6 if small else 20),
         "released": (released,),
         "resampled": (resampled, [(40, 0.5, 0.1, 1.0)] if small else RESAMPLED),
+        "resampled-classes": (resampled_classes, [(40, 3, 1.0, 0.5, 0.1, 1e-5)] if small else CLASSES),
+        "caps": (capped, (160,) if small else CAPS),
         "audit": (audited, 20_000 if small else 100_000),
     }
     found = frame.each(_computed, tables.values())
@@ -168,6 +178,30 @@ def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
         curator = ClusterResampling(n, 2, lam, sigma, tau, released=False)
         at = {"n": n, "noise_scale": sigma, "threshold": tau, "resampling_prob": lam, "delta": DELTA}
         yield {**at, "pure_epsilon": curator.pure_epsilon, **_ends(curator.epsilon(DELTA))}
+
+
+def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float]]) -> Rows:
+    """The same of three classes or more; the lower end by Monte Carlo, wrong with a probability of at most 1e-9."""
+    for n, classes, lam, sigma, tau, delta in cases:
+        curator = ClusterResampling(n, classes, lam, sigma, tau, released=False)
+        at = {
+            "n": n,
+            "classes": classes,
+            "noise_scale": sigma,
+            "threshold": tau,
+            "resampling_prob": lam,
+            "delta": delta,
+        }
+        ends = {"epsilon_lower": curator.lower_epsilon(delta), "epsilon_upper": curator.epsilon(delta).epsilon_upper}
+        yield {**at, "pure_epsilon": curator.pure_epsilon, **ends}
+
+
+def capped(counts: Sequence[int], alpha: float = 0.1) -> Rows:
+    """The bound for equal caps 1/m, beside the exact ε of m users who fetch uniformly (θ = 1)."""
+    for m in counts:
+        bound = CappedFetch(np.full(m, 1.0 / m), alpha).epsilon(DELTA).epsilon_upper
+        exact = LabelExchange(m, alpha, 1.0).epsilon(DELTA).epsilon_upper
+        yield {"submitters": m, "flip_prob": alpha, "delta": DELTA, "epsilon_upper": bound, "epsilon_exact": exact}
 
 
 def released() -> Rows:

@@ -17,7 +17,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.learning import training
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.knn import KnnConfig
-from p2p_sim.learning.metrics import assess
+from p2p_sim.learning.metrics import assess, predict
 from p2p_sim.learning.networks import image_shape
 from p2p_sim.learning.training import CHECKPOINTS, Settings, Training
 from p2p_sim.mechanisms.outcome import LabelRelease
@@ -87,10 +87,10 @@ def test_the_seed_is_the_replicates_unless_it_is_given():
 
 
 def test_without_a_reference_its_columns_are_empty_and_everything_stands_it(tmp_path, monkeypatch):
-    def alone(population, private, nonprivate, loss):
-        return assess(population, private, None, loss)
+    def alone(population, private, nonprivate):
+        return predict(population, private, None)
 
-    monkeypatch.setattr(learn, "assess", alone)
+    monkeypatch.setattr(learn, "predict", alone)
     tree = {
         "name": "alone", "engine": "vectorised", "replicates": 2, "population": {"kind": "circle", "users": 300},
         "mechanism": {"kind": "alibi", "target_epsilon": 2.0}, "learner": {"kind": "knn"},

@@ -5,6 +5,8 @@ from p2p_sim.analysis.privacy import local_epsilon
 from p2p_sim.analysis.privacy.certificates.verify_certificate import LARGEST_N, LARGEST_TRIALS
 from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE
 from p2p_sim.analysis.privacy.exchange.scan import SUMMED_IN_FULL
+from p2p_sim.analysis.privacy.networks import realised_network
+from p2p_sim.analysis.privacy.others import resampled_classes
 from p2p_sim.analysis.privacy.others.resampled_counts import LARGEST_CLUSTER
 
 SOURCE = ("python -m studies.privacy", "test_published_privacy.py::test_the_privacy_study")
@@ -61,3 +63,22 @@ resampled = [
     for row in _found.itertuples()
 ]  # fmt: skip
 resampled_widths = 100 * (_found["epsilon_upper"] / _found["epsilon_lower"] - 1.0)
+
+
+def _shares(*values: float) -> list[str]:
+    return [f"{value:g}".removeprefix("0") for value in values]
+
+
+classes_to = resampled_classes.LARGEST_CLUSTER
+classes = [
+    [", ".join([f"{row.n}, {row.classes}", *_shares(row.resampling_prob, row.noise_scale, row.threshold)]),
+     f"{row.delta:g}".replace("e-0", "e-"), short(row.pure_epsilon, 2 if row.pure_epsilon >= 1.0 else 3),
+     " to ".join(short(e, 2 if e >= 1.0 else 3) for e in (row.epsilon_lower, row.epsilon_upper))]
+    for row in published("privacy", "resampled-classes.csv").itertuples()
+]  # fmt: skip
+fewest_equal, most_equal = realised_network._FEWEST, realised_network._MOST
+_caps = published("privacy", "caps.csv")
+capped = "; ".join(
+    f"{short(row.epsilon_upper, 2)} for m = {row.submitters} (exact for uniform rows: {short(row.epsilon_exact, 2)})"
+    for row in _caps.itertuples()
+)

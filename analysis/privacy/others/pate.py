@@ -65,7 +65,7 @@ class Pate(Accountant):
         queries: Q, 1 to 1,000,000.
 
     >>> round(Pate(answer_noise=40.0, test_noise=80.0, answers=100, queries=200).epsilon(1e-5).epsilon_upper, 3)
-    1.61
+    1.535
     """
 
     requires = ANYWHERE
