@@ -22,10 +22,10 @@ from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import bernoulli
-from p2p_sim.mechanisms.interface import Mechanism, OwnMechanism, Setup
+from p2p_sim.base.streams import Streams, bernoulli
+from p2p_sim.mechanisms.interface import OwnMechanism, Setup
 from p2p_sim.mechanisms.outcome import ModelRelease, Outcome, ReleaseKind
-from p2p_sim.network.network import Network
+from p2p_sim.mechanisms.without_messages import OfAllUsers
 from p2p_sim.population.population import Population
 
 Singles = NDArray[np.float32]
@@ -100,7 +100,7 @@ class DpSgdConfig(NoisySteps):
 
 
 @dataclass(frozen=True)
-class DpSgdMechanism(Mechanism):
+class DpSgdMechanism(OfAllUsers):
     """Noisy gradient steps with their accountant; one run over all users, no messages."""
 
     trust = "curator"
@@ -113,23 +113,9 @@ class DpSgdMechanism(Mechanism):
         """σ and q."""
         return {"noise_multiplier": self.accountant.noise_multiplier, "sampling_rate": self.accountant.sampling_rate}
 
-    def release_on(
-        self,
-        opened: Network,
-        population: Population,
-        record: bool = False,
-        study: bool = False,
-        part: tuple[int, int] | None = None,
-    ) -> Outcome:
-        """The same on a network that has been opened.
-
-        Raises:
-            InputError: a part of the shards is asked for.
-        """
-        if part is not None:
-            kind = self.config.kind
-            raise InputError(f"mechanism.kind = {kind!r}: learns from all users at once and cannot be split by shards")
-        return Outcome(ModelRelease(self.train(population, opened.streams.generator("dp-sgd"))))
+    def released(self, population: Population, streams: Streams) -> ModelRelease:
+        """The model after the last step."""
+        return ModelRelease(self.train(population, streams.generator("dp-sgd")))
 
     def train(self, population: Population, rng: np.random.Generator) -> "SoftmaxModel":
         """Take all steps from zero weights; each draws a batch, then the noise."""

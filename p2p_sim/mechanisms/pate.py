@@ -25,10 +25,11 @@ from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.dp_sgd import Scaling
-from p2p_sim.mechanisms.interface import Mechanism, OwnMechanism, Setup
+from p2p_sim.mechanisms.interface import OwnMechanism, Setup
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.network.network import Network
+from p2p_sim.mechanisms.without_messages import OfAllUsers
 from p2p_sim.population.population import Population
 
 Floats = NDArray[np.float64]
@@ -96,7 +97,7 @@ class PateConfig(OwnMechanism):
 
 
 @dataclass(frozen=True)
-class PateMechanism(Mechanism):
+class PateMechanism(OfAllUsers):
     """Votes with their accountant; one run over all users, no messages."""
 
     trust = "curator"
@@ -109,27 +110,14 @@ class PateMechanism(Mechanism):
         """σ₂, and the threshold as a share of the teachers."""
         return {"noise_multiplier": self.accountant.answer_noise, "threshold": self.config.threshold}
 
-    def release_on(
-        self,
-        opened: Network,
-        population: Population,
-        record: bool = False,
-        study: bool = False,
-        part: tuple[int, int] | None = None,
-    ) -> Outcome:
-        """The same on a network that has been opened.
-
-        Raises:
-            InputError: a part of the shards is asked for.
-        """
-        if part is not None:
-            raise InputError("mechanism.kind = 'pate': asks all teachers at once and cannot be split by shards")
-        draws, noise = (opened.streams.generator(purpose) for purpose in ("pate-shards", "pate-noise"))
+    def released(self, population: Population, streams: Streams) -> LabelRelease:
+        """The answers, by the users who were asked about."""
+        draws, noise = (streams.generator(purpose) for purpose in ("pate-shards", "pate-noise"))
         asked = draws.permutation(population.num_users)[: self.config.queries]
         found = self.answered(self.votes(population, asked, draws), noise)
         user, place = np.sort(asked[found >= 0]), np.argsort(asked[found >= 0])
         labels = found[found >= 0][place].astype(np.uint8)
-        return Outcome(LabelRelease(user.astype(np.int32), labels))
+        return LabelRelease(user.astype(np.int32), labels)
 
     def votes(self, population: Population, asked: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
         """(Q, K) votes of all teachers for each class of the users asked about (Q,)."""

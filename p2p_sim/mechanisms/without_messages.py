@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS
+from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.interface import Mechanism, Trust
 from p2p_sim.mechanisms.noise_law import NoiseLaw
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, Release
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
@@ -38,6 +39,31 @@ class WithoutMessages(Mechanism):
         parts = [self.release_shard(shard, population, opened.streams) for shard in chosen or (nobody,)]
         user = np.concatenate([one.user for one in parts])
         return Outcome(LabelRelease(user, np.concatenate([one.payload for one in parts]), parts[0].kind))
+
+
+class OfAllUsers(Mechanism):
+    """A mechanism that works on all users at once, so that no part of the shards can be run alone."""
+
+    @abstractmethod
+    def released(self, population: Population, streams: Streams) -> Release:
+        """The release of all users."""
+
+    def release_on(
+        self,
+        opened: Network,
+        population: Population,
+        record: bool = False,
+        study: bool = False,
+        part: tuple[int, int] | None = None,
+    ) -> Outcome:
+        """The same on a network that has been opened.
+
+        Raises:
+            InputError: a part of the shards is asked for.
+        """
+        if part is not None:
+            raise InputError("mechanism: works on all users at once and cannot be split by shards")
+        return Outcome(self.released(population, opened.streams))
 
 
 class LocalMechanism(WithoutMessages):
