@@ -141,12 +141,16 @@ class Selection(Accountant):
         """ε(δ), δ at least `least_delta`; infinite if no ε is certified.
 
         Raises:
-            ValueError: δ outside (0, 1), or too small for a figure of one run.
+            ValueError: δ outside (0, 1), or too small for a figure of one run; or the run's observer sees other runs.
         """
         check_delta(delta)
         if delta < self.least_delta:
             raise ValueError(f"delta = {delta}: must be at least {self.least_delta:.3g} for this selection")
         stated = self.base.epsilon(max(self.law.delta_of(delta), self.base.least_delta))
+        if stated.observer != "learner":
+            raise ValueError(
+                f"observer = {stated.observer}: sees every run; a selection hides all but one from a learner"
+            )
         top = min(self._raised(stated.epsilon_upper + self._bands.most), self.pure_epsilon, self._renyi_epsilon(delta))
         high = min(top, LARGEST_EPSILON)
 
