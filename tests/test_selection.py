@@ -26,7 +26,7 @@ from p2p_sim.analysis.privacy import (
 from p2p_sim.analysis.privacy.others.selection import deltas
 from p2p_sim.analysis.privacy.statement.composition import Composition
 from p2p_sim.analysis.privacy.statement.inversion import bisect
-from p2p_sim.analysis.privacy.statement.worst import WorstOf
+from p2p_sim.analysis.privacy.statement.worst import OnePoint, WorstOf
 from tests.reference import selection as reference
 
 LAWS = [
@@ -361,6 +361,17 @@ def test_training_and_score_together():
         assert selection.delta(bound.epsilon_upper).upper <= 1e-5 * (1.0 + 1e-6)
     total = Composition((apart, NoisyScore(20.0)), (1, 1)).epsilon(1e-5)
     assert found[0].epsilon_upper < total.epsilon_upper < found[0].epsilon_upper * 1.2
+
+
+def test_no_figure_where_the_run_has_none():
+    """At a δ that a run can tell from 0.01 on, ε of the choice is not that of a larger δ."""
+    stated = OnePoint(PrivacyBound(0.0, 1.0, 0.01, "learner", "label", "stated"))
+    selection = Selection(stated, TruncatedNegativeBinomial(1.0, 0.001))
+    assert selection.least_delta == 0.5
+    assert selection.epsilon(0.5).epsilon_upper == math.inf
+    assert selection.delta(5.0).upper > 0.9
+    with pytest.raises(ValueError, match="observer = peer: sees every run"):
+        Selection(OnePoint(PrivacyBound(0.0, 1.0, 0.0, "peer", "label", "stated")), Poisson(3.0)).epsilon(0.1)
 
 
 def test_more_runs_cost_more():

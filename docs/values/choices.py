@@ -41,9 +41,15 @@ def _at_chance(shape: float) -> float:
     return _cost(_law(shape, mean))
 
 
-table = [
-    [f"{_cost(law := _law(shape, mean)):.2f}", f"{_theirs(shape, mean):.2f}", f"{100.0 * law.best_share(BEST):.0f}%"]
-    for shape in (0.0, 1.0, float("inf"))
-    for mean in (3.0, 10.0, 100.0)
-]
+def _row(shape: float, mean: float) -> list[str]:
+    law = _law(shape, mean)
+    return [
+        f"{mean:.0f}",
+        f"{_cost(law):.2f}",
+        f"{_theirs(shape, mean):.2f}",
+        f"{100.0 * law.best_share(BEST):.0f}%",
+    ]
+
+
+table = [_row(shape, mean) for shape in (0.0, 1.0, float("inf")) for mean in (3.0, 10.0, 100.0)]
 even = dict(zip(("logarithmic", "geometric", "poisson"), map(_at_chance, (0.0, 1.0, float("inf"))), strict=True))

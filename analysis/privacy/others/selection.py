@@ -55,7 +55,7 @@ from p2p_sim.analysis.privacy.statement.conditions import Condition, identifier_
 from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
 from p2p_sim.analysis.privacy.statement.inversion import bisect
 from p2p_sim.analysis.privacy.statement.loss_law import LossLaw
-from p2p_sim.analysis.privacy.statement.windows import Floats
+from p2p_sim.analysis.privacy.statement.windows import UNIT, Floats
 
 SELECTION_CONDITIONS = (
     Condition(
@@ -146,12 +146,14 @@ class Selection(Accountant):
         check_delta(delta)
         if delta < self.least_delta:
             raise ValueError(f"delta = {delta}: must be at least {self.least_delta:.3g} for this selection")
-        stated = self.base.epsilon(max(self.law.delta_of(delta), self.base.least_delta))
+        one, told = self.law.delta_of(delta), self.base.least_delta
+        stated = self.base.epsilon(max(one, told))
         if stated.observer != "learner":
             raise ValueError(
                 f"observer = {stated.observer}: sees every run; a selection hides all but one from a learner"
             )
-        top = min(self._raised(stated.epsilon_upper + self._bands.most), self.pure_epsilon, self._renyi_epsilon(delta))
+        by_ratio = self._raised(stated.epsilon_upper + self._bands.most) if one >= told else math.inf
+        top = min(by_ratio, self.pure_epsilon, self._renyi_epsilon(delta))
         high = min(top, LARGEST_EPSILON)
 
         def above(epsilon: float) -> bool:
@@ -235,12 +237,12 @@ class Bands:
         start = runs.scale / 200.0
         steps = max(1, math.ceil(math.log(1.0 / start) / math.log(_STEP))) if start < 1.0 else 1
         edges = np.unique(np.concatenate([[0.0, 1.0], np.geomspace(min(start, 1.0), 1.0, steps + 1), corners]))
-        top = np.minimum(np.interp(edges, corners, reached) * (1.0 + _ROUNDING) + _ROUNDING, 1.0)
+        top = np.minimum(np.interp(edges, corners, reached) * (1.0 + _MARGIN) + _ROUNDING, 1.0)
         ratios = runs.log_weight(edges) - runs.log_weight(np.maximum(top, edges))
         ratios += _ROUNDING * (1.0 + np.abs(ratios))
         weights = runs.log_weight(edges[:-1]) + _ROUNDING
         worst = np.maximum(ratios[:-1], ratios[1:])
-        return Bands(loss, np.diff(edges), edges[1:], weights, worst, runs.silent)
+        return Bands(loss, np.diff(edges) + 2.0 * UNIT * edges[1:], edges[1:], weights, worst, runs.silent)
 
     @property
     def most(self) -> float:
@@ -267,7 +269,7 @@ class Bands:
             if filled > 0.0:
                 left[place:] -= filled
                 total += float(weights[band] * filled)
-        return min(1.0, total + len(order) * float(weights[0]) * 2.0**-52 * float(capacity.max()))
+        return min(1.0, total)
 
 
 def deltas(law: LossLaw, epsilons: Floats) -> Floats:
