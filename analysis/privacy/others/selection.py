@@ -180,7 +180,7 @@ class Selection(Accountant):
     def _one_ratio(self, epsilon: float) -> float:
         """Bound 1."""
         less = epsilon - self._bands.most * (1.0 + _MARGIN)
-        one = self.base.delta(abs(less)).upper
+        one = self.base.delta(min(abs(less), LARGEST_EPSILON)).upper
         if less < 0.0:
             one = -math.expm1(less) + math.exp(less) * one
         return self.law.best_share(min(1.0, one)) * (1.0 + _MARGIN)
