@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 
 from p2p_sim import load_scenario
-from p2p_sim.analysis.privacy import DpSgd, FetchDistribution, LabelExchange, PrivacyBound, ShuffledResponse
+from p2p_sim.analysis.privacy import (
+    DpSgd,
+    FetchDistribution,
+    LabelExchange,
+    NoisyScore,
+    Poisson,
+    PrivacyBound,
+    Selection,
+    ShuffledResponse,
+    TruncatedNegativeBinomial,
+)
 from p2p_sim.analysis.privacy.statement.composition import Composition
 from p2p_sim.analysis.privacy.statement.worst import OnePoint, OneUser, WorstOf
 from p2p_sim.cli.releases import ScenarioRelease, accounts
@@ -20,6 +30,8 @@ from tests.fuzz.harness import Target, fuzz
 
 EXCHANGE = '[[release]]\nkind = "exchange"\ncluster_size = 20\nflip_prob = 0.2\nsampling_rate = 0.5\n'
 STEPS = '[[release]]\nkind = "dp_sgd"\nnoise_multiplier = 2.0\nsampling_rate = 0.1\nsteps = 20\n'
+CHOSEN = '[[release]]\nkind = "selection"\nmean_runs = 10.0\n'
+RUN = 'base = {kind = "dp_sgd", noise_multiplier = 4.0, sampling_rate = 0.1, steps = 20}\n'
 SCENARIO = '[[release]]\nkind = "scenario"\n'
 STATED = '[[release]]\nkind = "statement"\nepsilon = 0.5\n'
 SMALL = """name = "small"
@@ -67,6 +79,25 @@ def test_the_table_says_each_release_and_the_conditions(tmp_path):
     assert (tmp_path / "f.png").stat().st_size > 10_000
 
 
+def test_a_choice_among_runs_is_paid_for(tmp_path):
+    run, score = DpSgd(4.0, 0.1, 20), NoisyScore(5.0)
+    law = TruncatedNegativeBinomial.of_mean(10.0, 0.0)
+    [account] = accounts(written(tmp_path, CHOSEN + RUN + "score_noise = 5.0\n", STATED))
+    assert account.lines[0].release.every == Selection(WorstOf((run, score)), law)
+    assert account.lines[0].alone.epsilon_upper > 1.2 * run.epsilon(1e-5).epsilon_upper
+    assert account.bound.epsilon_upper > account.lines[0].alone.epsilon_upper
+    status, out, _ = command("compose", written(tmp_path, CHOSEN + RUN))
+    assert status == 0
+    assert "best of 10 runs in the mean" in out
+    assert "- only the best run is released" in out
+    more = 'score_noise = 5.0\nheld_out = false\nlaw = "poisson"\n'
+    [account] = accounts(written(tmp_path, CHOSEN + RUN + more))
+    assert account.lines[0].release.every == Selection(Composition((run, score), (1, 1)), Poisson(10.0))
+    [account] = accounts(written(tmp_path, CHOSEN + 'law = "geometric"\n' + RUN.replace("20}", "20, times = 2}")))
+    law = TruncatedNegativeBinomial.of_mean(10.0, 1.0)
+    assert account.lines[0].release.every == Selection(Composition((run,), (2,)), law)
+
+
 def test_whole_examples_are_protected_only_if_all_releases_do(tmp_path):
     both = [STATED + 'adjacency = "example"\n'] * 2
     status, out, _ = command("compose", written(tmp_path, *both, head='delta = 1e-5\nadjacency = "example"'), "--json")
@@ -85,6 +116,12 @@ def test_whole_examples_are_protected_only_if_all_releases_do(tmp_path):
         ([EXCHANGE + 'observer = "coalition"\n'], "delta = 1e-5", "needs members"),
         ([STEPS], "delta = 1e-15", "must be at least"),
         ([STEPS + "times = 0\n"], "delta = 1e-5", "times = 0"),
+        ([CHOSEN], "delta = 1e-5", "release 1: base: is missing"),
+        ([CHOSEN + RUN.replace("dp_sgd", "scenario")], "delta = 1e-5", "base.kind"),
+        ([CHOSEN.replace("10.0", "0.5") + RUN], "delta = 1e-5", "mean = 0.5: must be above 1"),
+        ([CHOSEN + RUN + "score_noise = 0.0\n"], "delta = 1e-5", "noise_scale = 0.0: must lie in"),
+        ([CHOSEN + 'base = {kind = "exchange", cluster_size = 9, flip_prob = 0.2, observer = "peer"}\n'],
+         "delta = 1e-5", "observer = peer: sees every run"),
         ([EXCHANGE + "alpha = 0.1\n"], "delta = 1e-5", "alpha: unknown key"),
         ([EXCHANGE.replace("0.2", "0.7")], "delta = 1e-5", "flip_prob = 0.7: must be 0, or lie in"),
         ([], "delta = 1e-5", "release"),

@@ -16,7 +16,10 @@ if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.analysis.privacy.networks.realised_network import CappedFetch, UniformSources
     from p2p_sim.analysis.privacy.others.centralised import ClusterResampling
     from p2p_sim.analysis.privacy.others.dp_sgd import DpSgd, calibrate_noise
+    from p2p_sim.analysis.privacy.others.noisy_score import NoisyScore
     from p2p_sim.analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
+    from p2p_sim.analysis.privacy.others.run_laws import Binomial, Poisson, Threshold, TruncatedNegativeBinomial
+    from p2p_sim.analysis.privacy.others.selection import Selection
     from p2p_sim.analysis.privacy.others.shuffled import ShuffledResponse
     from p2p_sim.analysis.privacy.others.shuffled_messages import ShuffledMessages
     from p2p_sim.analysis.privacy.statement.accountant import Accountant
@@ -26,6 +29,7 @@ if TYPE_CHECKING:  # what type checkers and editors read
 
 __all__ = [
     "Accountant",
+    "Binomial",
     "Bracket",
     "CappedFetch",
     "ClusterResampling",
@@ -35,12 +39,17 @@ __all__ = [
     "FetchDistribution",
     "KaryExchange",
     "LabelExchange",
+    "NoisyScore",
     "ObjectivePerturbation",
     "Peer",
+    "Poisson",
     "PrivacyBound",
+    "Selection",
     "ShuffledMessages",
     "ShuffledResponse",
+    "Threshold",
     "TimedLearner",
+    "TruncatedNegativeBinomial",
     "UniformSources",
     "best_sampling_rate",
     "calibrate_each",
@@ -59,6 +68,7 @@ __getattr__ = late(
     "p2p_sim.analysis.privacy",
     {
         "Accountant": "statement.accountant",
+        "Binomial": "others.run_laws",
         "Bracket": "statement.bound",
         "CappedFetch": "networks.realised_network",
         "ClusterResampling": "others.centralised",
@@ -68,12 +78,17 @@ __getattr__ = late(
         "FetchDistribution": "networks.fetch",
         "KaryExchange": "exchange.kary",
         "LabelExchange": "exchange.label_exchange",
+        "NoisyScore": "others.noisy_score",
         "ObjectivePerturbation": "others.objective_perturbation",
         "Peer": "exchange.observers",
+        "Poisson": "others.run_laws",
         "PrivacyBound": "statement.bound",
+        "Selection": "others.selection",
         "ShuffledMessages": "others.shuffled_messages",
         "ShuffledResponse": "others.shuffled",
+        "Threshold": "others.run_laws",
         "TimedLearner": "exchange.observers",
+        "TruncatedNegativeBinomial": "others.run_laws",
         "UniformSources": "networks.realised_network",
         "best_sampling_rate": "exchange.calibration",
         "calibrate_each": "exchange.calibration",

@@ -9,11 +9,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from p2p_sim.analysis.privacy import Accountant, DpSgd, PrivacyBound
+from p2p_sim.analysis.privacy import (
+    Accountant,
+    DpSgd,
+    NoisyScore,
+    Poisson,
+    PrivacyBound,
+    Selection,
+    TruncatedNegativeBinomial,
+)
+from p2p_sim.analysis.privacy.others.run_laws import RunLaw
 from p2p_sim.analysis.privacy.statement.bound import Adjacency
 from p2p_sim.analysis.privacy.statement.checks import check_delta
 from p2p_sim.analysis.privacy.statement.composition import Composition
-from p2p_sim.analysis.privacy.statement.worst import OnePoint
+from p2p_sim.analysis.privacy.statement.worst import OnePoint, WorstOf
 from p2p_sim.base.config import Config, explain
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.nearest import nearest
@@ -120,6 +129,39 @@ class StatementRelease(Config):
         yield Release(self.name or f"statement, ε = {self.epsilon:g}", OnePoint(PrivacyBound(*said)), self.times)
 
 
+class SelectionRelease(Config):
+    """The best of a random number of runs, chosen by a private score; only this run was released."""
+
+    kind: Literal["selection"]
+    name: str = ""
+    base: Annotated[ExchangeRelease | DpSgdRelease | StatementRelease, Field(discriminator="kind")]
+    """One run."""
+    score_noise: float | None = None
+    """Scale of the two-sided geometric noise of a count of right predictions; none if `base` covers the score."""
+    held_out: bool = True
+    """Whether the users who are counted take no part in training."""
+    law: Literal["logarithmic", "geometric", "poisson"] = "logarithmic"
+    """Of the number of runs."""
+    mean_runs: float
+    """Mean of this law."""
+    times: Times = 1
+
+    def releases(self, asked: Asked) -> Iterator[Release]:
+        """One line."""
+        [run] = self.base.releases(asked)
+        if isinstance(self.base, ExchangeRelease) and self.base.observer != "learner":
+            raise InputError(f"observer = {self.base.observer}: sees every run; a selection releases one, to a learner")
+        model: Accountant = run.every if run.times == 1 else Composition((run.every,), (run.times,))
+        if self.score_noise is not None:
+            score = NoisyScore(self.score_noise)
+            model = WorstOf((model, score)) if self.held_out else Composition((model, score), (1, 1))
+        law: RunLaw = Poisson(self.mean_runs)
+        if self.law != "poisson":
+            law = TruncatedNegativeBinomial.of_mean(self.mean_runs, 1.0 if self.law == "geometric" else 0.0)
+        label = self.name or f"best of {self.mean_runs:g} runs in the mean, {run.label}"
+        yield Release(label, Selection(model, law), self.times)
+
+
 class ScenarioRelease(Config):
     """Replicates of a scenario, each with noise of its own and a network as it turned out."""
 
@@ -157,11 +199,12 @@ class ScenarioRelease(Config):
         return Release(label, OnePoint(stated))
 
 
-AnyRelease = ExchangeRelease | DpSgdRelease | StatementRelease | ScenarioRelease
+AnyRelease = ExchangeRelease | DpSgdRelease | StatementRelease | SelectionRelease | ScenarioRelease
 KINDS: dict[str, type[AnyRelease]] = {
     "exchange": ExchangeRelease,
     "dp_sgd": DpSgdRelease,
     "statement": StatementRelease,
+    "selection": SelectionRelease,
     "scenario": ScenarioRelease,
 }
 
