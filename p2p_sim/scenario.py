@@ -102,8 +102,9 @@ class Scenario(Extended, metaclass=OneLine):
     """Where the users come from; kind = "synthetic", "circle", "digits", "mnist", "fashion-mnist", "cifar-10",
     "adult", "uci-heart", "breast-cancer", "wine" or "table"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
-    """How users are grouped by their features; kind = "given", "kmeans" or "grid". Absent: given where the population
-    comes with clusters, else k-means into 20 clusters of at least 36 users."""
+    """How users are grouped by their features; kind = "given", "kmeans", "grid", "agglomerative", "hdbscan" or
+    "balanced". Absent: given where the population comes with clusters, else k-means into 20 clusters of at least 36
+    users."""
     mechanism: MechanismConfig
     """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "shuffled_response",
     "cluster_rr", "dp_sgd", "label_dp_pro", "pate", "vector_approximation", "rr_with_prior", "alibi",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.clustering import merge_small
+from p2p_sim.population.merging import merge_small
 from p2p_sim.population.population import Population
 
 Floats = NDArray[np.float64]

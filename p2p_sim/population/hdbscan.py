@@ -1,0 +1,41 @@
+"""Clusters of dense regions (HDBSCAN) of the public features."""
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.population.grouping import nearest_cluster
+from p2p_sim.population.merging import Clustering, Clusters
+from p2p_sim.population.population import Examples
+
+
+class HdbscanClusters(Clustering):
+    """HDBSCAN (Campello, Moulavi and Sander 2013) on the features; it chooses the number of clusters.
+
+    A user in no dense region ("noise") joins the cluster with the nearest mean, so no user is left out. Where no dense
+    region is found, all users are one cluster. It draws nothing at random.
+    """
+
+    kind: Literal["hdbscan"] = "hdbscan"
+    min_size: int = Field(default=2, ge=2)
+    """s: smallest cluster allowed, at least 2; also the least number of users in a dense region."""
+
+    def assign(self, users: Examples, streams: Streams) -> Clusters:
+        """Cluster of each user (n,), numbered from 0."""
+        from sklearn.cluster import HDBSCAN
+
+        count = len(users.labels)
+        if self.min_size > count:
+            raise InputError(f"clusters.min_size = {self.min_size}: there are only {count} users")
+        found = HDBSCAN(min_cluster_size=self.min_size, copy=True).fit_predict(users.features).astype(np.int64)
+        dense = found >= 0
+        if not dense.any():
+            return np.zeros(count, dtype=np.int64)
+        if not dense.all():
+            order = np.argsort(found[dense], kind="stable")
+            offsets = np.concatenate([[0], np.cumsum(np.bincount(found[dense]))])
+            found[~dense] = nearest_cluster(users.features[~dense], users.features[dense][order], offsets)
+        return found
