@@ -11,14 +11,14 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.population.merging import Clustering, Clusters, check_count
 from p2p_sim.population.population import Examples
 
-PART, ROUNDS = 1000, 3
-"""Users that are assigned at once, at least (or `count`, if that is more); assignments, each from the last one's means."""
+PART, ROUNDS = 500, 3
+"""Users that are assigned at once (or `count`, if that is more); assignments, each from the last one's means."""
 
 
 class BalancedClusters(Clustering):
     """k-means with equal sizes: sizes differ by at most one user, and no user is left out or merged.
 
-    Users are assigned in random parts of 1,000. Each part is assigned at the least total squared distance (a linear
+    Users are assigned in random parts of 500 (or `count`, if that is more). Each part is assigned at the least total squared distance (a linear
     assignment, Bradley, Bennett and Demiriz 2000) into an equal number of places in every cluster.
     """
 

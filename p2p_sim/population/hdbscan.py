@@ -30,7 +30,8 @@ class HdbscanClusters(Clustering):
         count = len(users.labels)
         if self.min_size > count:
             raise InputError(f"clusters.min_size = {self.min_size}: there are only {count} users")
-        found = HDBSCAN(min_cluster_size=self.min_size, copy=True).fit_predict(users.features).astype(np.int64)
+        labels = HDBSCAN(min_cluster_size=self.min_size, copy=True).fit_predict(users.features)
+        found: Clusters = np.asarray(labels, dtype=np.int64)
         dense = found >= 0
         if not dense.any():
             return np.zeros(count, dtype=np.int64)

@@ -45,7 +45,10 @@ LEARNERS: tuple[Tree, ...] = (
     {"kind": "backward_correction"}, {"kind": "cluster_and_features"}, {"kind": "boosted_trees", "trees": 3},
     {"kind": "estimator", "estimator": "sklearn.naive_bayes.GaussianNB"},
 )  # fmt: skip
-CLUSTERS: tuple[Tree, ...] = ({"kind": "given"}, {"kind": "kmeans", "count": 2}, {"kind": "grid", "bins": 2})
+CLUSTERS: tuple[Tree, ...] = (
+    {"kind": "given"}, {"kind": "kmeans", "count": 2}, {"kind": "grid", "bins": 2},
+    {"kind": "agglomerative", "count": 2}, {"kind": "hdbscan"}, {"kind": "balanced", "count": 2},
+)  # fmt: skip
 NOWHERE = (
     "file", "file/below", "full", "", "/proc/none", "/dev/null", "/dev/full", "x" * 300, "\udcff", "full/mine/x.csv",
     "new.csv", "deep/er/new.csv", "é\n", "~", "full/mine.html",
