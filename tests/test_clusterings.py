@@ -13,11 +13,6 @@ from p2p_sim.population.balanced import BalancedClusters
 from p2p_sim.population.clustering import KMeansClusters
 from p2p_sim.population.hdbscan import HdbscanClusters
 from p2p_sim.population.population import Examples
-from p2p_sim.storage.results import load_results
-from p2p_sim.sweeps.drive import run_sweep
-from p2p_sim.sweeps.local import LocalProcesses
-from p2p_sim.sweeps.plan import load_sweep
-from p2p_sim.sweeps.work import Serial
 
 KINDS = [AgglomerativeClusters(count=12, min_size=30), HdbscanClusters(min_size=30),
          BalancedClusters(count=12, min_size=30), KMeansClusters(count=12, min_size=30, minibatch=True)]  # fmt: skip
@@ -97,21 +92,3 @@ def test_agglomerative_refuses_more_users_than_memory_holds(monkeypatch):
     monkeypatch.setattr(agglomerative, "MOST_USERS", 500)
     with pytest.raises(InputError, match="there are 600 users; at most 500 are allowed; 'kmeans' and 'balanced'"):
         KINDS[0].assign(users(), Streams(1, 0))
-
-
-@pytest.mark.parametrize("kind", ["agglomerative", "hdbscan", "balanced"])
-def test_rows_do_not_depend_on_the_number_of_workers(kind, tmp_path):
-    (tmp_path / "s.toml").write_text(
-        f'name = "s"\nreplicates = 2\n[population]\nkind = "wine"\n[clusters]\nkind = "{kind}"\nmin_size = 20\n'
-        "[mechanism]\nflip_prob = 0.1\nsampling_rate = 0.5\n"
-    )
-    (tmp_path / "w.toml").write_text(
-        'name = "w"\nbase = "s.toml"\n[[axes]]\nkey = "mechanism.flip_prob"\nvalues = [0.1, 0.2]\n'
-    )
-    tables = []
-    for name, executor in (("one", Serial()), ("two", LocalProcesses(2))):
-        run_sweep(load_sweep(tmp_path / "w.toml"), tmp_path / name, executor, lambda state: None)
-        tables.append(load_results(tmp_path / name))
-    assert len(tables[0]) == 4
-    assert tables[0]["cluster_size_min"].min() >= 20
-    assert tables[0].equals(tables[1])

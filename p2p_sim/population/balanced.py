@@ -18,8 +18,8 @@ PART, ROUNDS = 500, 3
 class BalancedClusters(Clustering):
     """k-means with equal sizes: sizes differ by at most one user, and no user is left out or merged.
 
-    Users are assigned in random parts of 500 (or `count`, if that is more). Each part is assigned at the least total squared distance (a linear
-    assignment, Bradley, Bennett and Demiriz 2000) into an equal number of places in every cluster.
+    Users are assigned in random parts of 500 (or `count`, if that is more). Each part is assigned at the least total
+    squared distance (a linear assignment) into places that are spread equally over the clusters.
     """
 
     kind: Literal["balanced"] = "balanced"
