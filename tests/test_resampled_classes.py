@@ -157,3 +157,17 @@ def test_two_classes_have_it_where_counting_takes_too_long():
     small = ClusterResampling(2000, 2, 1.0, 1.0, 0.1, released=False).epsilon(1e-6).epsilon_upper
     large = ClusterResampling(4000, 2, 1.0, 1.0, 0.1, released=False).epsilon(1e-6).epsilon_upper
     assert 0.5 * small < large < small
+
+
+@pytest.mark.parametrize(
+    ("n", "lam", "scale", "threshold"),
+    [(100, 0.9, 2.0, 0.3333333333), (1000, 1e-9, 2.0, 0.1), (1000, 0.5, 1e300, 0.1), (1000, 0.5, math.inf, 1e-9)],
+)
+def test_extreme_values_need_no_vast_grid(n, lam, scale, threshold):
+    """A threshold just below 1/K, or a rare draw, made grids of more points than memory holds."""
+    model = ClusterResampling(n, 3, lam, scale, threshold, released=False)
+    started = time.process_time()
+    found = model.epsilon(1e-5).epsilon_upper
+    assert time.process_time() - started < 10.0
+    label = math.log1p((1.0 - lam - 1e-5) / (lam * (threshold if threshold > 0.33 else 1.0)))
+    assert label < found <= model.pure_epsilon

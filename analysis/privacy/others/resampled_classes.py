@@ -28,6 +28,14 @@ _FINE = 0.02
 _CUT = 1e-40
 _SLACK = 1e-7
 """Relative error of probabilities and ratios that is charged: below 1e-13 per user and convolution."""
+_LEAST_ROOM = 1e-4
+"""1 - Kτ is taken to be at least this, since a smaller τ holds as well: the grid would be too fine."""
+_FINEST = 1000
+"""Most points of the grid for each step of the loss of a draw."""
+_POINTS = 3e5
+"""Most points of the grid for the loss of the target's own label, about, unless a step has few."""
+_VASTEST = 1e150
+"""Scales from here on hide everything."""
 _LOSSES = 60.0
 """Larger losses of the target's own label count as infinite."""
 
@@ -87,7 +95,8 @@ def classes_delta(
         n: users, up to `LARGEST_CLUSTER`. resampling_prob: λ in (0, 1]. scale: σ in [0, ∞]. threshold: τ, in
             [`LEAST_THRESHOLD`, 1/K]. epsilon: ε, at least 0. classes: K.
     """
-    moved = min(1.0 / n, max(0.0, 1.0 - classes * threshold))
+    threshold = min(threshold, (1.0 - _LEAST_ROOM) / classes)
+    moved = min(1.0 / n, 1.0 - classes * threshold)
     return min(1.0, *(its.divergence(epsilon) for its in _laws(n, resampling_prob, scale, threshold, moved)))
 
 
@@ -95,7 +104,7 @@ def classes_delta(
 def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> tuple[Losses, ...]:
     """The dominating law for each part of the change that is tried."""
     draws = lam * n * threshold
-    best = scale**2 / (scale**2 + draws) if math.isfinite(scale) else 1.0
+    best = scale**2 / (scale**2 + draws) if scale < _VASTEST else 1.0
     parts = sorted({min(part * best, _MOST_HIDDEN) for part in _PARTS if scale > 0.0 or part == 0.0})
     return tuple(_law(n, lam, scale, threshold, moved * (1.0 - part), part) for part in parts)
 
@@ -104,7 +113,9 @@ def _law(n: int, lam: float, scale: float, threshold: float, moved: float, part:
     """The loss of the others' draws, of the target's noisy label and of two Laplace laws."""
     step, hidden = math.log1p(moved / threshold), part / scale if part > 0.0 else 0.0
     deviation = math.sqrt(2.0 * n * lam * threshold * step**2 + 2.0 * hidden**2)
-    finer = max(1, math.ceil(step / (_FINE * deviation))) if step > 0.0 else 1
+    own = min(math.log1p(1.0 / (lam * threshold)), _LOSSES) if lam < 1.0 else 0.0
+    finest = max(1, min(_FINEST, int(_POINTS * step / own))) if own > 0.0 else _FINEST
+    finer = min(finest, max(1, math.ceil(step / (_FINE * deviation))))
     users = n if lam == 1.0 else n - 1
     chances = lam * np.array([threshold + moved, 0.0, threshold])
     chances[1] = max(0.0, 1.0 - chances.sum()) * (1.0 + 1e-15)
