@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population import agglomerative
@@ -92,3 +93,14 @@ def test_agglomerative_refuses_more_users_than_memory_holds(monkeypatch):
     monkeypatch.setattr(agglomerative, "MOST_USERS", 500)
     with pytest.raises(InputError, match="there are 600 users; at most 500 are allowed; 'kmeans' and 'balanced'"):
         KINDS[0].assign(users(), Streams(1, 0))
+
+
+@pytest.mark.parametrize("kind", ["agglomerative", "hdbscan", "balanced"])
+def test_rows_do_not_depend_on_the_number_of_workers(kind):
+    tree = {
+        "name": "workers", "replicates": 2, "engine": "vectorised", "population": {"kind": "wine"},
+        "clusters": {"kind": kind, "min_size": 20}, "mechanism": {"flip_prob": 0.1},
+    }  # fmt: skip
+    one, two = (p2p_sim.run_all(p2p_sim.Scenario.from_tree(tree), workers=workers) for workers in (1, 2))
+    assert one["min_cluster_size"].min() >= 20
+    assert one.equals(two)
