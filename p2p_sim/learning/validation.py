@@ -8,10 +8,11 @@ been learned from the labels that judge it.
 
 *Labels of clusters.* A cluster with shares p of true labels and shares q of predicted ones has an accuracy between
 max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y) (Fréchet), and any value between is possible. Estimated shares would
-make the lower end too high and the upper end too low on average, by at most half of Σ_y σ_y. Hence there are two
-bounds on each side, and the better one counts, each with half of the error probability:
+make the lower end too high and the upper end too low on average, by at most half of Σ_y σ_y. Hence there are three
+bounds on each side, and the best one counts, each with a third of the error probability:
 - the share of the cluster's majority prediction y, less or plus 1 - q_y: linear in p, so without bias;
-- the Fréchet bound, less or plus that largest bias.
+- the Fréchet bound, less or plus that largest bias;
+- the same when all clusters with one majority prediction are taken for one cluster, which has smaller errors.
 
 *Peers drawn with replacement.* Of n users with noisy labels, m releases repeat some. With v = E Var(score | label),
 the mean of m scores has the variance Var(score)/m + (1 - 1/m) v/n. The sample variance s² has the mean
@@ -166,7 +167,7 @@ class _Shares:
     @property
     def constant(self) -> NDArray[np.bool_]:
         """(C,) whether the predictor says one class."""
-        return np.asarray(self.said.max(axis=1) == 1.0)
+        return np.asarray(self.said.max(axis=1) > 1.0 - 1e-12)
 
     def linear(self, side: float) -> _Bound:
         """The bound from each cluster's majority prediction; side: -1 for the lower one, 1 for the upper one."""
@@ -189,6 +190,21 @@ class _Shares:
         mixed = self.seen & ~one
         bias = float(np.sqrt(w[mixed].sum() * max(float(w[mixed] @ spread[mixed]), 0.0)))
         return _Bound(float(w @ value) + side * bias, float(w**2 @ spread))
+
+    def pooled(self) -> "_Shares":
+        """Clusters with the same majority prediction as one: which these are depends on predictions alone."""
+        k = self.said.shape[1]
+        kind = (self.said.argmax(axis=1) * 2 + self.constant) * 2 + self.seen
+        weight = np.bincount(kind, self.weight, 4 * k)
+        used = weight > 0
+
+        def mean(values: Floats, power: int) -> Floats:
+            scaled = self.weight[:, None] ** power * values
+            total = np.stack([np.bincount(kind, column, 4 * k) for column in scaled.T], axis=1)
+            return np.asarray(total[used] / weight[used, None] ** power)
+
+        seen = (np.arange(4 * k) % 2 == 1)[used]
+        return _Shares(weight[used], mean(self.true, 1), mean(self.variance, 2), mean(self.said, 1), seen)
 
 
 def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> _Shares:
@@ -221,11 +237,11 @@ def _of_clusters(
         ends = _interval(found.moved(-quantile), found.moved(quantile))
         basis = "cluster labels: one prediction in each cluster, unbiased, normal interval"
         return Estimate(*ends, found.value, True, m, confidence, basis)
-    quantile = _quantile((1.0 - confidence) / 4.0)
+    quantile, pooled = _quantile((1.0 - confidence) / 6.0), shares.pooled()
     low, high = (
         [
             _Bound(bound.value + side * mean, bound.variance + variance).moved(side * quantile)
-            for bound in (shares.linear(side), shares.frechet(side))
+            for bound in (shares.linear(side), shares.frechet(side), pooled.frechet(side))
         ]
         for side in (-1.0, 1.0)
     )
