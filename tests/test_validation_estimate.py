@@ -1,7 +1,7 @@
 """The accuracy estimated from released labels: intervals cover it, planted mistakes do not, no true label is used.
 
-Coverage is judged by a binomial band: a true coverage of 93% falls below it once in 1e9. With 600 runs the band begins
-at 86%, so that it detects a coverage of 80% nearly always.
+Coverage is judged by a binomial band: a true coverage of 93% falls below it once in 1e9. With 300 runs the band begins
+at 83%, so that it detects a coverage of 70% nearly always; planted mistakes have 1,000 runs, and a band from 87%.
 """
 
 from dataclasses import replace
@@ -33,7 +33,7 @@ from studies.validation import (
     mechanism_of,
 )
 
-RUNS = 600
+RUNS, PLANTED = 300, 1_000
 
 
 def fewest(runs: int, share: float = 0.93) -> float:
@@ -68,7 +68,7 @@ def test_the_study_of_coverage(frame, monkeypatch):
     assert (table["replicates"] == 60).all()
     assert (table["coverage"] >= fewest(60)).all()
     assert table["unbiased"].sum() == len(UNBIASED)
-    assert table.query("unbiased")["accuracy"].between(table["lower"], table["upper"]).all()
+    assert table["accuracy"].between(table["lower"], table["upper"]).all()
 
 
 def test_the_published_coverage():
@@ -92,7 +92,7 @@ def test_coverage_in_ten_thousand_runs(name, kind):
 def planted(name: str, given: Judged, wrong) -> float:
     """The coverage when every release's evidence is spoilt."""
     mechanism, found = mechanism_of(name), []
-    for run in range(RUNS):
+    for run in range(PLANTED):
         outcome = mechanism.release(given.people, NetworkConfig(), Streams(0, run))
         found.append(validated(given.said, wrong(mechanism.evidence(outcome, OFFSETS), outcome), OFFSETS))
     return coverage(found, given.accuracy)
@@ -103,7 +103,7 @@ def test_labels_as_they_are_do_not_cover(name):
     def as_they_are(evidence: Evidence, outcome: Outcome) -> Evidence:
         return replace(evidence, weights=np.eye(3)[outcome.labels.payload])
 
-    assert planted(name, judged("constant"), as_they_are) < fewest(RUNS) / 2
+    assert planted(name, judged("constant"), as_they_are) < fewest(PLANTED) / 2
 
 
 def test_a_variance_that_ignores_repeated_labels_does_not_cover(monkeypatch):
@@ -112,23 +112,23 @@ def test_a_variance_that_ignores_repeated_labels_does_not_cover(monkeypatch):
     monkeypatch.setitem(MECHANISMS, "noisy", {"kind": "label_exchange", "flip_prob": 0.35, "sampling_rate": 0.98})
     mechanism = mechanism_of("noisy", 2)
     right, wrong = [], []
-    for run in range(RUNS):
+    for run in range(PLANTED):
         outcome = mechanism.release(given.people, NetworkConfig(), Streams(0, run))
         evidence = mechanism.evidence(outcome, OFFSETS)
         assert len(evidence.user) < OFFSETS[-1]
         right.append(validated(given.said, evidence, OFFSETS))
         wrong.append(validated(given.said, replace(evidence, repeated=False), OFFSETS))
-    assert coverage(right, given.accuracy) >= fewest(RUNS)
-    assert coverage(wrong, given.accuracy) < fewest(RUNS)
+    assert coverage(right, given.accuracy) >= fewest(PLANTED)
+    assert coverage(wrong, given.accuracy) < fewest(PLANTED)
 
 
 def test_the_variance_of_exchanged_scores_is_that_of_the_formula():
     """Mean of the estimated variances against the variance of the estimates; 6.1 standard errors each, 1e-9."""
     given = judged("constant", 2)
-    found = estimates(mechanism_of("exchange", 2), given, range(4_000))
+    found = estimates(mechanism_of("exchange", 2), given, range(2_000))
     values = np.array([one.value for one in found])
     widths = np.array([one.upper - one.lower for one in found]) / (2 * scipy.stats.norm.ppf(0.975))
-    assert np.mean(widths**2) == pytest.approx(values.var(), rel=6.1 * (2 / 4_000) ** 0.5)
+    assert np.mean(widths**2) == pytest.approx(values.var(), rel=6.1 * (2 / 2_000) ** 0.5)
 
 
 def test_one_prediction_each_and_two_in_an_even_cluster():

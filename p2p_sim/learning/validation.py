@@ -195,7 +195,7 @@ class _Shares:
         """Clusters with the same majority prediction as one: which these are depends on predictions alone."""
         k = self.said.shape[1]
         kind = (self.said.argmax(axis=1) * 2 + self.constant) * 2 + self.seen
-        weight = np.bincount(kind, self.weight, 4 * k)
+        weight = np.bincount(kind, self.weight, 4 * k).astype(np.float64)
         used = weight > 0
 
         def mean(values: Floats, power: int) -> Floats:
@@ -224,7 +224,7 @@ def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offset
         variance = np.where(m == n, own / some, several)
     home = np.repeat(np.arange(count), sizes)
     said = np.bincount(home * k + predictions, minlength=count * k).reshape(count, k) / n
-    return _Shares(sizes / sizes.sum(), total / some, variance, said, m[:, 0] > 0)
+    return _Shares(np.asarray(sizes / sizes.sum()), total / some, variance, said, m[:, 0] > 0)
 
 
 def _of_clusters(

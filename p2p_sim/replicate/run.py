@@ -57,7 +57,7 @@ class Result:
     privacy: the learner's bound for each cluster, in the population's order.
     row: the flat result; terms: the statements of its columns of ε, under the identifier in its column `statement`.
     transcript: what the observers saw, if it was recorded.
-    case, exchanged: what it is the result of.
+    case, exchanged: what it is the result of, without what is known of the network.
     """
 
     release: Release
@@ -185,7 +185,8 @@ def complete(case: Case, done: Exchanged) -> Result:
     people, outcome = done.population, done.outcome
     row, terms, privacy = measure(case, people, done.mechanism, outcome)
     assert not isinstance(outcome.release, Tally)
-    return Result(outcome.release, people, privacy, row, terms, outcome.transcript, case, done)
+    kept = replace(done, outcome=replace(outcome, transcript=None, arrival_s=None, realised=None))
+    return Result(outcome.release, people, privacy, row, terms, outcome.transcript, case, kept)
 
 
 def measure(
