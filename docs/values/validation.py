@@ -1,11 +1,12 @@
 """Accuracy estimated from released labels."""
 
 from docs.values.forms import only, published, short
-from studies.validation import MECHANISMS, RANGES, UNBIASED
+from studies.validation import MECHANISMS, OFFSETS, RANGES, UNBIASED
 
 SOURCE = ("python -m studies.validation", "test_validation_estimate.py::test_the_study_of_coverage")
 
 _found = published("validation").set_index(["mechanism", "predictor"])
+users = OFFSETS[-1]
 replicates = only(_found["replicates"])
 _unbiased, _ranges = _found[_found["unbiased"]], _found[~_found["unbiased"]]
 assert set(_unbiased.index) == set(UNBIASED)
