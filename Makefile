@@ -73,6 +73,7 @@ published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_S
 	$(BIN)/python -m studies.internet_scale
 	$(BIN)/python -m studies.privacy
 	$(BIN)/python -m studies.closed_form
+	$(BIN)/python -m studies.validation
 	$(BIN)/python -m studies.shipped
 	$(BIN)/python -m studies.certificates
 

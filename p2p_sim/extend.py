@@ -6,6 +6,7 @@ from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.learning.learner import Learner, Received
+from p2p_sim.mechanisms.evidence import Evidence
 from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Mechanism, MechanismBase
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor
@@ -22,6 +23,7 @@ __all__ = [
     "PARAMETERS",
     "STATEMENTS",
     "Config",
+    "Evidence",
     "Examples",
     "FiniteLaw",
     "GraphOverlay",

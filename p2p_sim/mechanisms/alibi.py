@@ -19,8 +19,9 @@ from p2p_sim.analysis.privacy.others.alibi import (
 )
 from p2p_sim.analysis.privacy.statement.conditions import REAL_NOISE, Condition
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
+from p2p_sim.mechanisms.evidence import Evidence
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
-from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
@@ -109,6 +110,20 @@ class Alibi(Message):
         shares = np.maximum(shares, 1.0 / len(vectors))
         return np.asarray(shares / shares.sum())
 
+    def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
+        """From soft labels under the uniform prior, which are in proportion to e^(2v/b) for cut vectors v.
+
+        Their logarithms give v less its mean, and the mean of v is known: it is a for a wrong entry and 1 - a for the
+        right one (`estimated_prior`). None if a probability is 0 in single precision.
+        """
+        soft = payload.astype(np.float64)
+        if not (soft > 0).all():
+            return None
+        logs = np.log(soft)
+        difference = (logs - logs.mean(axis=1, keepdims=True)) * (self.noise_scale / 2.0)
+        low = -self.noise_scale / 2.0 * math.expm1(-1.0 / self.noise_scale)
+        return np.asarray(difference / (1.0 - 2.0 * low) + 1.0 / self.num_classes)
+
     def _blocks(self, count: int) -> Iterator[slice]:
         rows = max(1, BLOCK // self.num_classes)
         return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
@@ -151,6 +166,10 @@ class LocalAlibi(LocalMechanism):
             cluster = vectors[first:last]
             self.randomizer.apply_bayes(cluster, self.randomizer.estimated_prior(cluster)[None, :])
         return LabelRelease.of(shard, vectors, "soft")
+
+    def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
+        """None where the prior comes from the cluster, as it is not released."""
+        return super().evidence(outcome, cluster_offsets) if self.prior == "uniform" else None
 
     def lower(self, delta: float) -> float:
         """ε₀ + ln(1-4δ): one vector in four has the largest log-ratio."""

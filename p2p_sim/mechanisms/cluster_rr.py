@@ -12,6 +12,7 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.streams import Streams, bernoulli
+from p2p_sim.mechanisms.evidence import Drift, Evidence
 from p2p_sim.mechanisms.interface import sizes_about
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.without_messages import WithoutMessages
@@ -128,6 +129,30 @@ class ClusterRR(WithoutMessages):
         return LabelRelease.of(
             shard, signed_weights(noisy, np.repeat(q, np.diff(shard.offsets), axis=0), beta), "signed"
         )
+
+    def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
+        """Of a user's own label where some are kept (λ < 1), else of her cluster's.
+
+        With released distributions (β > 0) it is exact. Else the cluster's mean m stands in for its noisy distribution
+        q̃ in (1{z} - λq̃)/(1 - λ). The accuracy is then wrong by λ Σ_y q_y (q̃_y - p_y) for predicted shares q and true
+        ones p, and at λ = 1 a share by q̃_y - p_y. Both are at most λ times Σ_y |r_y - p_y|, r being q̃ before it is
+        scaled: at most λ Σ_y (|L_y| + τ) for the Laplace noise L of scale σ/n.
+        """
+        r, release = self.response, outcome.labels
+        rate, beta, k = r.resampling_prob, r.bias_correction, r.num_classes
+        payload = release.payload
+        kept = np.eye(k)[payload.argmax(axis=1) if release.kind == "signed" else payload.astype(np.int64)]
+        if release.kind == "signed" and rate < 1.0:
+            undone = (rate / beta) * (1.0 - beta) * payload.astype(np.float64) + (1.0 - rate / beta) * kept
+            return Evidence(release.user, undone / (1.0 - rate))
+        scale = r.noise_scale / np.diff(cluster_offsets) if rate > 0.0 else np.zeros(len(cluster_offsets) - 1)
+        drift = Drift(rate * k * (r.threshold + scale), rate**2 * k * scale**2)
+        if rate == 1.0:
+            return Evidence(release.user, kept, "cluster", drift=drift)
+        cluster = np.searchsorted(cluster_offsets, release.user, side="right") - 1
+        count = np.maximum(np.bincount(cluster, minlength=len(cluster_offsets) - 1), 1)
+        mean = np.stack([np.bincount(cluster, one, len(count)) / count for one in kept.T], axis=1)
+        return Evidence(release.user, (kept - rate * mean[cluster]) / (1.0 - rate), drift=drift)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         return epsilons([self._accountant(int(size)) for size in sizes], delta)

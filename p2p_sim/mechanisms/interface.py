@@ -21,8 +21,9 @@ from p2p_sim.analysis.utility import summary
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.evidence import Evidence, of_hard
 from p2p_sim.mechanisms.noise_law import NoiseLaw
-from p2p_sim.mechanisms.outcome import Outcome, ReleaseKind
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.population.clustering import ClustersConfig
@@ -287,6 +288,16 @@ class Mechanism(ABC):
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
         """The public law of the hard labels that a run has released; None if there is none, or none is known."""
         return None
+
+    def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
+        """What the released labels say of true ones on average; None if that is not known. By default from `noise_law`.
+
+        Args:
+            outcome: result of the run. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+        """
+        release = outcome.release
+        law = self.noise_law(outcome) if isinstance(release, LabelRelease) and release.kind == "hard" else None
+        return None if law is None else of_hard(outcome.labels, law)
 
     @property
     def remaining_flip_prob(self) -> float | None:

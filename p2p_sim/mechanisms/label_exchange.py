@@ -18,6 +18,7 @@ from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
 from p2p_sim.analysis.privacy.statement.loss_law import LossLaw
 from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.errors import InputError
+from p2p_sim.mechanisms.evidence import Evidence, of_messages
 from p2p_sim.mechanisms.exchange_advantage import coalition_advantage
 from p2p_sim.mechanisms.exchange_privacy import (
     cluster_privacy,
@@ -220,6 +221,12 @@ class LabelExchangeMechanism(Mechanism):
         """A noisy label of a random user of the cluster, where messages carry labels."""
         transition = self.randomizer.transition
         return None if transition is None else NoiseLaw.common(transition, "cluster")
+
+    def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
+        """That of a random user of the cluster, drawn with replacement, if nothing fails and everybody is honest."""
+        if outcome.labels.kind == "hard":
+            return super().evidence(outcome, cluster_offsets)
+        return of_messages(outcome.labels, self.randomizer, "cluster")
 
     @property
     def remaining_flip_prob(self) -> float | None:

@@ -1,6 +1,6 @@
 """Randomised response through a trusted shuffler: the learner sees a cluster's noisy labels, not whose they are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.evidence import Evidence
 from p2p_sim.mechanisms.interface import Setup, sizes_about
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
@@ -71,6 +72,11 @@ class ShuffledRandomizedResponse(WithoutMessages):
     def noise_law(self, outcome: Outcome) -> NoiseLaw:
         """A label of some user of the cluster, flipped."""
         return NoiseLaw.common(self.randomizer.transition, "cluster")
+
+    def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
+        """That of a user of the cluster, each of them once."""
+        found = super().evidence(outcome, cluster_offsets)
+        return None if found is None else replace(found, repeated=False)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes

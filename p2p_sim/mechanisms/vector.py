@@ -71,6 +71,14 @@ class VectorApproximation(Message):
             np.bitwise_xor(one_hot[truth], noise, out=out)
         return packed
 
+    def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
+        """(b - p)/(1 - 2p) for each bit b; None at p = 1/2, where bits say nothing."""
+        p = self.bit_flip_prob
+        if 1.0 - 2.0 * p < 2.0**-40:
+            return None
+        bits = np.unpackbits(payload.astype(np.uint8, copy=False), axis=1, count=self.num_classes)
+        return np.asarray((bits - p) / (1.0 - 2.0 * p))
+
 
 class VectorApproximationConfig(OwnMechanism):
     """Every user sends K noisy bits with her name; no trusted party and no amplification."""

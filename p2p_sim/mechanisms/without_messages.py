@@ -10,6 +10,7 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.evidence import Evidence, of_messages
 from p2p_sim.mechanisms.interface import Mechanism, Trust
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, Release
@@ -98,6 +99,12 @@ class LocalMechanism(WithoutMessages):
         """That of her randomizer; a mechanism that does more to a label must say so here."""
         transition = getattr(self.randomizer, "transition", None)
         return None if transition is None else NoiseLaw.common(transition)
+
+    def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
+        """That of her own label."""
+        if outcome.labels.kind == "hard":
+            return super().evidence(outcome, cluster_offsets)
+        return of_messages(outcome.labels, self.randomizer, "user")
 
     def lower(self, delta: float) -> float:
         """An ε below which no bound holds at δ; 0 where a mechanism knows none."""

@@ -87,6 +87,13 @@ class Message(ABC):
         """(K, K): entry [y, z] is the probability that the label y is sent as z; None for payloads of another kind."""
         return None
 
+    def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
+        """(m, K) numbers whose mean, given the true label, is its indicator; None if no way to them is known.
+
+        Payloads that are classes need none: their `transition` says it.
+        """
+        return None
+
     def alone(self, epsilon: float) -> Bracket:
         """At most δ(ε) of a payload seen with its owner."""
         return self.shuffled(1).delta(epsilon)

@@ -1,5 +1,6 @@
 """One replicate on one page: case -> prepared -> released -> accounted -> learned -> row."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +10,12 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import Terms
 from p2p_sim.analysis.privacy.statement.shown import bound_text, card
 from p2p_sim.base.arguments import axes_of_matplotlib, count_of, optional_path
+from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.learning.metrics import population_heterogeneity
+from p2p_sim.learning.validation import Estimate
 from p2p_sim.mechanisms.interface import Accounted, Mechanism, Setup
-from p2p_sim.mechanisms.outcome import Outcome, Release, Tally
+from p2p_sim.mechanisms.outcome import Outcome, Predictor, Release, Tally
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import People, Population
 from p2p_sim.protocol.transcript import Transcript
@@ -21,6 +24,7 @@ from p2p_sim.replicate.guesses import guesses
 from p2p_sim.replicate.learn import learn
 from p2p_sim.replicate.memory import check_memory
 from p2p_sim.replicate.row import Row, row_of
+from p2p_sim.replicate.validate import validate
 from p2p_sim.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -53,6 +57,7 @@ class Result:
     privacy: the learner's bound for each cluster, in the population's order.
     row: the flat result; terms: the statements of its columns of ε, under the identifier in its column `statement`.
     transcript: what the observers saw, if it was recorded.
+    case, exchanged: what it is the result of, without what is known of the network.
     """
 
     release: Release
@@ -61,6 +66,8 @@ class Result:
     row: Row
     terms: Terms
     transcript: Transcript | None = None
+    case: Case | None = None
+    exchanged: Exchanged | None = None
 
     def __repr__(self) -> str:
         """The result in one line."""
@@ -82,6 +89,25 @@ class Result:
             ("ε", f"≤ {bound_text(row['epsilon_upper'], True)} at δ = {row['delta']:g} ({row['observer']})"),
             ("accuracy", accuracy),
         ]
+
+    def validated(
+        self, predictor: Predictor, clusters: Sequence[int] | None = None, confidence: float = 0.95
+    ) -> Estimate:
+        """The accuracy of a predictor among the users, estimated from the released labels alone, with an interval.
+
+        Args:
+            predictor: with a method `probabilities`; it must not have been learned from the labels that judge it.
+            clusters: numbers of the clusters whose labels judge it; default: all.
+            confidence: of the interval, between 0 and 1.
+
+        Raises:
+            InputError: the release says nothing of the accuracy, or a network with faults or an adversary comes between
+                labels and release, so that their law is not known.
+        """
+        if self.case is None or self.exchanged is None:
+            raise InputError("validation: needs a result that p2p_sim.run has made")
+        done = self.exchanged
+        return validate(self.case, done.population, (done.mechanism, done.outcome), predictor, clusters, confidence)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw accuracy, or excess risk where the law is known, beside every ε that could be stated for the result.
@@ -159,7 +185,8 @@ def complete(case: Case, done: Exchanged) -> Result:
     people, outcome = done.population, done.outcome
     row, terms, privacy = measure(case, people, done.mechanism, outcome)
     assert not isinstance(outcome.release, Tally)
-    return Result(outcome.release, people, privacy, row, terms, outcome.transcript)
+    kept = replace(done, outcome=replace(outcome, transcript=None, arrival_s=None, realised=None))
+    return Result(outcome.release, people, privacy, row, terms, outcome.transcript, case, kept)
 
 
 def measure(

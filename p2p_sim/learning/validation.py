@@ -1,0 +1,249 @@
+"""The accuracy of a given predictor, estimated from released labels alone.
+
+The users and their true labels are fixed; chance is in the noise, and in who is asked. The predictor must not have
+been learned from the labels that judge it.
+
+*Labels of their users.* The mean of the scores s of the predicted classes is unbiased. Since E s = 1{right} and
+1{right}² = 1{right}, s² - s has the mean Var(s): Σ(s² - s)/m² estimates the variance without bias.
+
+*Labels of clusters.* A cluster with shares p of true labels and shares q of predicted ones has an accuracy between
+max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y) (Fréchet), and any value between is possible. Estimated shares would
+make the lower end too high and the upper end too low on average, by at most half of Σ_y σ_y. Hence there are three
+bounds on each side, and the best one counts, each with a third of the error probability:
+- the share of the cluster's majority prediction y, less or plus 1 - q_y: linear in p, so without bias;
+- the Fréchet bound, less or plus that largest bias;
+- the same when all clusters with one majority prediction are taken for one cluster, which has smaller errors.
+
+*Peers drawn with replacement.* Of n users with noisy labels, m releases repeat some. With v = E Var(score | label),
+the mean of m scores has the variance Var(score)/m + (1 - 1/m) v/n. The sample variance s² has the mean
+Var(score) - v/n, and score² - score has the mean v. So s²/m + v/n is unbiased, where s²/m alone is too small by v/n.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.mechanisms.evidence import Evidence
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An accuracy that was estimated from released labels.
+
+    lower, upper: ends of the confidence interval, in [0, 1].
+    value: unbiased estimate, which may lie outside [0, 1]; None if the labels leave a range of accuracies.
+    identified: whether more labels of the same law would narrow the interval to a point.
+    labels: how many released labels it rests on. confidence: of the interval. basis: how it was found.
+    """
+
+    lower: float
+    upper: float
+    value: float | None
+    identified: bool
+    labels: int
+    confidence: float
+    basis: str
+
+    def __str__(self) -> str:
+        value = "not identified" if self.value is None else f"{self.value:.4f}"
+        return f"{value} [{self.lower:.4f}, {self.upper:.4f}]"
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """An estimate of a bound on the accuracy, less (or plus) its largest bias, and its variance."""
+
+    value: float
+    variance: float
+
+    def moved(self, quantile: float) -> float:
+        return self.value + quantile * float(np.sqrt(max(self.variance, 0.0)))
+
+
+def validated(
+    predictions: NDArray[np.integer],
+    evidence: Evidence,
+    cluster_offsets: NDArray[np.int64],
+    confidence: float = 0.95,
+) -> Estimate:
+    """The accuracy of predictions among the users, with a normal confidence interval.
+
+    Of labels of their users it is the accuracy among users whose labels were released; of labels of clusters, that
+    among all users of the clusters.
+
+    Args:
+        predictions: (n,) predicted classes of all users, in 0..K-1. evidence: of the released labels.
+        cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. Only cluster labels need it.
+        confidence: of the interval, between 0 and 1; a normal approximation, tried with some hundred labels.
+
+    Raises:
+        InputError: no label was released, or an argument is out of its range.
+    """
+    _check(predictions, evidence, cluster_offsets, confidence)
+    if evidence.source == "cluster":
+        return _of_clusters(predictions, evidence, cluster_offsets, confidence)
+    return _of_users(predictions, evidence, cluster_offsets, confidence)
+
+
+def _check(
+    predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
+) -> None:
+    k = evidence.num_classes
+    if not len(evidence.user):
+        raise InputError("validation: no label was released; at least one is needed")
+    if not 0.0 < confidence < 1.0:
+        raise InputError(f"confidence = {confidence:g}: must be above 0 and below 1")
+    if predictions.shape != (int(cluster_offsets[-1]),):
+        raise InputError(f"predictions: have shape {predictions.shape}, must be ({cluster_offsets[-1]},), one per user")
+    if not 0 <= int(predictions.min()) <= int(predictions.max()) < k:
+        raise InputError(f"predictions: must lie in 0..{k - 1}, found {predictions.min()} to {predictions.max()}")
+
+
+def _quantile(error: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(1.0 - error))
+
+
+def _interval(low: float, high: float) -> tuple[float, float]:
+    return float(np.clip(low, 0.0, 1.0)), float(np.clip(high, 0.0, 1.0))
+
+
+def _of_users(
+    predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
+) -> Estimate:
+    m, quantile = len(evidence.user), _quantile((1.0 - confidence) / 2.0)
+    said, every = predictions[evidence.user], np.arange(m)
+    low = evidence.weights[every, said]
+    if evidence.upper is None and evidence.drift is None:
+        found = _Bound(float(low.mean()), float((low**2 - low).sum()) / m**2)
+        ends = _interval(found.moved(-quantile), found.moved(quantile))
+        return Estimate(*ends, found.value, True, m, confidence, "own labels: unbiased, normal interval")
+    high = low if evidence.upper is None else evidence.upper[every, said]
+    mean, variance = _drift(
+        evidence, np.bincount(_cluster(evidence, cluster_offsets), minlength=_count(cluster_offsets))
+    )
+    ends = _interval(
+        _Bound(float(low.mean()) - mean, low.var() / max(m - 1, 1) + variance).moved(-quantile),
+        _Bound(float(high.mean()) + mean, high.var() / max(m - 1, 1) + variance).moved(quantile),
+    )
+    return Estimate(*ends, None, False, m, confidence, "own labels: bounds, normal intervals")
+
+
+def _cluster(evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.searchsorted(cluster_offsets, evidence.user, side="right") - 1
+
+
+def _count(cluster_offsets: NDArray[np.int64]) -> int:
+    return len(cluster_offsets) - 1
+
+
+def _drift(evidence: Evidence, users: NDArray[np.integer]) -> tuple[float, float]:
+    """Mean and variance of what the clusters' common errors add up to, for clusters of so many users (C,)."""
+    if evidence.drift is None:
+        return 0.0, 0.0
+    share, used = users / users.sum(), users > 0
+    mean, variance = evidence.drift.mean[used], evidence.drift.variance[used]
+    return float(share[used] @ mean), float(share[used] ** 2 @ variance)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    """What is known of clusters: estimated shares of true labels, their variances, and shares of predicted ones.
+
+    weight: (C,) share of the users. true, variance, said: (C, K). seen: (C,) whether a label of it was released.
+    """
+
+    weight: Floats
+    true: Floats
+    variance: Floats
+    said: Floats
+    seen: NDArray[np.bool_]
+
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        """(C,) whether the predictor says one class."""
+        return np.asarray(self.said.max(axis=1) > 1.0 - 1e-12)
+
+    def linear(self, side: float) -> _Bound:
+        """The bound from each cluster's majority prediction; side: -1 for the lower one, 1 for the upper one."""
+        most, each = self.said.argmax(axis=1), np.arange(len(self.weight))
+        share = self.said[each, most]
+        used = self.seen & (share > 0.5)
+        value = np.where(used, self.true[each, most] + side * (1.0 - share), 0.5 + 0.5 * side)
+        return _Bound(float(self.weight @ value), float((self.weight**2 * self.variance[each, most])[used].sum()))
+
+    def frechet(self, side: float) -> _Bound:
+        """The Fréchet bound with its largest bias; in clusters with one prediction it has none."""
+        p, q, w = self.true, self.said, self.weight
+        value = 1.0 - 0.5 * np.abs(p - q).sum(axis=1) if side > 0 else np.maximum((p + q - 1.0).max(axis=1), 0.0)
+        spread = p.shape[1] / 4.0 * self.variance.sum(axis=1)
+        one = self.constant
+        value = np.where(one, (p * q).sum(axis=1), value)
+        spread = np.where(one, (self.variance * q).sum(axis=1), spread)
+        value = np.where(self.seen, value, 0.5 + 0.5 * side)
+        spread = np.where(self.seen, spread, 0.0)
+        mixed = self.seen & ~one
+        bias = float(np.sqrt(w[mixed].sum() * max(float(w[mixed] @ spread[mixed]), 0.0)))
+        return _Bound(float(w @ value) + side * bias, float(w**2 @ spread))
+
+    def pooled(self) -> "_Shares":
+        """Clusters with the same majority prediction as one: which these are depends on predictions alone."""
+        k = self.said.shape[1]
+        kind = (self.said.argmax(axis=1) * 2 + self.constant) * 2 + self.seen
+        weight = np.bincount(kind, self.weight, 4 * k).astype(np.float64)
+        used = weight > 0
+
+        def mean(values: Floats, power: int) -> Floats:
+            scaled = self.weight[:, None] ** power * values
+            total = np.stack([np.bincount(kind, column, 4 * k) for column in scaled.T], axis=1)
+            return np.asarray(total[used] / weight[used, None] ** power)
+
+        seen = (np.arange(4 * k) % 2 == 1)[used]
+        return _Shares(weight[used], mean(self.true, 1), mean(self.variance, 2), mean(self.said, 1), seen)
+
+
+def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> _Shares:
+    k, count = evidence.num_classes, _count(cluster_offsets)
+    sizes, cluster = np.diff(cluster_offsets), _cluster(evidence, cluster_offsets)
+    m = np.bincount(cluster, minlength=count)[:, None].astype(np.float64)
+    total = np.stack([np.bincount(cluster, w, count) for w in evidence.weights.T], axis=1)
+    squares = np.stack([np.bincount(cluster, w**2, count) for w in evidence.weights.T], axis=1)
+    n, some = sizes[:, None], np.maximum(m, 1.0)
+    own = (squares - total) / some
+    several = (squares - np.where(m > 1, total**2 / some, 0.0)) / np.maximum(m - 1, 1.0) / some
+    if evidence.drift is not None:
+        variance = several
+    elif evidence.repeated:
+        variance = several + own / n
+    else:
+        variance = np.where(m == n, own / some, several)
+    home = np.repeat(np.arange(count), sizes)
+    said = np.bincount(home * k + predictions, minlength=count * k).reshape(count, k) / n
+    return _Shares(np.asarray(sizes / sizes.sum()), total / some, variance, said, m[:, 0] > 0)
+
+
+def _of_clusters(
+    predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
+) -> Estimate:
+    shares, m = _shares(predictions, evidence, cluster_offsets), len(evidence.user)
+    mean, variance = _drift(evidence, np.diff(cluster_offsets))
+    if shares.seen.all() and shares.constant.all() and evidence.drift is None:
+        found, quantile = shares.linear(1.0), _quantile((1.0 - confidence) / 2.0)
+        ends = _interval(found.moved(-quantile), found.moved(quantile))
+        basis = "cluster labels: one prediction in each cluster, unbiased, normal interval"
+        return Estimate(*ends, found.value, True, m, confidence, basis)
+    quantile, pooled = _quantile((1.0 - confidence) / 6.0), shares.pooled()
+    low, high = (
+        [
+            _Bound(bound.value + side * mean, bound.variance + variance).moved(side * quantile)
+            for bound in (shares.linear(side), shares.frechet(side), pooled.frechet(side))
+        ]
+        for side in (-1.0, 1.0)
+    )
+    ends = _interval(max(low), min(high))
+    return Estimate(*ends, None, False, m, confidence, "cluster labels: Fréchet bounds, normal intervals")

@@ -1,0 +1,51 @@
+"""How good a predictor is by the released labels of one case alone."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.learning.validation import Estimate, validated
+from p2p_sim.mechanisms.interface import Mechanism
+from p2p_sim.mechanisms.outcome import ByCluster, Outcome, Predictor
+from p2p_sim.population.population import Population
+from p2p_sim.protocol.roles import NOBODY
+from p2p_sim.replicate.case import Case
+
+
+def validate(
+    case: Case,
+    people: Population,
+    release: tuple[Mechanism, Outcome],
+    predictor: Predictor,
+    clusters: Sequence[int] | None = None,
+    confidence: float = 0.95,
+) -> Estimate:
+    """The estimated accuracy of a predictor among the users of a case; for the arguments, see `Result.validated`.
+
+    Args:
+        release: the mechanism, and the result of its run. Only features and clusters of `people` are looked at.
+    """
+    scenario, offsets = case.scenario, people.cluster_offsets
+    if not scenario.network.ideal or scenario.adversaries != NOBODY:
+        beyond = (*scenario.network.faults, "adversaries")[0]
+        raise InputError(f"validation: needs released labels whose law is known; leave out {beyond}")
+    evidence = release[0].evidence(release[1], offsets)
+    if evidence is None:
+        raise InputError(
+            f"validation: mechanism.kind = {scenario.mechanism.kind!r} releases nothing here that says how accurate "
+            "a predictor is; 'randomized_response' does"
+        )
+    home = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    if isinstance(predictor, ByCluster):
+        probabilities = predictor.within(people.features, home)
+    else:
+        probabilities = predictor.probabilities(people.features)
+    said = probabilities.argmax(axis=1)
+    if clusters is None:
+        return validated(said, evidence, offsets, confidence)
+    chosen = np.unique(np.asarray(clusters, dtype=np.int64))
+    if not chosen.size or chosen[0] < 0 or chosen[-1] >= len(offsets) - 1:
+        raise InputError(f"clusters: must be numbers from 0 to {len(offsets) - 2}, at least one")
+    sizes = np.concatenate([[0], np.cumsum(np.diff(offsets)[chosen])])
+    return validated(said[np.isin(home, chosen)], evidence.within(chosen, offsets), sizes, confidence)
