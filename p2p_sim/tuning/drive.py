@@ -225,8 +225,7 @@ def _missed(tuning: Tuning, runs: Runs, ended: list[Trial]) -> str:
     figures = _figures(tuning, runs, replace(close, replicates=2 * tuning.base.replicates))
     assert figures is not None
     by = ", ".join(f"{key} = {value}" for key, value in close.settings.items())
+    near = f"none of {len(ended)} trials meets it; the nearest is"
     if goal.epsilon is not None:
-        return f"epsilon {goal.epsilon:g}: none of {len(ended)} trials meets it; the nearest is {figures.epsilon:.4g}, by {by}"
-    return (
-        f"accuracy {goal.accuracy:g}: none of {len(ended)} trials meets it; the nearest is {figures.score:.4g}, by {by}"
-    )
+        return f"epsilon {goal.epsilon:g}: {near} {figures.epsilon:.4g}, by {by}"
+    return f"accuracy {goal.accuracy:g}: {near} {figures.score:.4g}, by {by}"
