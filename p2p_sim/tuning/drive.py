@@ -220,7 +220,7 @@ def _taken(key: str, trials: list[Trial]) -> list[list[Any]]:
 
 def _missed(tuning: Tuning, runs: Runs, ended: list[Trial]) -> str:
     """How near the trials come to a goal that none meets, and by what."""
-    goal, close = tuning.goal, (best(ended) or [nearest(ended)])[0]
+    goal, close = tuning.goal, next(iter(best(ended)), nearest(ended))
     assert close is not None
     figures = _figures(tuning, runs, replace(close, replicates=2 * tuning.base.replicates))
     assert figures is not None
