@@ -203,6 +203,14 @@ def test_a_trial_in_flight_keeps_its_number_and_a_half_written_line_is_cut(tmp_p
     assert again.begin(1).settings != chosen.settings
 
 
+def test_without_optuna_one_line_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    options = ("--epsilon", "1", "--workers", "1", "--out", tmp_path / "out", "--quiet")
+    status, _, said = command("tune", written_scenario(tmp_path), *options)
+    assert (status, said) == (2, "p2p-sim: tune: needs Optuna: pip install 'p2p-sim[tune]'\n")
+    assert not (tmp_path / "out").exists()
+
+
 SCRIPT = """
 import sys
 from pathlib import Path
