@@ -10,6 +10,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = (
     ("studies",),
     ("p2p_sim.cli",),
+    ("p2p_sim.tuning",),
     ("p2p_sim.outputs", "p2p_sim.attacks", "p2p_sim.sweeps"),
     ("p2p_sim.replicate", "p2p_sim.storage"),
     ("p2p_sim.scenario", "p2p_sim.extend"),

@@ -35,6 +35,7 @@ from p2p_sim.cli.privacy import calibrate, certify, privacy
 from p2p_sim.cli.results import compare, plot, report
 from p2p_sim.cli.scenarios import load, located, scenarios
 from p2p_sim.cli.sweep import sweep
+from p2p_sim.cli.tune import tune
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
@@ -129,7 +130,7 @@ def _exports(
     return found
 
 
-for command in (new, sweep, plot, compare, report, scenarios, data):
+for command in (new, sweep, tune, plot, compare, report, scenarios, data):
     app.command()(command)
 
 

@@ -1,0 +1,87 @@
+"""The command that searches settings."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.cli.options import (
+    AsJson,
+    DataDir,
+    Overrides,
+    Quiet,
+    ScenarioFile,
+    Workers,
+    check_data_dir,
+    interrupted,
+    one_of,
+)
+from p2p_sim.cli.scenarios import load
+
+
+def tune(
+    scenario: ScenarioFile,
+    overrides: Overrides = None,
+    goal: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMN",
+            help="What is made best within --epsilon: accuracy, error_rate or excess_risk.",
+            autocompletion=one_of("accuracy", "error_rate", "excess_risk"),
+        ),
+    ] = "accuracy",
+    epsilon: Annotated[
+        float | None, typer.Option(metavar="E", help="Largest certified ε allowed, at the scenario's δ.")
+    ] = None,
+    accuracy: Annotated[
+        float | None, typer.Option(metavar="A", help="Least mean accuracy allowed; searches for the least ε.")
+    ] = None,
+    search: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keys to search and their ranges.  [default: the usual keys]")
+    ] = None,
+    trials: Annotated[int, typer.Option(metavar="N", help="How many settings to try; more extend a search.")] = 40,
+    look: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What the choice looks at: public, released, curator or oracle.",
+            autocompletion=one_of("public", "released", "curator", "oracle"),
+        ),
+    ] = "public",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Results directory.  [default: results/NAME-tune-HASH]")
+    ] = None,
+    data_dir: DataDir = None,
+    workers: Workers = None,
+    json_: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Search the settings of a scenario: the best accuracy within an ε, or the least ε with an accuracy.
+
+    Example: p2p-sim tune quickstart --epsilon 0.5 --set replicates=5
+    """
+    check_data_dir(data_dir)
+    if not 1 <= trials <= 100_000:
+        raise InputError(f"--trials {trials}: must lie in 1..100000")
+    chosen = load(scenario, overrides, None)
+    from p2p_sim.base.progress import shown
+    from p2p_sim.cli.executors import for_run
+    from p2p_sim.cli.printing.tune import print_tuned, print_tuned_json
+    from p2p_sim.tuning.drive import make_tuning
+    from p2p_sim.tuning.drive import tune as run_search
+    from p2p_sim.tuning.goal import Goal
+    from p2p_sim.tuning.space import read_search
+
+    wanted = Goal(goal, epsilon, accuracy)
+    tuning = make_tuning(chosen, wanted, None if search is None else read_search(search), look, data_dir)
+    executor = for_run(chosen, workers, None)
+    try:
+        with shown(chosen.name, "trials", quiet=quiet) as report:
+            tuned = run_search(tuning, trials, out, executor, report)
+    except KeyboardInterrupt as stop:
+        raise interrupted(stop) from None
+    if json_:
+        print_tuned_json(tuning, tuned)
+    else:
+        print_tuned(tuning, tuned, quiet)

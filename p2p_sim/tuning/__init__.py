@@ -1,0 +1,1 @@
+"""Searching the settings of a scenario for the best one that meets a goal."""

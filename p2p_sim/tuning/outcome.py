@@ -1,0 +1,139 @@
+"""What a finished search leaves behind: its trials as tables, its figure, and the found scenario as a file."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from p2p_sim.base.errors import RunFailed
+from p2p_sim.base.files import in_place_of, write_whole, writing
+from p2p_sim.scenario import Scenario, load_scenario
+from p2p_sim.tuning.goal import SCORES, Goal, Measured
+from p2p_sim.tuning.look import COSTS
+from p2p_sim.tuning.runs import LOOK, TRIAL, scenario_with
+from p2p_sim.tuning.search import is_met
+from p2p_sim.tuning.space import Settings
+from p2p_sim.tuning.study import Trial
+
+TRIALS_CSV, TRIALS_TABLE, FIGURE, SCENARIO = "trials.csv", "trials.parquet", "tune.png", "found.toml"
+
+
+def trials_table(
+    trials: Sequence[Trial], measured: Mapping[int, Measured | None], goal: Goal, look: str
+) -> pd.DataFrame:
+    """A row for each trial: its number, state, replicates and settings, mean score, largest ε, and the search's look.
+
+    Args:
+        measured: mean score and largest ε over the replicates of each trial, by number; None where it could not be run.
+    """
+    rows = []
+    for trial in trials:
+        figures = measured[trial.number]
+        rows.append(
+            {
+                TRIAL: trial.number,
+                "state": trial.state,
+                "replicates": trial.replicates,
+                **trial.settings,
+                goal.column: None if figures is None else figures.score,
+                "epsilon_upper": None if figures is None else figures.epsilon,
+                "meets_goal": is_met(trial),
+                LOOK: look,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def write_outcome(
+    directory: Path,
+    base: Scenario,
+    goal: Goal,
+    look: str,
+    trials: Sequence[Trial],
+    measured: Mapping[int, Measured | None],
+    found: tuple[Settings, float] | None,
+) -> list[Path]:
+    """Write tables, figure and, if a setting was found, its scenario; return the files.
+
+    Args:
+        found: the settings, and their largest ε over all replicates.
+    """
+    from p2p_sim.analysis.figures.search import plot_search
+
+    table = trials_table(trials, measured, goal, look)
+    with writing(directory):
+        with in_place_of(directory / TRIALS_CSV) as partial:
+            table.to_csv(partial, index=False)
+        with in_place_of(directory / TRIALS_TABLE) as partial:
+            table.to_parquet(partial, index=False)
+        with in_place_of(directory / FIGURE) as partial:
+            plot_search(
+                table, goal.column, SCORES[goal.column], goal.accuracy is not None, f"{base.name}: {goal}", partial
+            )
+        files = [directory / name for name in (TRIALS_CSV, TRIALS_TABLE, FIGURE)]
+        (directory / SCENARIO).unlink(missing_ok=True)  # an earlier call may have found another one
+        if found is not None:
+            write_scenario(directory / SCENARIO, scenario_with(base, found[0]), goal, look, found[1])
+            files.append(directory / SCENARIO)
+    return files
+
+
+def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilon: float) -> None:
+    """Write a scenario that `p2p-sim run` takes, with comments that say where it comes from.
+
+    Args:
+        epsilon: its largest certified ε over all replicates.
+    """
+    said = [f"Found by p2p-sim tune: {goal}.", f"The search's look: {look}: {COSTS[look]}."]
+    if look == "oracle":
+        said.append("Do not publish this ε as that of the whole procedure: the search itself was not paid for.")
+    said.append(f"Largest certified ε over the replicates that were run: {epsilon:.6g}.")
+    text = "".join(f"# {line}\n" for line in said) + scenario_toml(scenario)
+    write_whole(path, text.encode())
+    if load_scenario(path).content_hash() != scenario.content_hash():
+        path.unlink()
+        raise RunFailed(f"{path}: the scenario cannot be written as a file")
+
+
+def scenario_toml(scenario: Scenario) -> str:
+    """A scenario in full as TOML; data files that lie beside the scenario's own file are named by their whole path."""
+    tree = _placed(scenario.model_dump(mode="json"), scenario.folder)
+    return "\n".join(_lines(tree, ())) + "\n"
+
+
+def _placed(tree: Any, folder: Path) -> Any:
+    if isinstance(tree, list):
+        return [_placed(entry, folder) for entry in tree]
+    if not isinstance(tree, dict):
+        return tree
+    found = {key: _placed(value, folder) for key, value in tree.items() if value is not None}
+    path = found.get("path")
+    if isinstance(path, str) and (folder / path).exists():
+        found["path"] = str((folder / path).resolve())
+    return found
+
+
+def _lines(tree: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
+    """The lines of a table: its own values first, then the tables in it."""
+    if place:
+        yield f"\n[{'.'.join(map(_key, place))}]"
+    for key, value in tree.items():
+        if not isinstance(value, dict):
+            yield f"{_key(key)} = {_value(value)}"
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _lines(value, (*place, key))
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else json.dumps(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(key)} = {_value(entry)}" for key, entry in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
