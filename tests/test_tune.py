@@ -219,17 +219,19 @@ from p2p_sim.tuning.drive import make_tuning, tune
 from p2p_sim.tuning.goal import Goal
 from p2p_sim.tuning.space import read_search
 from tests.sweeps import base
-folder = Path(sys.argv[1])
-tuning = make_tuning(base("small").replace(replicates=4), Goal("accuracy", 0.5), read_search(folder / "search.toml"))
-tune(tuning, 16, folder / "killed", LocalProcesses(2))
+folder, trials, replicates = Path(sys.argv[1]), *map(int, sys.argv[2:])
+scenario, search = base("small").replace(replicates=replicates), read_search(folder / "search.toml")
+tuning = make_tuning(scenario, Goal("accuracy", 0.5), search)
+tune(tuning, trials, folder / "killed", LocalProcesses(2))
 """
 
 
-def killed(folder: Path, kills: int) -> None:
+def killed(folder: Path, kills: int, trials: int, replicates: int) -> None:
     """A search whose process is killed so many times, each time after other replicates, and then left to end."""
     rows, rng = folder / "killed" / "rows.jsonl", random.Random(1)
+    command = [sys.executable, "-c", SCRIPT, str(folder), str(trials), str(replicates)]
     for _ in range(kills):
-        process = subprocess.Popen([sys.executable, "-c", SCRIPT, folder], cwd=ROOT, start_new_session=True)
+        process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
         had, deadline = rows.read_bytes().count(b"\n") if rows.exists() else 0, time.monotonic() + 60
         while process.poll() is None and time.monotonic() < deadline:
             if rows.exists() and rows.read_bytes().count(b"\n") > had:
@@ -243,13 +245,13 @@ def killed(folder: Path, kills: int) -> None:
                 process.kill()  # workers end by themselves
         process.wait()
         time.sleep(0.2)
-    subprocess.run([sys.executable, "-c", SCRIPT, folder], cwd=ROOT, check=True)
+    subprocess.run(command, cwd=ROOT, check=True)
 
 
-def check_kills(folder: Path, kills: int) -> None:
-    tuning = make_tuning(small(replicates=4), GOAL, read_search(written(folder)))
-    whole = tune(tuning, 16, folder / "whole")
-    killed(folder, kills)
+def check_kills(folder: Path, kills: int, trials: int, replicates: int) -> None:
+    tuning = make_tuning(small(replicates=replicates), GOAL, read_search(written(folder)))
+    whole = tune(tuning, trials, folder / "whole")
+    killed(folder, kills, trials, replicates)
     for name in ("rows.jsonl", "trials.csv", "found.toml"):
         assert (folder / "whole" / name).read_bytes() == (folder / "killed" / name).read_bytes()
     rows = [(row["scenario"], row["replicate"]) for row in rows_of(folder / "killed")]
@@ -258,9 +260,9 @@ def check_kills(folder: Path, kills: int) -> None:
 
 
 def test_two_kills_lose_and_repeat_no_trial(tmp_path):
-    check_kills(tmp_path, 2)
+    check_kills(tmp_path, 2, 4, 2)
 
 
 @pytest.mark.slow
 def test_twenty_kills_lose_and_repeat_no_trial(tmp_path):
-    check_kills(tmp_path, 20)
+    check_kills(tmp_path, 20, 16, 4)
