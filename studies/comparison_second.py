@@ -76,7 +76,9 @@ TRUST = {
     ),
 }
 """Who sees true labels, or noisy ones with their owner, and must not tell."""
-ALL = "all"
+ALL, OWN = "all", "its own"
+WHOLE = ("DP-SGD", "LabelDP-Pro")
+"""Mechanisms that release a model: there is no learner to choose."""
 CONFIDENCE = 0.95
 LEADS, BEHIND, OPEN = "leads", "is behind", "not settled"
 KEYS = ("mechanism", EPSILON)
@@ -89,21 +91,27 @@ def main(frame: Frame, replicates: int = 9) -> list[Path]:
         frame: where. replicates: of each point, those that choose included.
     """
     count = CHOOSING + 2 if frame.small else replicates
-    rows = {panel: panel_rows(panel, frame, count) for panel in (REDUCED if frame.small else CHANGES)}
-    for panel, found in rows.items():
-        (frame.out / panel).mkdir(parents=True, exist_ok=True)
-        found.to_parquet(frame.out / panel / "rows.parquet", index=False)
+    changes = REDUCED if frame.small else CHANGES
+    rows = {panel: panel_rows(panel, frame, count) for panel in changes}
+    every = pd.concat([found.assign(panel=panel) for panel, found in rows.items()], ignore_index=True)
+    frame.rows(every, study=NAME, choosing=CHOOSING, replicates=count, panels=changes)
     table = pd.concat([_points(found).assign(panel=panel) for panel, found in rows.items()], ignore_index=True)
     table = table[["panel", *table.columns.drop("panel")]]
     written = [frame.table("table.csv", table), frame.table("leaders.csv", judged(rows))]
     panels = [
-        Panel("target ε", "accuracy", curves(part, EPSILON, "accuracy", "mechanism"), log_y=False, title=PANELS[panel])
+        Panel(
+            "target ε",
+            "accuracy",
+            curves(part, EPSILON, "accuracy", "mechanism"),
+            log_y=False,
+            title=PANELS[str(panel)],
+        )
         for panel, part in table.groupby("panel", sort=False)
     ]
     note = (
         f"Each mechanism with its best learner, chosen on {CHOOSING} replicates that are not shown. Bands: 95% "
-        f"intervals over {table['replicates'].min()} other replicates. δ = 1e-6 for exchange, shuffler, DP-SGD, LabelDP-Pro and "
-        "PATE, pure ε elsewhere; ε is for the learner's view of one label."
+        f"intervals over {table['replicates'].min()} other replicates. δ = 1e-6 for exchange, shuffler, DP-SGD, "
+        "LabelDP-Pro and PATE, pure ε elsewhere; ε is for the learner's view of one label."
     )
     figure = frame.out / f"{NAME}.png"
     plot_by_trust(panels, TRUST, figure, "Every mechanism with the best of its learners", note)
@@ -139,6 +147,7 @@ def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     )
     rows = pd.concat([first, later], ignore_index=True)
     rows["chosen"] = [best[name, epsilon] == learner for name, epsilon, learner in _cells(rows)]
+    rows["learner"] = rows["learner"].mask(rows["mechanism"].isin(WHOLE), OWN)
     if classes == 2:
         tree, epsilons = base.model_dump(mode="json"), sorted({epsilon for _, epsilon in points})
         tasks = [(tree, epsilons, replicate, frame.data_dir) for replicate in range(replicates)]
@@ -205,7 +214,7 @@ def _cells(rows: pd.DataFrame) -> Iterator[tuple[str, float, str]]:
 
 def _as_rows(lines: list[dict[str, float | str]]) -> pd.DataFrame:
     """Rows of whole models, which have no learner to choose."""
-    rows = pd.DataFrame(lines).assign(learner="its own", chosen=True)
+    rows = pd.DataFrame(lines).assign(learner=OWN, chosen=True)
     return rows.assign(accuracy=1.0 - rows["error_rate"]).drop(columns=["error_rate", "scenario"])
 
 
