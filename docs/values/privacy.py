@@ -1,5 +1,7 @@
 """What bounds come to."""
 
+import math
+
 from docs.values.forms import published, short
 from p2p_sim.analysis.privacy import local_epsilon
 from p2p_sim.analysis.privacy.certificates.verify_certificate import LARGEST_N, LARGEST_TRIALS
@@ -55,11 +57,21 @@ near_uniform = [[f"n = {_sizes[0]}", *map(str, _sizes[1:])]]
 for _name in _ratios.index.unique("table"):
     near_uniform.append([", ".join(f"{_ratios[_name, n, t]:.2f}" for t in (0.1, 1.0)) for n in _sizes])
 
+
+def _bracket(*ends: float) -> str:
+    """The lower end rounded down, the upper one up."""
+    places = [2 if end >= 1.0 else 3 for end in ends]
+    rounded = (
+        nearest(end * 10**p) / 10**p for nearest, end, p in zip((math.floor, math.ceil), ends, places, strict=True)
+    )
+    return " to ".join(short(end, p) for end, p in zip(rounded, places, strict=True))
+
+
 _found = published("privacy", "resampled.csv")
 resampled = [
     [f"{row.n}, {row.noise_scale:g}, {short(row.threshold, 1)}, {f'{row.resampling_prob:g}'.lstrip('0')}",
      f"{row.delta:g}".replace("e-06", "e-6"), short(row.pure_epsilon, 2 if row.pure_epsilon >= 1.0 else 3),
-     " to ".join(short(e, 2 if e >= 1.0 else 3) for e in (row.epsilon_lower, row.epsilon_upper))]
+     _bracket(row.epsilon_lower, row.epsilon_upper)]
     for row in _found.itertuples()
 ]  # fmt: skip
 resampled_widths = 100 * (_found["epsilon_upper"] / _found["epsilon_lower"] - 1.0)
@@ -73,7 +85,7 @@ classes_to = resampled_classes.LARGEST_CLUSTER
 classes = [
     [", ".join([f"{row.n}, {row.classes}", *_shares(row.resampling_prob, row.noise_scale, row.threshold)]),
      f"{row.delta:g}".replace("e-0", "e-"), short(row.pure_epsilon, 2 if row.pure_epsilon >= 1.0 else 3),
-     " to ".join(short(e, 2 if e >= 1.0 else 3) for e in (row.epsilon_lower, row.epsilon_upper))]
+     _bracket(row.epsilon_lower, row.epsilon_upper)]
     for row in published("privacy", "resampled-classes.csv").itertuples()
 ]  # fmt: skip
 fewest_equal, most_equal = realised_network._FEWEST, realised_network._MOST
