@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from p2p_sim.analysis.privacy.attack.one_run import binomial_power
-from p2p_sim.analysis.privacy.attack.one_run_plan import plan_one_run
 from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.attacks.exchange_run import ClusterCurves, audit_exchange, exchange_attack, people_of
 from p2p_sim.attacks.local_run import audit_local
@@ -24,6 +23,7 @@ from p2p_sim.population.population import Population
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
+from tests.false_alarms import false_alarms
 from tests.planted import exchange
 from tests.planted_faults import Planted
 
@@ -142,18 +142,9 @@ def test_simulated_audits_of_a_sound_exchange_hardly_ever_fail():
     targets = ExchangeTargets(case(), exchange(0.1, 1.0, engine="vectorised"), copies(labels))
     attack = exchange_attack(targets, True, 5_000, 0)
     account = ClusterCurves(np.array([31]), 0.1, 1.0, 1e-5)
-    epsilons = account.tested()
-    certified, pilot = account.deltas(epsilons), attack.seen(20_000, 1, ())[0]
-    bound = account.bound(1e-5).epsilon_upper
-    plans = [plan_one_run(pilot, epsilons, 1e-5, 1000, error, attack.exact) for error in (0.01, 1e-9)]
-    alarms = [0, 0]
-    for seed in range(1000):
-        seen = attack.seen(1000, 100 + seed, ())[0]
-        for i, plan in enumerate(plans):
-            deltas, epsilon = plan.bounds([event.guesses(seen) for event in plan.events])
-            alarms[i] += bool((deltas > certified).any() or epsilon > bound)
-    assert alarms[0] <= 25
-    assert alarms[1] == 0
+    often, never = false_alarms(attack, account)
+    assert often <= 25
+    assert never == 0
 
 
 LEAKS = (

@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from p2p_sim.analysis.privacy.attack.one_run_plan import plan_one_run
 from p2p_sim.attacks.local_run import audit_local
 from p2p_sim.attacks.pooled_run import PairRatio, ShuffledRatio, audit_pooled, pooled_curves
 from p2p_sim.attacks.scores import ClusterAttack
@@ -22,6 +21,7 @@ from p2p_sim.mechanisms.shuffled_response import ShuffledRandomizedResponse
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare
 from p2p_sim.scenario import Scenario
+from tests.false_alarms import false_alarms
 
 SYNTHETIC = {"kind": "synthetic", "users": 3000, "num_clusters": 100}
 TABLE = {"kind": "table"}
@@ -123,18 +123,9 @@ def test_simulated_audits_of_a_sound_shuffler_hardly_ever_fail():
     targets = ClusterTargets(SHUFFLED, mechanism, copies(labels))
     attack = ClusterAttack.prepared(targets, ShuffledRatio(0.2, 1.0, True), True, 5_000, 0)
     account = pooled_curves(mechanism, np.array([31]), 1e-5)
-    epsilons = account.tested()
-    certified, pilot = account.deltas(epsilons), attack.seen(20_000, 1, ())[0]
-    bound = account.bound(1e-5).epsilon_upper
-    plans = [plan_one_run(pilot, epsilons, 1e-5, 1000, error, attack.exact) for error in (0.01, 1e-9)]
-    alarms = [0, 0]
-    for seed in range(1000):
-        seen = attack.seen(1000, 100 + seed, ())[0]
-        for i, plan in enumerate(plans):
-            deltas, epsilon = plan.bounds([event.guesses(seen) for event in plan.events])
-            alarms[i] += bool((deltas > certified).any() or epsilon > bound)
-    assert alarms[0] <= 25
-    assert alarms[1] == 0
+    often, never = false_alarms(attack, account)
+    assert often <= 25
+    assert never == 0
 
 
 def test_other_mechanisms_are_refused():

@@ -270,7 +270,7 @@ def test_sweeps_from_python_use_the_same_store(tmp_path):
 @pytest.mark.parametrize("path", sorted((ROOT / "scenarios" / "sweeps").rglob("*.toml")), ids=lambda path: path.stem)
 def test_every_sweep_that_is_shipped_is_a_plan_whose_first_point_runs(path):
     found = load_sweep(path)
-    if path.stem != "pixels" and path.parent.name != "clustering-choices":  # a study's checks of single settings
+    if path.stem != "pixels" and path.parent.name != "clustering-choices":  # studies' checks of a few settings
         assert found.size >= 6
         assert found.plots
     scenario = found.scenario(next(found.points()))

@@ -19,8 +19,8 @@ EVERY = 16
 def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
     """ε(δ) of each model, worst first; the largest of them is found, and the last one's.
 
-    Among more than 16 those between are only held against the worst so far, at a tenth of the cost: their upper end is
-    then the worst one's, and their lower end 0.
+    Among more than 16 those between are only held against the worst so far, all together where that succeeds, else one
+    by one. Their upper end is then the worst one's, and their lower end 0.
 
     Args:
         models: at least one, ordered so that earlier ones are expected to be worse (smaller clusters).
