@@ -67,7 +67,7 @@ def test_lemma9_applies_to_some_of_the_drawn_scenarios():
     assert sum(lemma9_epsilon(*case) is not None for case in drawn()) >= 4
 
 
-@pytest.mark.parametrize("members", [1, pytest.param(2, marks=pytest.mark.slow), 5])
+@pytest.mark.parametrize("members", [1, *(pytest.param(count, marks=pytest.mark.slow) for count in (2, 5))])
 def test_the_honest_exchange_passes_against_a_coalition(members):
     """Detects a coalition that learns more than the exact law of its view allows; the attack is worth something."""
     done = audit(scenario(0.1, 0.6), "coalition", members, trials=40_000, cluster_size=10)
@@ -113,7 +113,7 @@ def test_late_replies_only_lower_the_sampling_rate():
     assert result.delta_lower_confidence > 0.1
 
 
-@pytest.mark.parametrize("members", [0, 1, 2])
+@pytest.mark.parametrize("members", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_true_label_is_caught(members):
     """Detects one user who does not flip (n = 8, α = 0.1, θ = 0.8).
 

@@ -99,7 +99,9 @@ def test_the_figure_is_that_of_an_audit_in_one_run(call):
     assert "--figure: drawn for an audit in one run" in err
 
 
-@pytest.mark.parametrize("kind", ["randomized_response", "shuffled_response", "dp_sgd"])
+@pytest.mark.parametrize(
+    "kind", ["randomized_response", "shuffled_response", pytest.param("dp_sgd", marks=pytest.mark.slow)]
+)
 def test_other_mechanisms_are_audited_in_one_run(call, kind):
     arguments = ("--set", f'mechanism={{kind="{kind}", target_epsilon=1.0}}', "--trials", "2000")
     status, out, err = call(*arguments, "--json", "--set", 'population={kind="wine"}' if kind == "dp_sgd" else "seed=2")
@@ -110,7 +112,9 @@ def test_other_mechanisms_are_audited_in_one_run(call, kind):
 
 
 def test_the_flip_probability_is_calibrated_for_the_audited_size(call):
-    status, out, _ = call("--cluster-size", "10", "--json", "--set", "mechanism={target_epsilon=0.9}")
+    status, out, _ = call(
+        "--cluster-size", "10", "--trials", "2000", "--json", "--set", "mechanism={target_epsilon=0.9}"
+    )
     record = json.loads(out)
     assert status == 0
     assert 0.85 < record["epsilon_upper"] <= 0.9

@@ -27,6 +27,7 @@ FASTER = {
     "run": ["--set", "replicates=1", "--engine", "vectorised"],
     "sweep": ["--dry-run"],
     "audit": ["--trials", "2000"],
+    "tune": ["--trials", "3", "--set", "replicates=1"],
 }
 """What the tests add to an example so that it takes less time."""
 

@@ -217,8 +217,19 @@ def test_the_walk_is_added_up_correctly(users, variation):
     assert ShuffledMessages(users, local, variation).delta(epsilon).upper == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("rate", [1.0, 0.2])
-@pytest.mark.parametrize("config", [VectorMessages(), AlibiMessages(), PriorMessages(prior=(0.4, 0.3, 0.2, 0.1))])
+PRIOR = PriorMessages(prior=(0.4, 0.3, 0.2, 0.1))
+MORE = [(VectorMessages(), 1.0), (AlibiMessages(), 0.2), (PRIOR, 0.2)]
+
+
+@pytest.mark.parametrize(
+    ("config", "rate"),
+    [
+        (VectorMessages(), 0.2),
+        (AlibiMessages(), 1.0),
+        (PRIOR, 1.0),
+        *(pytest.param(*o, marks=pytest.mark.slow) for o in MORE),
+    ],
+)
 def test_a_target_is_met_and_hardly_a_larger_message_would_meet_it(config, rate):
     sizes, delta = np.array([80, 200, 1000]), 1e-5
     noise = randomizer_of(config, 0.3, sizes, 4, rate, delta)

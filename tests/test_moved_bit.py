@@ -208,8 +208,7 @@ FOUR_HUNDRED = ((others_only(400), 0.1, 1.1), (uneven(400, 1), 0.1, 1.3), (uneve
     [
         (others_only(400), 1.0, 1.1),
         (others_only(100), 0.1, 1.2),
-        (uneven(200, 1), 1.0, 1.35),
-        *(pytest.param(w, t, m, marks=pytest.mark.slow) for w, t, m in FOUR_HUNDRED),
+        *(pytest.param(w, t, m, marks=pytest.mark.slow) for w, t, m in (*FOUR_HUNDRED, (uneven(200, 1), 1.0, 1.35))),
     ],
 )
 def test_nearly_even_tables_cost_little_more_than_even_ones(weights, theta, most):

@@ -56,9 +56,10 @@ def test_the_statement_about_a_label_has_its_own_condition():
     assert "the label of one row differs" in bound.conditions[0]
 
 
-@pytest.mark.parametrize(
-    "asked", [case(epsilon=6.0, groups=[[0, 1], [2]], combiner="stacked"), case("hypothesis_transfer", 4.0)]
-)
+STACKED = case(epsilon=6.0, groups=[[0, 1], [2]], combiner="stacked")
+
+
+@pytest.mark.parametrize("asked", [case("hypothesis_transfer", 4.0), pytest.param(STACKED, marks=pytest.mark.slow)])
 def test_the_score_is_the_exact_likelihood_ratio(asked):
     """So e^score has mean 1 where the label is 0, and e^-score where it is 1; twice the score does not."""
     sound = prepare(asked)

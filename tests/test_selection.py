@@ -141,10 +141,11 @@ def test_a_law_is_found_by_its_mean(eta, mean):
     assert mean * (1.0 - 1e-8) <= TruncatedNegativeBinomial.of_mean(mean, eta).mean <= mean
 
 
+@pytest.mark.parametrize("count", [3, pytest.param(12, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("law", "masses"), LAWS, ids=NAMES)
-def test_no_bound_is_below_the_enumeration(law, masses):
+def test_no_bound_is_below_the_enumeration(law, masses, count):
     least = math.inf
-    for pair in pairs(12):
+    for pair in pairs(count):
         selection = Selection(pair, law)
         for scores, by_order in scorings(len(pair.one)):
             one, other = worlds(pair, masses, scores, by_order)

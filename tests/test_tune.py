@@ -73,8 +73,8 @@ def first_hits(seeds: range) -> tuple[list[int], list[int]]:
 
 
 def test_a_search_finds_one_of_the_best_of_400_settings_sooner_than_chance():
-    searched, drawn = first_hits(range(6))
-    assert sum(hit < 60 for hit in searched) >= 5
+    searched, drawn = first_hits(range(3))
+    assert all(hit < 60 for hit in searched)
     assert sum(searched) < sum(drawn)
 
 
@@ -259,8 +259,8 @@ def check_kills(folder: Path, kills: int, trials: int, replicates: int) -> None:
     assert tuple(Trials(tuning.space, 1, folder / "killed" / JOURNAL).all) == whole.trials
 
 
-def test_two_kills_lose_and_repeat_no_trial(tmp_path):
-    check_kills(tmp_path, 2, 4, 2)
+def test_a_kill_loses_and_repeats_no_trial(tmp_path):
+    check_kills(tmp_path, 1, 3, 1)
 
 
 @pytest.mark.slow
