@@ -31,7 +31,7 @@ def call(monkeypatch, capsys, tmp_path):
 
 @pytest.mark.parametrize("observer", ["learner", "coalition"])
 def test_the_command_prints_a_table_or_one_json_object(call, observer):
-    arguments = ("--observer", observer, "--cluster-size", "8", "--trials", "20000")
+    arguments = ("--observer", observer, "--cluster-size", "8", "--trials", "8000")
     status, out, err = call(*arguments, "--json")
     record = json.loads(out)
     assert (status, err, len(out.splitlines())) == (0, "", 1)

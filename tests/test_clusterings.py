@@ -95,7 +95,9 @@ def test_agglomerative_refuses_more_users_than_memory_holds(monkeypatch):
         KINDS[0].assign(users(), Streams(1, 0))
 
 
-@pytest.mark.parametrize("kind", ["agglomerative", "hdbscan", "balanced"])
+@pytest.mark.parametrize(
+    "kind", ["hdbscan", *(pytest.param(one, marks=pytest.mark.slow) for one in ("agglomerative", "balanced"))]
+)
 def test_rows_do_not_depend_on_the_number_of_workers(kind):
     tree = {
         "name": "workers", "replicates": 2, "engine": "vectorised", "population": {"kind": "wine"},

@@ -162,7 +162,7 @@ def test_the_row_says_how_and_the_noise_is_that_of_dp_sgd(scenarios):
         "curator", None, calibrate_noise(4.0, 1e-5, 0.05, 400)
     )  # fmt: skip
     assert result.privacy[0].condition_ids[-1] == "public-rows-apart"
-    few = chosen.replace(**{"population.users": 200})
+    few = chosen.replace(**{"population.users": 200, "mechanism.epochs": 1.0})
     assert p2p_sim.run(few).row == p2p_sim.run(few).row
 
 

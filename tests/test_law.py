@@ -132,8 +132,19 @@ def test_k_ary_flips_follow_their_law():
     assert test(counts + np.array([0, 0, moved, -moved, 0])) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("overlay", [RegularOverlay(degree=3), ScaleFreeOverlay(), GeometricOverlay(mean_degree=1.5)])
-@pytest.mark.parametrize("length", [1, pytest.param(2, marks=pytest.mark.slow), 5])
+SPARSE = GeometricOverlay(mean_degree=1.5)
+MORE = [(RegularOverlay(degree=3), 5), (ScaleFreeOverlay(), 1), (SPARSE, 1), (SPARSE, 2)]
+
+
+@pytest.mark.parametrize(
+    ("overlay", "length"),
+    [
+        (RegularOverlay(degree=3), 1),
+        (ScaleFreeOverlay(), 5),
+        (SPARSE, 5),
+        *(pytest.param(*o, marks=pytest.mark.slow) for o in MORE),
+    ],
+)
 def test_engines_release_the_same_bytes_on_overlays(overlay, length):
     """Users without a neighbour are among them: they get nothing, and walk nowhere."""
     offsets = np.concatenate([[0], np.cumsum(np.random.default_rng(0).integers(2, 400, 400))])

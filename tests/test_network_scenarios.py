@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 
 FOLDER = ROOT / "scenarios" / "network"
 FILES = sorted(FOLDER.glob("*.toml"))
-TABULATED = {"random-walk": 60, "scale-free": 120, "batch": 120, "small-world": 120}
+TABULATED = {"random-walk": 60, "scale-free": 120, "batch": 120, "small-world": 60, "regular": 120}
 """Users in scenarios whose privacy takes most of their time."""
 
 

@@ -159,7 +159,7 @@ LEAKS = (
 """Planted faults through which more of a label is learnt than is certified."""
 
 
-QUICK = ("true label", "neighbour's label", "flips redrawn", "silence")
+QUICK = ("true label", "neighbour's label", "silence")
 """The others are found, each with its smallest strength, by the slow test below."""
 
 

@@ -80,7 +80,7 @@ def test_private_stacking_passes_and_a_third_of_the_noise_is_caught():
     assert done.bound.adjacency == "label"
     assert 0.5 * done.certified[0] < done.attacked[0] < done.certified[0]
     assert done.smallest_rise == pytest.approx(2.0)
-    assert not audit_organisations(asked, 3_000, mechanism=with_epsilon(asked, 6.0)).passed
+    assert not audit_organisations(asked, 1_500, mechanism=with_epsilon(asked, 6.0)).passed
 
 
 @pytest.mark.slow

@@ -176,8 +176,9 @@ def test_the_noise_of_exchanged_alibi_is_a_condition_everywhere(tmp_path):
     assert "floating-point arithmetic gives away" in write_report(tmp_path / "out").read_text()
 
 
+@pytest.mark.slow
 def test_a_sweep_keeps_the_same_statements_wherever_it_ran(tmp_path):
-    plan = make_plan("made", exchanged(), [Axis(key="network.loss", values=(0.0, 0.1))], 2, [])
+    plan = make_plan("made", exchanged(), [Axis(key="network.loss", values=(0.0, 0.1))], 1, [])
     run_sweep(plan, tmp_path / "here")
     run_sweep(plan, tmp_path / "there", LocalProcesses(2))
     here, there = ((tmp_path / name / STATEMENTS).read_bytes() for name in ("here", "there"))

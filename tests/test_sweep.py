@@ -271,7 +271,14 @@ SHIPPED = {
     path.relative_to(ROOT / "scenarios" / "sweeps").as_posix(): path
     for path in sorted((ROOT / "scenarios" / "sweeps").rglob("*.toml"))
 }
-SLOW = {"comparison/mnist.toml", "learners/digits.toml", "learners/mnist.toml", "curators/pixels.toml"}
+SLOW = {
+    "comparison/mnist.toml",
+    "curators/mnist.toml",
+    "vector/exchange-kmeans.toml",
+    "learners/digits.toml",
+    "learners/mnist.toml",
+    "curators/pixels.toml",
+}
 """Sweeps of many classes whose like runs beside them: `make validate` runs their first point too."""
 
 

@@ -259,10 +259,6 @@ def check_kills(folder: Path, kills: int, trials: int, replicates: int) -> None:
     assert tuple(Trials(tuning.space, 1, folder / "killed" / JOURNAL).all) == whole.trials
 
 
-def test_a_kill_loses_and_repeats_no_trial(tmp_path):
-    check_kills(tmp_path, 1, 3, 1)
-
-
 @pytest.mark.slow
 def test_twenty_kills_lose_and_repeat_no_trial(tmp_path):
     check_kills(tmp_path, 20, 16, 4)
