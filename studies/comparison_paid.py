@@ -63,7 +63,7 @@ def _base(panel: str, changes: dict[str, Any]) -> Scenario:
 def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
     """Options of every mechanism in every replicate, at the whole ε.
 
-    The replicates that choose have all of them; the others those that are reported, and those that released labels judge.
+    The replicates that choose have all; the others those that are reported, and those that released labels judge.
     """
     points = [(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
 
