@@ -147,8 +147,7 @@ def written_scenario(folder: Path) -> Path:
         (("--epsilon", "1", "--trials", "0"), "--trials 0: must lie in 1..100000"),
         (("--epsilon", "1", "--goal", "speed"), "--goal speed: must be one of accuracy, error_rate, excess_risk"),
         (("--epsilon", "1", "--look", "all"), "--look all: must be one of public, released, curator, oracle"),
-        (("--epsilon", "1", "--look", "released"), "mechanism.sampling_rate changes the release"),
-        (("--epsilon", "1", "--look", "curator"), "--look curator: a search cannot be private selection yet"),
+        (("--epsilon", "1", "--look", "curator"), "mechanism.sampling_rate: must be a list of values"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(tmp_path, options, line):

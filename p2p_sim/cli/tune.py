@@ -40,7 +40,12 @@ def tune(
     search: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keys to search and their ranges.  [default: the usual keys]")
     ] = None,
-    trials: Annotated[int, typer.Option(metavar="N", help="How many settings to try; more extend a search.")] = 40,
+    trials: Annotated[
+        int,
+        typer.Option(
+            metavar="N", help="How many settings to try; more extend a search. Of a curator: how many runs on average."
+        ),
+    ] = 40,
     look: Annotated[
         str,
         typer.Option(
@@ -68,6 +73,7 @@ def tune(
     from p2p_sim.base.progress import shown
     from p2p_sim.cli.executors import for_run
     from p2p_sim.cli.printing.tune import print_tuned, print_tuned_json
+    from p2p_sim.tuning.curator import tune_privately
     from p2p_sim.tuning.drive import make_tuning
     from p2p_sim.tuning.drive import tune as run_search
     from p2p_sim.tuning.goal import Goal
@@ -78,7 +84,8 @@ def tune(
     executor = for_run(chosen, workers, None)
     try:
         with shown(chosen.name, "trials", quiet=quiet) as report:
-            tuned = run_search(tuning, trials, out, executor, report)
+            search_with = tune_privately if look == "curator" else run_search
+            tuned = search_with(tuning, trials, out, executor, report)
     except KeyboardInterrupt as stop:
         raise interrupted(stop) from None
     if json_:

@@ -47,19 +47,23 @@ def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) ->
 
 
 def _predicted(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Predicted:
-    learner, release = case.scenario.learner.seeded(case.streams), outcome.release
-    tally = _tally(people, release) if learner.takes_counts else None
-    if isinstance(release, ModelRelease):
-        private = release.predictor
-    elif people.law is not None and tally is not None:
-        private = learner.learned_counts(Counted.of(people.law, tally.counts))
-    else:
-        assert isinstance(people, Population)
-        assert isinstance(release, LabelRelease)
-        law = mechanism.noise_law(outcome) if learner.uses_noise_law and release.kind == "hard" else None
-        private = learner.learned(Received(people.features, release, people.num_classes, people.cluster_offsets, law))
+    learner = case.scenario.learner.seeded(case.streams)
     reference = _nonprivate(case, people, outcome.truth) if learner.has_reference else None
-    return predict(people, private, reference)
+    return predict(people, learned_from(case, people, mechanism, outcome), reference)
+
+
+def learned_from(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Predictor:
+    """The model that the case's learner makes of a release; of the users only features and clusters are looked at."""
+    learner, release = case.scenario.learner.seeded(case.streams), outcome.release
+    if isinstance(release, ModelRelease):
+        return release.predictor
+    tally = _tally(people, release) if learner.takes_counts else None
+    if people.law is not None and tally is not None:
+        return learner.learned_counts(Counted.of(people.law, tally.counts))
+    assert isinstance(people, Population)
+    assert isinstance(release, LabelRelease)
+    law = mechanism.noise_law(outcome) if learner.uses_noise_law and release.kind == "hard" else None
+    return learner.learned(Received(people.features, release, people.num_classes, people.cluster_offsets, law))
 
 
 def _tally(people: People, release: Release | Tally) -> Tally | None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.learning.validation import Estimate, validated
+from p2p_sim.mechanisms.evidence import Evidence
 from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.outcome import ByCluster, Outcome, Predictor
 from p2p_sim.population.population import Population
@@ -26,16 +27,8 @@ def validate(
     Args:
         release: the mechanism, and the result of its run. Only features and clusters of `people` are looked at.
     """
-    scenario, offsets = case.scenario, people.cluster_offsets
-    if not scenario.network.ideal or scenario.adversaries != NOBODY:
-        beyond = (*scenario.network.faults, "adversaries")[0]
-        raise InputError(f"validation: needs released labels whose law is known; leave out {beyond}")
-    evidence = release[0].evidence(release[1], offsets)
-    if evidence is None:
-        raise InputError(
-            f"validation: mechanism.kind = {scenario.mechanism.kind!r} releases nothing here that says how accurate "
-            "a predictor is; 'randomized_response' does"
-        )
+    offsets = people.cluster_offsets
+    evidence = evidence_of(case, people, *release)
     home = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     if isinstance(predictor, ByCluster):
         probabilities = predictor.within(people.features, home)
@@ -49,3 +42,22 @@ def validate(
         raise InputError(f"clusters: must be numbers from 0 to {len(offsets) - 2}, at least one")
     sizes = np.concatenate([[0], np.cumsum(np.diff(offsets)[chosen])])
     return validated(said[np.isin(home, chosen)], evidence.within(chosen, offsets), sizes, confidence)
+
+
+def evidence_of(case: Case, people: Population, mechanism: Mechanism, outcome: Outcome) -> Evidence:
+    """What the released labels of a case say of true ones.
+
+    Raises:
+        InputError: they say nothing, or a network with faults or an adversary comes between labels and release.
+    """
+    scenario = case.scenario
+    if not scenario.network.ideal or scenario.adversaries != NOBODY:
+        beyond = (*scenario.network.faults, "adversaries")[0]
+        raise InputError(f"validation: needs released labels whose law is known; leave out {beyond}")
+    evidence = mechanism.evidence(outcome, people.cluster_offsets)
+    if evidence is None:
+        raise InputError(
+            f"validation: mechanism.kind = {scenario.mechanism.kind!r} releases nothing here that says how accurate "
+            "a predictor is; 'randomized_response' does"
+        )
+    return evidence

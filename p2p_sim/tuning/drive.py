@@ -12,17 +12,18 @@ from typing import Any
 from p2p_sim.base.errors import InputError
 from p2p_sim.replicate.advice import advice
 from p2p_sim.replicate.case import Case
+from p2p_sim.replicate.judge import row_judged
 from p2p_sim.scenario import EITHER, MODEL_VERSION, Scenario, drop_key
 from p2p_sim.storage.rows import Row, Store, open_store, write_manifest
 from p2p_sim.sweeps.place import default_directory
 from p2p_sim.sweeps.stopped import counted
-from p2p_sim.sweeps.work import Executor, Perform, Serial, perform
+from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Serial, done, perform
 from p2p_sim.tuning.goal import Goal, Measured
-from p2p_sim.tuning.look import check_look
+from p2p_sim.tuning.look import check_goal, check_look
 from p2p_sim.tuning.outcome import write_outcome
 from p2p_sim.tuning.runs import LOOK, TRIAL, Runs
 from p2p_sim.tuning.search import Search, best, nearest
-from p2p_sim.tuning.space import Space, calibrated, noise_key, usual_space
+from p2p_sim.tuning.space import USUAL, Dimension, Space, calibrated, noise_key, usual_space
 from p2p_sim.tuning.study import JOURNAL, Trial, Trials
 
 Told = Callable[[int, int], None]
@@ -65,6 +66,16 @@ class Tuning:
         goal = {"column": self.goal.column, "epsilon": self.goal.epsilon, "accuracy": self.goal.accuracy}
         space = [one.described() for one in self.space.dimensions]
         return {"goal": goal, "space": space, "batch": self.space.batch, "look": self.look}
+
+    @property
+    def searched(self) -> int:
+        """Replicates that the search looks at: of released labels or of a curator's there is one set."""
+        return self.base.replicates if self.look in ("public", "oracle") else 1
+
+    @property
+    def truth(self) -> Goal:
+        """The goal as a simulation can judge it: on true labels."""
+        return replace(self.goal, judged=False)
 
     @property
     def directory(self) -> Path:
@@ -110,6 +121,7 @@ def make_tuning(
     Raises:
         InputError: a key, a range or a look that does not fit; one line.
     """
+    check_goal(look, goal)
     base, own = scenario, noise_key(scenario)
     noisy = space is not None and any(key in EITHER for key in space.keys)
     fixed = None if goal.epsilon is None or noisy else calibrated(scenario, goal.epsilon)
@@ -117,10 +129,10 @@ def make_tuning(
         base = fixed
     elif goal.epsilon is None and not noisy and space is not None and own is not None:
         warnings.warn(f"--accuracy: the search does not vary {own}, which decides ε", stacklevel=2)
-    chosen = space or usual_space(scenario, noise=fixed is None)
+    chosen = space or (_penalty() if look == "released" else usual_space(scenario, noise=fixed is None))
     check_look(look, base, chosen.keys)
     chosen.check(base)
-    return Tuning(base, chosen, goal, look, data_dir)
+    return Tuning(base, chosen, replace(goal, judged=look == "released"), look, data_dir)
 
 
 def tune(
@@ -129,7 +141,7 @@ def tune(
     out: Path | None = None,
     executor: Executor | None = None,
     told: Told = lambda done, total: None,
-    work: Perform = perform,
+    work: Perform | None = None,
 ) -> Tuned:
     """Run what is missing of a search and write what it found; running again goes on, more trials extend it.
 
@@ -137,12 +149,15 @@ def tune(
 
     Args:
         tuning: the search. trials: how many. out: results directory. executor: where to run; default: here.
-        told: called as trials end. work: what runs a batch of tasks.
+        told: called as trials end. work: what runs a batch of tasks; default: as the look asks.
 
     Raises:
         InputError: no setting that was tried meets the goal; says how near one comes. Its rows and tables are kept.
     """
+    if tuning.look == "curator":
+        raise InputError("tune: a curator's choice is a private selection; call tune_privately")
     directory, identity, base = out or tuning.directory, tuning.identity, tuning.base
+    work = work or (perform_judged if tuning.look == "released" else perform)
     for line in advice(Case(base, data_dir=tuning.data_dir)):
         warnings.warn(line, stacklevel=2)
 
@@ -165,7 +180,7 @@ def tune(
         study = Trials(tuning.space, base.seed, directory / JOURNAL)
         runs = Runs(base, tuning.goal, tuning.look, store, executor or Serial(), tuning.data_dir, work)
         early = tuning.look == "public"
-        search = Search(tuning.space, tuning.goal, base.replicates, study, runs.measure, early, noted)
+        search = Search(tuning.space, tuning.goal, tuning.searched, study, runs.measure, early, noted)
         ended = search.run(trials)
         if not any(trial.replicates for trial in ended):
             raise InputError(f"{directory}: no trial could be run; the first error is: {runs.first_error[:300]}")
@@ -182,6 +197,17 @@ def tune(
     return Tuned(directory, tuple(ended), found, tuple(files))
 
 
+def perform_judged(batch: Batch) -> list[Done]:
+    """Run tasks one after another, and judge each by released labels that are held back."""
+    return [done(task, lambda one: row_judged(one.case)) for task in batch]
+
+
+def _penalty() -> Space:
+    """What is searched in one release if nothing else is said."""
+    low, high, log = USUAL["learner.l2"]
+    return Space((Dimension("learner.l2", low, high, log),))
+
+
 def _unless_begun(store: Store, journal: Path) -> None:
     """Remove the journal of a search of which no replicate could be run."""
     if not store.done:
@@ -190,9 +216,9 @@ def _unless_begun(store: Store, journal: Path) -> None:
 
 def _confirmed(tuning: Tuning, runs: Runs, ended: list[Trial]) -> Found | None:
     """The best trial whose condition on ε holds in replicates that the search did not look at as well."""
-    count = tuning.base.replicates
+    count = tuning.searched
     for trial in best(ended):
-        fresh = range(count, 2 * count)
+        fresh = range(count, count + tuning.base.replicates)
         got = runs.measure([replace(trial, state="running")], fresh)[trial.number]
         searched = runs.rows(trial, range(count))
         rows = runs.rows(trial, fresh)
@@ -222,7 +248,7 @@ def _missed(tuning: Tuning, runs: Runs, ended: list[Trial]) -> str:
     """How near the trials come to a goal that none meets, and by what."""
     goal, close = tuning.goal, next(iter(best(ended)), nearest(ended))
     assert close is not None
-    figures = _figures(tuning, runs, replace(close, replicates=2 * tuning.base.replicates))
+    figures = _figures(tuning, runs, replace(close, replicates=tuning.searched + tuning.base.replicates))
     assert figures is not None
     by = ", ".join(f"{key} = {value}" for key, value in close.settings.items())
     near = f"none of {len(ended)} trials meets it; the nearest is"

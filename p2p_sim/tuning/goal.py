@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.replicate.judge import LOWER, VALUE
 
 SCORES = {"accuracy": True, "error_rate": False, "excess_risk": False}
 """Columns that may be a goal, and whether more is better."""
@@ -26,11 +27,13 @@ class Goal:
 
     column: of the score. epsilon: the largest ε allowed, at the scenario's δ; or None.
     accuracy: the least mean accuracy allowed, in which case the least ε is searched; or None.
+    judged: whether scores are those that released labels show, and not those on true labels.
     """
 
     column: str = "accuracy"
     epsilon: float | None = None
     accuracy: float | None = None
+    judged: bool = False
 
     def __post_init__(self) -> None:
         if self.column not in SCORES:
@@ -50,7 +53,12 @@ class Goal:
         Raises:
             InputError: the row has no such figure.
         """
-        value = 1.0 - row["error_rate"] if self.column == "accuracy" else row.get(self.column)
+        if self.judged:
+            known = row[VALUE]
+            found = row[LOWER] if known is None else known  # where labels leave a range, what is certain of it
+            value = found if self.column == "accuracy" else 1.0 - found
+        else:
+            value = 1.0 - row["error_rate"] if self.column == "accuracy" else row.get(self.column)
         if value is None:
             raise InputError(f"--goal {self.column}: the rows of this scenario have no such figure; choose accuracy")
         epsilon = row["epsilon_upper"]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.scenario import Scenario
+from p2p_sim.tuning.goal import Goal
 
 COSTS = {
     "public": "rehearsal on a synthetic or public data set; the choice costs no ε",
@@ -31,24 +32,22 @@ def check_look(look: str, scenario: Scenario, keys: Sequence[str]) -> None:
             f"--look public: population.kind = {scenario.population.kind!r} is your own data, with private labels; "
             "search on a synthetic or public data set, or name the unpaid look: --look oracle"
         )
-    if look == "released":
-        _check_released(keys)
-    if look == "curator":
+    if look == "released" and (further := [key for key in keys if not key.startswith("learner.")]):
         raise InputError(
-            "--look curator: a search cannot be private selection yet: that needs settings drawn independently from a "
-            "fixed law and a private score; choose public or oracle"
+            f"--look released: {further[0]} changes the release: each value would be another release, and ε would have "
+            "to count all of them (`p2p-sim compose`); search keys of the learner only, or rehearse: --look public"
         )
 
 
-def _check_released(keys: Sequence[str]) -> None:
-    """After a release only the learner may be chosen, and the score must come from released labels."""
-    further = [key for key in keys if not key.startswith("learner.")]
-    if further:
+def check_goal(look: str, goal: Goal) -> None:
+    """Refuse a goal that a look cannot judge.
+
+    Raises:
+        InputError: one line.
+    """
+    if look in ("released", "curator") and goal.column == "excess_risk":
+        raise InputError(f"--goal excess_risk: nobody can judge it with --look {look}; choose accuracy or error_rate")
+    if look == "curator" and goal.epsilon is None:
         raise InputError(
-            f"--look released: {further[0]} changes the release, and each further release costs ε; search keys of the "
-            "learner only"
+            "--accuracy: does not go with --look curator, whose price is fixed before it looks; give --epsilon"
         )
-    raise InputError(
-        "--look released: the accuracy in the rows is measured on true labels; a search cannot be scored by released "
-        "labels yet; choose public or oracle"
-    )

@@ -89,7 +89,12 @@ def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilo
     said = [f"Found by p2p-sim tune: {goal}.", f"The search's look: {look}: {COSTS[look]}."]
     if look == "oracle":
         said.append("Do not publish this ε as that of the whole procedure: the search itself was not paid for.")
-    said.append(f"Largest certified ε over the replicates that were run: {epsilon:.6g}.")
+    if look == "curator":
+        said.append(
+            f"ε of the whole selection, score and choice included: {epsilon:.6g}; the ε below is that of one run."
+        )
+    else:
+        said.append(f"Largest certified ε over the replicates that were run: {epsilon:.6g}.")
     text = "".join(f"# {line}\n" for line in said) + scenario_toml(scenario)
     write_whole(path, text.encode())
     if load_scenario(path).content_hash() != scenario.content_hash():

@@ -24,7 +24,7 @@ def print_tuned(tuning: Tuning, tuned: Tuned, quiet: bool) -> None:
         )
         settings = [(key, str(value)) for key, value in found.trial.settings.items()]
         figures = (
-            (f"{column} in the search", f"{found.score:.4f}, optimistic: it is the best of many"),
+            (f"{_judge(tuning)} in the search", f"{found.score:.4f}, optimistic: it is the best of many"),
             (f"{column} in fresh replicates", f"{fresh.value:.4f}{interval}, {fresh.replicates} replicates"),
             ("ε", f"{at_most(found.epsilon)} at δ = {row['delta']:g}, against the {row['observer']}, worst replicate"),
             ("ε protects", f"one user's {row['adjacency']}{_unpaid(tuning)}"),
@@ -36,13 +36,21 @@ def print_tuned(tuning: Tuning, tuned: Tuned, quiet: bool) -> None:
         print(f"next: p2p-sim run {tuned.files[-1]}   p2p-sim plot {tuned.directory}")
 
 
+def _judge(tuning: Tuning) -> str:
+    """Whose figure the search made large."""
+    if tuning.look == "curator":
+        return "accuracy by a private score"
+    column = tuning.goal.column
+    return f"{column} by released labels" if tuning.look == "released" else column
+
+
 def _unpaid(tuning: Tuning) -> str:
     return "; the search looked at true labels, which this ε does not count" if tuning.look == "oracle" else ""
 
 
 def _fresh(tuning: Tuning, tuned: Tuned) -> Mean:
     """The score in replicates that the search did not look at."""
-    return mean_interval([tuning.goal.measured(row).score for row in tuned.found.fresh])
+    return mean_interval([tuning.truth.measured(row).score for row in tuned.found.fresh])
 
 
 def print_tuned_json(tuning: Tuning, tuned: Tuned) -> None:
