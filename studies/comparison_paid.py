@@ -48,8 +48,8 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
     )
     frame.rows(rows, study=NAME, choosing=CHOOSING, replicates=count, mean_runs=MEAN_RUNS, users=USERS)
     table = points(rows)
-    files = [frame.table("table.csv", table)]
-    for choice, file in ((PAID, "paid.png"), (FREE, "free.png"), (DEFAULT, "default.png")):
+    files = [frame.table("table.csv", table), frame.table("prices.csv", prices(rows))]
+    for choice, file in ((PAID, "paid.png"), (FREE, "free.png")):
         files.append(_drawn(table[table["choice"] == choice], choice, frame.out / file))
     return files
 
@@ -160,6 +160,24 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
     return table.astype({"place": int}).assign(comparisons=2 * cells)
 
 
+def prices(rows: pd.DataFrame) -> pd.DataFrame:
+    """A line for each mechanism: what the paid choice costs against the free one, and gains over none.
+
+    Both are means over all panels and ε, replicate by replicate. Their intervals hold together with 95%: Bonferroni.
+    """
+    keys, lines = ["panel", EPSILON, "mechanism", "replicate"], list[dict[str, Any]]()
+    wide = rows.pivot(index=keys, columns="choice", values="accuracy")
+    each = pd.DataFrame({"price": wide[FREE] - wide[PAID], "gain": wide[PAID] - wide[DEFAULT]})
+    mean = each.groupby(level=["mechanism", "replicate"]).mean()
+    for name in dict.fromkeys(rows["mechanism"]):
+        line: dict[str, Any] = {"mechanism": name, "way": way(name)}
+        for column in ("price", "gain"):
+            found = mean_interval(mean.loc[name][column], 1.0 - (1.0 - CONFIDENCE) / (2 * len(MECHANISMS)))
+            line |= {column: found.value, f"{column}_low": found.low, f"{column}_high": found.high}
+        lines.append(line | {"replicates": found.replicates})
+    return pd.DataFrame(lines)
+
+
 def _drawn(table: pd.DataFrame, choice: str, path: Path) -> Path:
     panels = [
         Panel(
@@ -171,7 +189,6 @@ def _drawn(table: pd.DataFrame, choice: str, path: Path) -> Path:
     said = {
         PAID: f"Choices are paid for: {RELEASED}, {REHEARSED}, or {CURATED}, its price included in ε.",
         FREE: f"Choices look at true labels of {CHOOSING} other replicates, which no ε counts.",
-        DEFAULT: "Nothing is chosen: each mechanism has its default settings and the same learner.",
     }[choice]
     note = (
         f"{said} Bands: 95% intervals over {table['replicates'].min()} replicates; label adjacency, the learner's view."
