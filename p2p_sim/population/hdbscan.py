@@ -1,6 +1,6 @@
 """Clusters of dense regions (HDBSCAN) of the public features."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,6 +20,7 @@ class HdbscanClusters(Clustering):
     """
 
     kind: Literal["hdbscan"] = "hdbscan"
+    by_distance: ClassVar[str] = "HDBSCAN"
     min_size: int = Field(default=2, ge=2)
     """s: smallest cluster allowed, at least 2; also the least number of users in a dense region."""
 
