@@ -1,6 +1,7 @@
 """Every clustering on the same users: heterogeneity, smallest cluster, ε and accuracy: `python -m studies.clusterings`.
 
-A task runs one scenario twice, at a fixed α and with α calibrated to a target ε; interrupted, it goes on where it stopped.
+A task runs one scenario twice: at a fixed α, and with α calibrated to a target ε. Interrupted, it goes on where it
+stopped.
 """
 
 from functools import partial
@@ -17,12 +18,15 @@ from p2p_sim.population.hdbscan import HdbscanClusters, density_clusters
 from p2p_sim.population.population import Examples
 from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario
+from studies.clusterings_scale import KINDS, cost
 from studies.frame import Frame, command, means
 
 NAME, REPLICATES = "clusterings", 10
 USERS, LEAST = 5_000, 36
 """Users of each data set (digits: all that are not held out), and min_size."""
 COUNTS = (5, 10, 20, 40)
+MANY = (10_000, 100_000)
+"""Users for whom the cost of a clustering is measured."""
 ALPHA, THETA, DELTA, TARGET = 0.1, 0.5, 1e-6, 0.2
 """α, θ and δ of the exchange, and the ε to which α is calibrated where accuracy is compared."""
 DATA: dict[str, dict[str, Any]] = {
@@ -51,7 +55,7 @@ Task = tuple[str, str, int, int]
 
 
 def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
-    """Run everything; write rows, manifest, a table of means with 95% intervals, and the figure."""
+    """Run everything; write rows, manifest, a table of means with 95% intervals, what clusterings cost, the figure."""
     data = ["synthetic", "digits"] if frame.small else list(DATA)
     counts = (5, 20) if frame.small else COUNTS
     tasks: list[Task] = [
@@ -67,7 +71,9 @@ def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
         delta=DELTA, target_epsilon=TARGET, rows=len(rows),
     )  # fmt: skip
     points = _points(rows)
-    return [_figure(points, frame.out / "clusterings.png"), frame.table("table.csv", points)]
+    costs = frame.each(cost, [(label, users) for users in ((2_000,) if frame.small else MANY) for label in KINDS], True)
+    figure = _figure(points, frame.out / "clusterings.png")
+    return [figure, frame.table("table.csv", points), frame.table("cost.csv", costs)]
 
 
 def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
