@@ -14,6 +14,7 @@ import pandas as pd
 from p2p_sim import run
 from p2p_sim.analysis.figures.curves import Curve, Panel
 from p2p_sim.analysis.figures.study import plot_study
+from p2p_sim.population.balanced import BalancedClusters
 from p2p_sim.population.hdbscan import HdbscanClusters, density_clusters
 from p2p_sim.population.population import Examples
 from p2p_sim.replicate.case import Case
@@ -115,6 +116,8 @@ def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
     users: Examples = scenario.population.sample(case.places, case.streams).users
     if isinstance(scenario.clusters, HdbscanClusters):
         return float(np.mean(density_clusters(users, scenario.clusters.min_size) < 0))
+    if isinstance(scenario.clusters, BalancedClusters):
+        return 0.0  # it makes fewer clusters instead
     free = scenario.clusters.model_copy(update={"min_size": 1})
     cluster = free.assign(users, Case(scenario, replicate, data_dir).streams)
     return float(np.mean(np.bincount(cluster)[cluster] < LEAST))

@@ -3,14 +3,16 @@
 import pandas as pd
 
 from docs.values.forms import interval, only, published, short
-from studies.clusterings import ALPHA, COUNTED, COUNTS, DATA, DELTA, DENSE, GIVEN, LEAST, TARGET, THETA, USERS
+from p2p_sim.analysis.utility.intervals import mean_interval
+from studies.clusterings import COUNTED, COUNTS, DATA, DENSE, GIVEN, LEAST, MANY, USERS
+from studies.clusterings_scale import CLUSTERS
 
 SOURCE = ("python -m studies.clusterings --data-dir DIR", "test_clusterings.py::test_the_study")
 SHOWN = 20
 """Clusters asked for in the table of the page."""
 
-alpha, theta, delta, least, target, users = ALPHA, THETA, DELTA, LEAST, TARGET, USERS
-fewest, most = COUNTS[0], COUNTS[-1]
+least, users = LEAST, USERS
+most = COUNTS[-1]
 points = published("clusterings").set_index(["population", "clusters", "count"]).sort_index()
 costs = published("clusterings", "cost.csv").set_index(["clusters", "num_users"])
 replicates = only(points["replicates"])
@@ -37,3 +39,15 @@ KINDS = [(source, label) for source in DATA for label in (*COUNTED, DENSE, *([GI
 table = [_line(source, label) for source, label in KINDS]
 seconds = costs["cpu_s"]
 memory = costs["peak_mib"]
+big, large = MANY[-1], CLUSTERS
+digits = only(published("clusterings", "rows.parquet").query("population == 'digits'")["num_users"])
+_rows = (
+    published("clusterings", "rows.parquet").set_index(["population", "clusters", "count", "replicate"]).sort_index()
+)
+
+
+def gap(population: str, label: str, other: str, count: int = SHOWN, measure: str = "accuracy_at_target") -> str:
+    """How much more one clustering has than another one on the same users, with the interval of the differences."""
+    first, second = (_rows.loc[population, one, count if one in COUNTED else 0][measure] for one in (label, other))
+    mean = mean_interval(first - second)
+    return interval(mean.value, mean.low, mean.high)
