@@ -165,7 +165,12 @@ def set_up(case: Case, people: People) -> tuple[Mechanism, Network]:
     """Calibrate the mechanism for these users and open the network."""
     scenario = case.scenario
     setup = Setup(
-        people.cluster_sizes, people.num_classes, scenario.privacy.delta, scenario.engine, scenario.adversaries
+        people.cluster_sizes,
+        people.num_classes,
+        scenario.privacy.delta,
+        scenario.engine,
+        scenario.adversaries,
+        people.values,
     )
     mechanism = scenario.mechanism.informed(lambda: population_heterogeneity(people)[0]).built(setup)
     nodes = mechanism.nodes(people) if isinstance(people, Population) else people
