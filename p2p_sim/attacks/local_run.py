@@ -1,9 +1,9 @@
 """An audit in one run of mechanisms in which every user sends her own message: every user is a target.
 
 Every user's label is a fair coin between the two most frequent classes, or between the two ends of a public grid of
-numbers. A message depends on its user's label, on her own noise and perhaps on earlier messages. So, given all messages,
-the coins are independent and each is as likely as its user's own message says: a guess may look at all messages, and
-the tests of independent targets hold.
+numbers. A message depends on its user's label, on her own noise and perhaps on earlier messages. So, given all
+messages, the coins are independent and each is as likely as its user's own message says: a guess may look at all
+messages, and the tests of independent targets hold.
 """
 
 import math

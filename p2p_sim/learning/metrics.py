@@ -97,7 +97,7 @@ def measured(found: Predicted, loss: Loss = "log") -> Risk:
         assert isinstance(population, Population)
         holdout = population.holdout
         assert holdout is not None
-        majority = holdout_majority_error_rate(population.labels, holdout.labels)
+        majority = None if loss == "squared" else holdout_majority_error_rate(population.labels, holdout.labels)
         return Risk(*_pair([holdout_error_rate(holdout.labels, p) for p in predicted]), majority_error_rate=majority)
     errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted]
     bayes = bayes_error_rate(law.mass, law.label_distribution)
@@ -111,7 +111,8 @@ def measured(found: Predicted, loss: Loss = "log") -> Risk:
         best = best_logistic_risk(law.points, law.mass, law.label_distribution[:, 1])
         risks = [log_risk(law.mass, law.label_distribution, p) for p in predicted]
     excess = _pair([risk - best for risk in risks])
-    return Risk(*_pair(errors), *excess, best, bayes, loss, majority, constant - best)
+    said = None if loss == "squared" else majority
+    return Risk(*_pair(errors), *excess, best, bayes, loss, said, constant - best)
 
 
 def _judged(population: Population, clusters: tuple[int, ...]) -> Population:

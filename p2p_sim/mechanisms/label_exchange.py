@@ -166,9 +166,11 @@ class LabelExchangeMechanism(Mechanism):
         return Outcome(release, done.traffic, done.transcript, done.arrival_s, done.realised, opened.overlay)
 
     def _told(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
-        """What the learner is told for payloads: numbers, where these are places of numbers."""
-        noise = self.randomizer
-        return noise.numbers[payload.astype(np.intp)] if isinstance(noise, ValueMessage) else payload
+        """What the learner is told for payloads: numbers in place of their places, if numbers are released."""
+        if self.payload_kind != "values":
+            return payload
+        assert isinstance(self.randomizer, ValueMessage)
+        return self.randomizer.numbers[payload.astype(np.intp)]
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's ε at δ for each cluster size if nothing fails: a bracket for K = 2 flips, else an upper bound.
@@ -231,7 +233,10 @@ class LabelExchangeMechanism(Mechanism):
 
     def value_law(self, outcome: Outcome) -> ValueLaw | None:
         """Of a random user of the cluster, where messages carry numbers."""
-        return self.randomizer.published("cluster") if isinstance(self.randomizer, ValueMessage) else None
+        noise = self.randomizer
+        if self.payload_kind != "values" or not isinstance(noise, ValueMessage):
+            return None
+        return noise.published("cluster")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
         """That of a random user of the cluster, drawn with replacement, if nothing fails and everybody is honest."""
