@@ -162,7 +162,7 @@ def randomizer_of(
     if config.epsilon is not None:
         return made(config.epsilon)
     assert target is not None
-    return made(largest_local_epsilon(certified, sizes.tolist(), target))
+    return made(largest_local_epsilon(certified, sizes.tolist(), min(target, config.most)))
 
 
 def check_answers(adversaries: AdversariesConfig, noise: Message | None = None) -> None:

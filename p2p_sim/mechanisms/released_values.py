@@ -11,7 +11,7 @@ from pydantic import Field
 from p2p_sim.analysis.privacy.others.rr_on_bins import LossName
 from p2p_sim.analysis.privacy.others.unbiased_values import LARGEST_EPSILON
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS, PUBLIC_GRID
+from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR
 from p2p_sim.analysis.privacy.statement.finite_law import law_delta
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
@@ -37,7 +37,7 @@ class ValuesConfig(Config):
         """The randomizer at ε₀ for a public grid.
 
         Raises:
-            InputError: labels are classes.
+            InputError: labels are classes, or ε₀ is too small for the solver.
         """
 
 
@@ -57,7 +57,12 @@ class UnbiasedConfig(ValuesConfig):
     """The optimal unbiased randomizer."""
 
     def at(self, epsilon: float, values: tuple[float, ...] | None) -> UnbiasedValues:
-        return UnbiasedValues(epsilon, numbers_of(values), self.prior)
+        made = UnbiasedValues(epsilon, numbers_of(values), self.prior)
+        try:
+            made.best  # noqa: B018  # solves the linear programme
+        except ValueError as error:
+            raise InputError(f"mechanism: no unbiased values at ε₀ = {epsilon:g}: {error}; give a larger one") from None
+        return made
 
 
 def numbers_of(values: tuple[float, ...] | None) -> tuple[float, ...]:
@@ -74,7 +79,7 @@ def numbers_of(values: tuple[float, ...] | None) -> tuple[float, ...]:
 class LocalValuesConfig(OwnMechanism, ValuesConfig):
     """What both mechanisms have in common."""
 
-    conditions: ClassVar[tuple[str, ...]] = (*LOCAL_CONDITIONS, PUBLIC_GRID)
+    conditions: ClassVar[tuple[str, ...]] = (*LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR)
     releases: ClassVar[ReleaseKind] = "values"
     target_epsilon: float = Field(gt=0, le=LARGEST_EPSILON)
     """ε, above 0 and at most 10."""
