@@ -5,6 +5,7 @@ import dataclasses
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import p2p_sim
@@ -12,6 +13,7 @@ from p2p_sim import InputError, Scenario
 from p2p_sim.analysis.privacy.others.rr_on_bins import bins_law
 from p2p_sim.analysis.privacy.statement.conditions import PUBLIC_GRID, PUBLIC_PRIOR
 from p2p_sim.analysis.privacy.statement.finite_law import law_delta, law_epsilon
+from p2p_sim.analysis.utility.baseline import warnings_of
 from p2p_sim.attacks.local_run import audit_local
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.learner import Received
@@ -137,6 +139,13 @@ def test_held_out_labels_are_not_rounded_and_users_labels_are():
     assert set(np.unique(done.population.labels)) == {0, 1, 2}
     assert done.row["nonprivate_squared_error"] < done.row["constant_squared_error"]
     assert done.row["excess_risk"] is None
+
+
+def test_what_is_no_better_than_a_constant_is_said():
+    rows = pd.DataFrame({"squared_error": [3.0, 3.2], "nonprivate_squared_error": [1.0, 1.1]})
+    assert warnings_of(rows.assign(constant_squared_error=[9.0, 9.1])) == []
+    (line,) = warnings_of(rows.assign(constant_squared_error=[3.1, 3.1]))
+    assert line == "what is learned has squared error 3.1, not clearly below the 3.1 of a constant"
 
 
 def test_numbers_are_rounded_to_the_nearest_value_and_clipped():
