@@ -75,8 +75,8 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
         gain = mean_interval(constant - errors)
         if (gain.low if gain.replicates > 1 else gain.value) <= 0:
             found.append(
-                f"{who} has squared error {errors.mean():.4g}, not clearly below the {constant.mean():.4g} of a constant"
-                f"{more}"
+                f"{who} has squared error {errors.mean():.4g}, not clearly below the {constant.mean():.4g} of "
+                f"a constant{more}"
             )
     return found
 
