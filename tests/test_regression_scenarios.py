@@ -46,6 +46,7 @@ BASE = {
 }
 EXCHANGE = {"kind": "label_exchange", "randomizer": {"kind": "rr_on_bins", "epsilon": 2.0}}
 ENDS = (0, 16)
+TABLE = {"kind": "table", "path": "none.csv", "label": "y"}
 
 
 def exchange(kind, target):
@@ -139,6 +140,27 @@ def test_held_out_labels_are_not_rounded_and_users_labels_are():
     assert set(np.unique(done.population.labels)) == {0, 1, 2}
     assert done.row["nonprivate_squared_error"] < done.row["constant_squared_error"]
     assert done.row["excess_risk"] is None
+
+
+def test_a_table_of_ones_own_has_labels_that_are_numbers(tmp_path):
+    rng, path = np.random.default_rng(1), tmp_path / "t.csv"
+    x = rng.uniform(-1.0, 1.0, 300)
+    y = 5.0 * x + rng.normal(0.0, 1.0, 300)
+    path.write_text("x,y\n" + "".join(f"{a:.6f},{b:.6f}\n" for a, b in zip(x, y, strict=True)))
+    table = {"kind": "table", "path": str(path), "label": "y", "label_range": [-4.0, 4.0], "grid": 9}
+    clusters = {"kind": "kmeans", "count": 3, "min_size": 40}
+    found = numbers(population=table, clusters=clusters)
+    done = p2p_sim.run(found)
+    grid, people = np.linspace(-4.0, 4.0, 9), done.population
+    assert (people.labels == np.abs(y[people.rows, None] - grid).argmin(axis=1)).all()
+    assert sorted(people.holdout.target) == pytest.approx(sorted(np.delete(y, people.rows)), abs=1e-6)
+    assert done.row["squared_error"] < done.row["constant_squared_error"]
+    _, told = found.population.remarks(())
+    outside = np.mean(np.abs(y) > 4.0)
+    assert told == f"labels 'y': numbers, rounded to 9 values from -4 to 4; {outside:.1%} are outside and clipped"
+    path.write_text("x,y\n" + "1,a\n2,b\n" * 50)
+    with pytest.raises(InputError, match=r"population\.label = 'y': label_range needs finite numbers"):
+        p2p_sim.run(found)
 
 
 def test_what_is_no_better_than_a_constant_is_said():
@@ -285,7 +307,11 @@ def test_the_scores_of_an_attack_are_the_ratios_of_the_table():
         ({"mechanism__prior": "labels"}, r"mechanism\.prior = \"labels\""),
         ({"mechanism__prior": [0.5, 0.5]}, r"mechanism\.prior: 2 probabilities are given for 17"),
         ({"population": {"kind": "diabetes", "low": "min"}}, r"population\.low = \"min\""),
-        ({"population": {"kind": "diabetes", "high": -1.0}}, r"high = -1: must be above low = 0"),
+        ({"population": {"kind": "diabetes", "high": -1.0}}, r"high: the high end, -1, must be above the low one, 0"),
+        ({"population": {**TABLE, "label_range": "auto"}}, r"population\.label_range = \"auto\""),
+        ({"population": {**TABLE, "label_range": [2.0, 1.0]}}, r"label_range: the high end, 1, must be above"),
+        ({"population": {**TABLE, "grid": 5}}, r"grid: needs label_range"),
+        ({"population": {**TABLE, "label_range": [0, 1], "classes": [0, 1]}}, r"are numbers, not classes"),
         ({"population__users": 5}, r"users = 5: must be at least num_clusters = 10"),
         ({"population": {"kind": "wine"}}, r"population\.kind = 'wine': its labels are classes"),
         ({"population": {"kind": "wine"}, "mechanism": EXCHANGE}, r"'label_exchange' privatises numbers"),

@@ -18,7 +18,7 @@ def check_fit(population: Source, mechanism: tuple[str, ReleaseKind], learner: L
     if releases == "values" and population.known_values is None:
         raise ValueError(
             f"population.kind = {population.kind!r}: its labels are classes, and mechanism.kind = {kind!r} privatises "
-            "numbers; 'linear' and 'diabetes' have labels that are numbers"
+            "numbers; 'linear', 'diabetes' and 'table' with label_range have labels that are numbers"
         )
     if learner.loss == "squared" and releases != "values":
         raise ValueError(

@@ -72,7 +72,10 @@ def numbers_of(values: tuple[float, ...] | None) -> tuple[float, ...]:
         InputError: labels are classes.
     """
     if values is None:
-        raise InputError("mechanism: needs labels that are numbers, as population.kind = 'linear' or 'diabetes' has")
+        raise InputError(
+            "mechanism: needs labels that are numbers, as population.kind = 'linear' or 'diabetes' has, or "
+            "'table' with label_range"
+        )
     return values
 
 

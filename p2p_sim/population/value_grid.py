@@ -12,18 +12,18 @@ GridSize = Annotated[int, Field(ge=2, le=64)]
 """k: number of values of a grid, 2 to 64; the linear programme of unbiased values takes no more."""
 
 
-def even_grid(low: float, high: float, count: int) -> tuple[float, ...]:
+def even_grid(low: float, high: float, count: int, key: str = "high") -> tuple[float, ...]:
     """`count` values evenly spaced from `low` to `high`.
 
     >>> even_grid(0.0, 2.0, 5)
     (0.0, 0.5, 1.0, 1.5, 2.0)
 
     Raises:
-        ValueError: they do not increase.
+        ValueError: they do not increase; `key` is named.
     """
     values = np.linspace(low, high, count)
     if not low < high or not np.isfinite(values).all() or not np.all(np.diff(values) > 0):
-        raise ValueError(f"high = {high:g}: must be above low = {low:g}, so that {count} values increase")
+        raise ValueError(f"{key}: the high end, {high:g}, must be above the low one, {low:g}, so that values increase")
     return tuple(values.tolist())
 
 
