@@ -52,6 +52,7 @@ figures: .venv/.dev  ## the figures of README and docs
 	$(BIN)/python -m docs.make_neighbour_figure
 	$(BIN)/python -m docs.make_network_figures
 	$(BIN)/python -m docs.make_clustering_figures
+	$(BIN)/python -m docs.make_tune_figure
 	$(BIN)/p2p-sim check-bounds --figure docs/figures/bounds.png
 
 published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_SIM_DATA; goes on where it was stopped
@@ -64,6 +65,7 @@ published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_S
 	$(BIN)/python -m studies.clustering_synthetic
 	$(BIN)/python -m studies.clustering_figure1
 	$(BIN)/python -m studies.clustering_choices
+	$(BIN)/python -m studies.clusterings
 	$(BIN)/python -m studies.vector
 	$(BIN)/python -m studies.vector_tables
 	$(BIN)/python -m studies.regression

@@ -18,6 +18,7 @@ from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
 from p2p_sim.base.shipped import find_scenario, lacking
 from p2p_sim.base.toml import parsed, read_toml
+from p2p_sim.learning.fit import check_fit
 from p2p_sim.learning.kinds import LearnerConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.mechanisms.alibi import AlibiConfig
@@ -30,6 +31,7 @@ from p2p_sim.mechanisms.noisy_aggregates import NoiseSharesConfig, NoisyAggregat
 from p2p_sim.mechanisms.organisations_config import HypothesisTransferConfig, PrivateStackingConfig
 from p2p_sim.mechanisms.pate import PateConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
+from p2p_sim.mechanisms.released_values import RrOnBinsConfig, UnbiasedValuesConfig
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
 from p2p_sim.mechanisms.shuffled_response import ShuffledResponseConfig
 from p2p_sim.mechanisms.vector import VectorApproximationConfig
@@ -56,7 +58,9 @@ MechanismConfig = Annotated[
     | NoisyAggregatesConfig
     | NoiseSharesConfig
     | PrivateStackingConfig
-    | HypothesisTransferConfig,
+    | HypothesisTransferConfig
+    | RrOnBinsConfig
+    | UnbiasedValuesConfig,
     PlugIns(MECHANISMS, MechanismBase),
 ]
 MODEL_VERSION = 6
@@ -100,7 +104,7 @@ class Scenario(Extended, metaclass=OneLine):
     column of the population, such as "sex" of "adult" or any column of "table"; absent: none."""
     population: PopulationConfig = DigitsConfig()
     """Where the users come from; kind = "synthetic", "circle", "digits", "mnist", "fashion-mnist", "cifar-10",
-    "adult", "uci-heart", "breast-cancer", "wine" or "table"."""
+    "adult", "uci-heart", "breast-cancer", "wine" or "table"; with labels that are numbers, "linear" or "diabetes"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
     """How users are grouped by their features; kind = "given", "kmeans", "grid", "agglomerative", "hdbscan" or
     "balanced". Absent: given where the population comes with clusters, else k-means into 20 clusters of at least 36
@@ -108,8 +112,8 @@ class Scenario(Extended, metaclass=OneLine):
     mechanism: MechanismConfig
     """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "shuffled_response",
     "cluster_rr", "dp_sgd", "label_dp_pro", "pate", "vector_approximation", "rr_with_prior", "alibi",
-    "noisy_aggregates" or "noise_shares"; of organisations that exchange models, "private_stacking" or
-    "hypothesis_transfer"."""
+    "noisy_aggregates" or "noise_shares"; of labels that are numbers, "rr_on_bins" or "unbiased_values"; of
+    organisations that exchange models, "private_stacking" or "hypothesis_transfer"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
@@ -118,7 +122,7 @@ class Scenario(Extended, metaclass=OneLine):
     """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights),
     "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features),
     "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"; of learners that know the noise, "forward_correction",
-    "backward_correction", "cluster_and_features" or "boosted_trees"."""
+    "backward_correction", "cluster_and_features" or "boosted_trees"; of released numbers, "ridge"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The privacy statement of ε."""
 
@@ -150,12 +154,7 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _learnable(self) -> Self:
-        kind, accepted = self.mechanism.releases, self.learner.accepts
-        if kind != "model" and kind not in accepted:
-            raise ValueError(
-                f"learner.kind = {self.learner.kind!r}: takes {' or '.join(accepted)} labels, and mechanism.kind = "
-                f"{self.mechanism.kind!r} releases {kind} ones; 'soft_logistic_regression' takes all"
-            )
+        check_fit(self.population, (self.mechanism.kind, self.mechanism.releases), self.learner)
         return self
 
     @model_validator(mode="after")

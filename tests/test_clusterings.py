@@ -3,7 +3,9 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.cluster import KMeans
 
 import p2p_sim
 from p2p_sim.base.errors import InputError
@@ -14,6 +16,8 @@ from p2p_sim.population.balanced import BalancedClusters
 from p2p_sim.population.clustering import KMeansClusters
 from p2p_sim.population.hdbscan import HdbscanClusters
 from p2p_sim.population.population import Examples
+from p2p_sim.replicate.case import Case
+from studies import clusterings
 
 KINDS = [AgglomerativeClusters(count=12, min_size=30), HdbscanClusters(min_size=30),
          BalancedClusters(count=12, min_size=30), KMeansClusters(count=12, min_size=30, minibatch=True)]  # fmt: skip
@@ -106,3 +110,35 @@ def test_rows_do_not_depend_on_the_number_of_workers(kind):
     one, two = (p2p_sim.run_all(p2p_sim.Scenario.from_tree(tree), workers=workers) for workers in (1, 2))
     assert one["min_cluster_size"].min() >= 20
     assert one.equals(two)
+
+
+@pytest.mark.slow
+def test_the_study(frame):
+    figure, table, costs = clusterings.main(frame)
+    assert figure.stat().st_size > 50_000
+    points = pd.read_csv(table).set_index(["population", "clusters", "count"])
+    assert points["replicates"].unique().tolist() == [2]
+    assert points.loc[("synthetic", "given", 0), "heterogeneity"] == pytest.approx(0.2)
+    digits = points.loc["digits"]
+    assert digits.loc[("balanced", 20), "min_cluster_size"] == 71
+    assert (points.xs("balanced", level=1)["moved"] == 0).all()
+    merged = digits.loc[[("k-means", 20), ("agglomerative", 20)]]
+    assert (merged["moved"] > 0).all()
+    assert (merged["num_clusters"] < 20).all()
+    assert digits.loc[("HDBSCAN", 0), "moved"] > 0.3
+    assert (points["min_cluster_size"] >= clusterings.LEAST).all()
+    assert (digits.loc["balanced"]["epsilon_upper"] <= digits.loc["k-means"]["epsilon_upper"]).all()
+    cost = pd.read_csv(costs).set_index("clusters")
+    assert cost.loc["balanced", "max_cluster_size"] - cost.loc["balanced", "min_cluster_size"] <= 1
+
+
+def test_the_study_counts_users_whose_own_cluster_is_too_small():
+    scenario = clusterings._scenario("digits", "k-means", 40)
+    case = Case(scenario)
+    features = scenario.population.sample(case.places, case.streams).users.features
+    seed = Case(scenario).streams.integer_seed("clusters")
+    own = KMeans(40, n_init=1, random_state=seed).fit_predict(features)
+    share = np.mean([np.sum(own == cluster) < clusterings.LEAST for cluster in own])
+    assert 0.1 < share < 0.9
+    assert clusterings._moved(scenario, 0, None) == pytest.approx(share)
+    assert clusterings._moved(clusterings._scenario("digits", "balanced", 20), 0, None) == 0.0

@@ -22,7 +22,9 @@ from p2p_sim.sweeps.work import Serial, Task, perform
 from tests import stand_ins
 from tests.conftest import ROOT
 from tests.stand_ins import POISON, alive, collect, pids, tasks, wait_until
+from tests.sweeps import base
 from tests.test_executors import scenario_tasks
+from tests.validation.test_kills import workers
 
 pytest.importorskip("distributed")
 LOOPBACK = ("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--no-dashboard")
@@ -217,3 +219,37 @@ def test_a_run_ends_when_all_workers_stay_away(tmp_path):
         threading.Thread(target=lambda: wait_until(lambda: any(pids(folder))) and os.kill(*pids(folder), 9)).start()
         with pytest.raises(RunFailed, match=r"dask: no worker at \S+ for 0.5 s; start some$"):
             collect(executor, tasks(8, str(folder)), stand_ins.endless)
+
+
+@pytest.mark.slow
+def test_a_search_on_dask_whose_workers_are_killed_is_that_of_one_process(tmp_path):
+    pytest.importorskip("optuna")
+    from p2p_sim.tuning.drive import make_tuning, tune
+    from p2p_sim.tuning.goal import Goal
+    from p2p_sim.tuning.space import Dimension, Space
+
+    space = Space((Dimension("mechanism.sampling_rate", 0.2, 1.0), Dimension("learner.l2", 0.01, 100.0, log=True)))
+    tuning = make_tuning(base("small").replace(replicates=4), Goal("accuracy", 0.5), space)
+    whole = tune(tuning, 12, tmp_path / "whole")
+    chance, killed = random.Random(4), []
+
+    def strike(parent: int) -> None:
+        if victims := workers(parent):
+            os.kill(victim := chance.choice(victims), signal.SIGKILL)
+            killed.append(victim)
+
+    with scheduler(tmp_path):
+        nannies = start_workers(tmp_path, "--nworkers", "2")
+        try:
+
+            def told(done: int, total: int) -> None:
+                threading.Timer(chance.uniform(0.0, 0.3), strike, [nannies.pid]).start()
+
+            on_dask = DaskWorkers(str(tmp_path / "scheduler.json"), connect_s=20)
+            again = tune(tuning, 12, tmp_path / "dask", on_dask, told)
+        finally:
+            stop(nannies)
+    assert len(set(killed)) >= 3
+    assert again.trials == whole.trials
+    for name in ("rows.jsonl", "trials.csv", "found.toml"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "dask" / name).read_bytes()

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from docs import make_clustering_figures, make_figures, make_neighbour_figure, make_network_figures
+from docs import make_clustering_figures, make_figures, make_neighbour_figure, make_network_figures, make_tune_figure
 from p2p_sim.replicate.case import identity
 from p2p_sim.scenario import load_scenario
 from tests.conftest import ROOT
@@ -20,6 +20,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").g
         ("network.md", make_network_figures, set()),
         ("neighbour.md", make_neighbour_figure, set()),
         ("clustering-paper.md", make_clustering_figures, set()),
+        ("tune.md", make_tune_figure, set()),
     ],
 )
 def test_every_figure_of_the_guides_is_drawn(tmp_path, page, figures, others):

@@ -125,3 +125,33 @@ def test_certified_bound_where_a_single_label_decides():
     """n = 3, K = 100, α = 1e-12: that labels 0, 2 and 3 are all released has excess 7e-9 near ε₀."""
     epsilon = local_epsilon(1e-12, 100) * (1 - 1e-9)
     assert KaryExchange(3, 1e-12, 1.0, 100).shuffled_delta(epsilon) >= 7.1e-9
+
+
+def near_the_bound() -> list[tuple[KaryExchange, float, float]]:
+    """Exchanges with ε and their certified δ(ε)."""
+    asked = itertools.product((12, 30), (4, 8), ((0.1, 1.0), (0.4, 0.3)), (0.0, 0.4))
+    found = []
+    for n, k, (alpha, theta), epsilon in asked:
+        exchange = KaryExchange(n, alpha, theta, k)
+        found.append((exchange, epsilon, exchange.delta(epsilon).upper))
+    return [(exchange, epsilon, delta) for exchange, epsilon, delta in found if 0.0 < delta < 0.9]
+
+
+def test_what_is_satisfied_is_what_the_upper_end_certifies(monkeypatch):
+    """A coarse bound must not certify what the fine one does not: just below δ(ε) nothing is satisfied."""
+    cases = near_the_bound()
+    assert len(cases) > 12
+    for exchange, epsilon, delta in cases:
+        assert exchange.satisfies(epsilon, delta)
+        assert not exchange.satisfies(epsilon, delta * (1.0 - 1e-9))
+        assert exchange.satisfies(epsilon, min(3.0 * delta, 0.99))
+    real = KaryExchange._blanket
+    monkeypatch.setattr(KaryExchange, "_blanket", lambda *given: 0.99 * real(*given))  # the control: a bound too small
+    assert any(exchange.satisfies(epsilon, delta * (1.0 - 1e-9)) for exchange, epsilon, delta in cases)
+
+
+def test_clusters_are_held_against_the_largest_delta_at_zero():
+    models = [KaryExchange(n, 0.3, 0.5, 5) for n in (60, 25, 31, 90)]  # the second is the worst
+    largest = max(model.delta(0.0).upper for model in models)
+    assert models[0].largest_at_zero(models[1:], models[0].delta(0.0).upper) == largest
+    assert largest > models[0].delta(0.0).upper

@@ -223,6 +223,9 @@ def test_scales_that_differ_by_more_than_100_times_warn_where_they_matter(tmp_pa
     grid, trees = {"kind": "grid"}, {"kind": "estimator", "estimator": "sklearn.tree.DecisionTreeClassifier"}
     assert "the learner (logistic_regression) depends" in warned(grid)[0]
     assert "k-means depends" in warned(learner=trees)[0]
+    for kind, name in (("agglomerative", "agglomerative clustering"), ("hdbscan", "HDBSCAN"),
+                       ("balanced", "balanced k-means")):  # fmt: skip
+        assert f", and {name} depends on scale" in warned({"kind": kind}, trees)[0]
     assert warned(grid, trees) == warned(grid, {"kind": "table"}) == warned(standardise=True) == []
     assert warned(standardise=["income"]) == []
     close = frame()

@@ -9,6 +9,7 @@ import p2p_sim
 from docs.docstrings import as_restructured, with_fields_listed
 from docs.generated import command_line, scenario_keys
 from docs.markdown import cell, table
+from p2p_sim.learning.squared import FIGURES
 from p2p_sim.scenario import Scenario
 from tests.conftest import ROOT
 
@@ -28,6 +29,7 @@ OF_ORGANISATIONS = {
 }
 
 OF_LARGE_OVERLAYS = {"epsilon_sample_upper"}
+OF_NUMBERS = set(FIGURES)
 
 
 @pytest.mark.parametrize(
@@ -41,13 +43,19 @@ def test_the_columns_of_a_row_are_those_on_the_page(tree):
     listed = columns((ROOT / "docs" / "row-columns.md").read_text(encoding="utf-8"))
     row = p2p_sim.run(Scenario.from_tree({**TREE, **tree})).row
     assert len(listed) == len(set(listed))
-    assert set(listed) - OF_ORGANISATIONS - OF_LARGE_OVERLAYS == set(row)
+    assert set(listed) - OF_ORGANISATIONS - OF_LARGE_OVERLAYS - OF_NUMBERS == set(row)
 
 
 def test_organisations_have_columns_of_their_own():
     listed = columns((ROOT / "docs" / "row-columns.md").read_text(encoding="utf-8"))
     row = p2p_sim.run(p2p_sim.load_scenario(ROOT / "scenarios" / "models" / "stacking.toml")).row
-    assert set(row) == set(listed) - OF_LARGE_OVERLAYS > OF_ORGANISATIONS
+    assert set(row) == set(listed) - OF_LARGE_OVERLAYS - OF_NUMBERS > OF_ORGANISATIONS
+
+
+def test_labels_that_are_numbers_have_columns_of_their_own():
+    listed = columns((ROOT / "docs" / "row-columns.md").read_text(encoding="utf-8"))
+    row = p2p_sim.run(p2p_sim.load_scenario("diabetes", ["population.grid=5"])).row
+    assert set(row) == set(listed) - OF_LARGE_OVERLAYS - OF_ORGANISATIONS > OF_NUMBERS
 
 
 def test_every_scenario_key_is_listed_with_what_it_takes():

@@ -146,6 +146,8 @@ def written_scenario(folder: Path) -> Path:
         (("--epsilon", "0"), "--epsilon 0: must be above 0"),
         (("--epsilon", "1", "--trials", "0"), "--trials 0: must lie in 1..100000"),
         (("--epsilon", "1", "--goal", "speed"), "--goal speed: must be one of accuracy, error_rate, excess_risk"),
+        (("--epsilon", "1", "--dask", "x", "--workers", "2"), "--workers 2: does not go with --dask"),
+        (("--epsilon", "1", "--dask", "nowhere"), "dask nowhere: must be tcp://HOST:PORT"),
         (("--epsilon", "1", "--look", "all"), "--look all: must be one of public, released, curator, oracle"),
         (("--epsilon", "1", "--look", "curator"), "mechanism.sampling_rate: must be a list of values"),
     ],

@@ -11,6 +11,7 @@ from scipy.stats import chi2
 
 from p2p_sim.analysis.privacy.others.rr_on_bins import best_bins
 from p2p_sim.analysis.privacy.others.unbiased_values import _repaired, best_unbiased, two_output_law
+from p2p_sim.analysis.privacy.statement.conditions import PUBLIC_GRID, PUBLIC_PRIOR
 from p2p_sim.analysis.privacy.statement.finite_law import law_delta, law_epsilon
 from p2p_sim.mechanisms.label_values import UnbiasedValues, exchanged_at
 
@@ -176,8 +177,8 @@ def test_figures_of_the_message_are_those_of_the_table():
         assert noise.total_variation >= law_delta(noise.law, 0.0)
         assert noise.total_variation <= math.tanh(epsilon / 2.0) + 1e-9
         assert noise.payload_bits == (len(noise.outputs) - 1).bit_length()
-        assert replace(noise, prior=(0.5, 0.1, 0.1, 0.1, 0.1, 0.1)).caveats
-        assert not noise.caveats
+        assert replace(noise, prior=(0.5, 0.1, 0.1, 0.1, 0.1, 0.1)).caveats == (PUBLIC_GRID, PUBLIC_PRIOR)
+        assert noise.caveats == (PUBLIC_GRID,)
 
 
 def test_the_bound_for_shuffled_messages_holds_by_enumeration():

@@ -32,6 +32,10 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "majority_error_rate": ("error rate of the majority class", "error rate of always saying the majority class"),
     "majority_accuracy": ("accuracy of the majority class", "accuracy of always saying the majority class"),
     "constant_excess_risk": ("excess risk of a constant", "excess risk of the best constant (log loss, nats)"),
+    "squared_error": ("squared error", "mean squared error"),
+    "nonprivate_squared_error": ("squared error without privacy", "mean squared error without privacy"),
+    "constant_squared_error": ("squared error of a constant", "mean squared error of a constant"),
+    "value_spread": ("h", "standard deviation of a label's mean within clusters, h"),
     "bayes_error_rate": ("Bayes error rate", "smallest possible error rate"),
     "accuracy": ("accuracy", "accuracy"),
     "relative_accuracy": ("relative accuracy", "accuracy relative to no privacy"),
@@ -116,7 +120,7 @@ def long(column: str, table: DataFrame) -> str:
 def loss_text(table: DataFrame) -> str:
     """In which loss a table's excess risk is, and its unit."""
     losses = set(table["excess_risk_loss"].dropna()) if "excess_risk_loss" in table else set()
-    return "0-1 loss" if losses == {"zero_one"} else "log loss, nats"
+    return {"zero_one": "0-1 loss", "squared": "squared loss"}.get(min(losses, default=""), "log loss, nats")
 
 
 def value(found: object) -> str:

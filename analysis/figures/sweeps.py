@@ -26,14 +26,16 @@ REFERENCES = {
     "error_rate": "nonprivate_error_rate",
     "accuracy": "nonprivate_accuracy",
     "excess_risk": "nonprivate_excess_risk",
+    "squared_error": "nonprivate_squared_error",
 }
 """What the same learner reaches without privacy."""
 BASELINES = {
     "error_rate": "majority_error_rate",
     "accuracy": "majority_accuracy",
     "excess_risk": "constant_excess_risk",
+    "squared_error": "constant_squared_error",
 }
-"""What is reached without features: by always saying the majority class, or the best constant probabilities."""
+"""What is reached without features: by always saying the majority class, or the best constant."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +241,7 @@ def draw_baseline(axes: Axes, part: pd.DataFrame, view: View) -> None:
     column = BASELINES.get(view.y)
     if column is None or column not in part or not len(part) or not np.isfinite(part[column].astype(float)).all():
         return
-    text = "the best constant" if view.y == "excess_risk" else "always saying the majority class"
+    text = "the best constant" if view.y in ("excess_risk", "squared_error") else "always saying the majority class"
     if np.ptp(part[column]) <= 0.02 * abs(part[column]).max():
         axes.axhline(part[column].mean(), color=GREY, linestyle=":", linewidth=1.0, label=text)
         return

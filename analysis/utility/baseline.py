@@ -12,6 +12,8 @@ LEARNED = (
     ("nonprivate_error_rate", "even without privacy, what is learned", "; look at the features and their scales"),
 )
 """Columns of error rates, how messages call them, and what else they say."""
+CONSTANT, SQUARED = "constant_squared_error", ("squared_error", "nonprivate_squared_error")
+"""Columns of squared errors: of a constant, and of both models."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,22 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
                     f"{who} has accuracy {gain.accuracy:.4f}, not clearly above the {gain.majority:.4f} of always "
                     f"saying the majority class (difference {gain.gain}){more}"
                 )
+    return [*found, *_no_better_than_a_constant(rows)]
+
+
+def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
+    """The same for labels that are numbers, by the squared error."""
+    found = []
+    for column, (_, who, more) in zip(SQUARED, LEARNED, strict=True):
+        if column not in rows or rows[column].isna().any():
+            continue
+        constant, errors = rows[CONSTANT].astype(float), rows[column].astype(float)
+        gain = mean_interval(constant - errors)
+        if (gain.low if gain.replicates > 1 else gain.value) <= 0:
+            found.append(
+                f"{who} has squared error {errors.mean():.4g}, not clearly below the {constant.mean():.4g} of "
+                f"a constant{more}"
+            )
     return found
 
 

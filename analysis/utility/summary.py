@@ -25,6 +25,10 @@ MEANS = (
     "damage_error_rate",
     "honest_excess_risk",
     "damage_excess_risk",
+    "squared_error",
+    "nonprivate_squared_error",
+    "constant_squared_error",
+    "value_spread",
 )
 PARAMETERS = (
     "flip_prob",

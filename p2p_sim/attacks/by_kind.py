@@ -16,6 +16,8 @@ ATTACKED: dict[str, Callable[[Case, int], OneRunAudit | ModelAudit]] = {
     "vector_approximation": audit_local,
     "alibi": audit_local,
     "rr_with_prior": audit_local,
+    "rr_on_bins": audit_local,
+    "unbiased_values": audit_local,
     "dp_sgd": audit_model,
     "label_dp_pro": audit_model,
     "noisy_aggregates": audit_aggregates,

@@ -1,8 +1,9 @@
 """An audit in one run of mechanisms in which every user sends her own message: every user is a target.
 
-Every user's label is a fair coin between the two most frequent classes. A message depends on its user's label, on her
-own noise and perhaps on earlier messages. So, given all messages, the coins are independent and each is as likely as
-its user's own message says: a guess may look at all messages, and the tests of independent targets hold.
+Every user's label is a fair coin between the two most frequent classes, or between the two ends of a public grid of
+numbers. A message depends on its user's label, on her own noise and perhaps on earlier messages. So, given all
+messages, the coins are independent and each is as likely as its user's own message says: a guess may look at all
+messages, and the tests of independent targets hold.
 """
 
 import math
@@ -20,7 +21,7 @@ from p2p_sim.attacks.one_run import TYPE_ONE, Asked, OneRunAudit, audited
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
-from p2p_sim.mechanisms.outcome import LabelRelease
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.rr_with_prior import LocalRRWithPrior
 from p2p_sim.mechanisms.vector import VectorApproximation
 from p2p_sim.mechanisms.without_messages import LocalMechanism
@@ -51,7 +52,9 @@ def audit_local(case: Case, trials: int, error: float = ERROR, mechanism: LocalM
     if not isinstance(claimed, LocalMechanism):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: users do not send messages of their own")
     with one_thread():
-        targets = LocalTargets(mechanism or claimed, case, ready.population, frequent_pair(ready.population))
+        people = ready.population
+        pair = frequent_pair(people) if people.values is None else (0, people.num_classes - 1)
+        targets = LocalTargets(mechanism or claimed, case, people, pair)
     account = MessageCurve(claimed, ready.population.cluster_sizes)
     return audited(Asked.of(case.scenario), targets, account, trials, error, claimed.parameters)
 
@@ -83,11 +86,18 @@ class LocalTargets:
             network = self.case.scenario.network
             outcome = self.mechanism.release(people, network, streams, places=self.case.places)
             score = np.zeros(self.people.num_users, dtype=np.float32)
-            score[outcome.labels.user] = scores_of(outcome.labels, *self.pair)
+            score[outcome.labels.user] = self._scores(outcome)
             labels.append(coins)
             scores.append(score)
             users += self.people.num_users
         return Seen(np.concatenate(labels), np.concatenate(scores)[None, :]), users, None
+
+    def _scores(self, outcome: Outcome) -> Floats:
+        """(m,) how much each message speaks for the high label."""
+        law = self.mechanism.value_law(outcome)
+        if law is not None:
+            return law.scores(outcome.labels.payload.astype(np.float64), *self.pair)
+        return scores_of(outcome.labels, *self.pair)
 
 
 def scores_of(release: LabelRelease, low: int, high: int) -> Floats:

@@ -1,6 +1,7 @@
 """Where runs and sweeps are done, as the options say it."""
 
 import os
+from collections.abc import Mapping
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.replicate.memory import replicates_that_fit
@@ -20,18 +21,22 @@ def for_run(scenario: Scenario, workers: int | None, split: str | None) -> Execu
 
 def for_sweep(plan: Plan, workers: int | None, dask: str | None, split: str | None) -> Executor:
     """The points of a sweep: here, or on a cluster."""
-    if workers is not None and dask is not None:
-        raise InputError(f"--workers {workers}: does not go with --dask, where the cluster says how many there are")
-    _check(workers, split)
-    chosen = _processes(workers)
-    if dask is not None:
-        from p2p_sim.sweeps.on_dask import DaskWorkers
-
-        chosen = DaskWorkers(dask, packages=plan.packages)
+    _check(workers, split, dask)
+    chosen = _processes(workers) if dask is None else _dask(dask, plan.packages)
     return chosen if split is None else _split(chosen, plan.base)
 
 
-def _check(workers: int | None, split: str | None) -> None:
+def for_tune(scenario: Scenario, workers: int | None, dask: str | None) -> Executor:
+    """The replicates of a search: here, as those of a scenario, or on a cluster."""
+    if dask is None:
+        return for_run(scenario, workers, None)
+    _check(workers, None, dask)
+    return _dask(dask, scenario.packages)
+
+
+def _check(workers: int | None, split: str | None, dask: str | None = None) -> None:
+    if workers is not None and dask is not None:
+        raise InputError(f"--workers {workers}: does not go with --dask, where the cluster says how many there are")
     if workers is not None and not 1 <= workers <= 1024:
         raise InputError(f"--workers {workers}: must lie in 1..1024")
     if split is not None and split != "shards":
@@ -41,6 +46,12 @@ def _check(workers: int | None, split: str | None) -> None:
 def _processes(workers: int | None) -> Executor:
     count = workers or os.cpu_count() or 1
     return LocalProcesses(count) if count > 1 else Serial()
+
+
+def _dask(address: str, packages: Mapping[str, str]) -> Executor:
+    from p2p_sim.sweeps.on_dask import DaskWorkers
+
+    return DaskWorkers(address, packages=packages)
 
 
 def _split(inner: Executor, scenario: Scenario) -> Executor:

@@ -52,6 +52,9 @@ def _hush(quiet: bool) -> bool:
 Workers = Annotated[
     int | None, typer.Option(metavar="N", help="Local processes.  [default: one per core]", show_default=False)
 ]
+Dask = Annotated[
+    str | None, typer.Option(metavar="ADDRESS|FILE", help="A Dask scheduler's address, or its scheduler file.")
+]
 Split = Annotated[
     str | None,
     typer.Option(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from p2p_sim.cli.options import AsJson, DataDir, Quiet, Split, Workers, check_data_dir, interrupted
+from p2p_sim.cli.options import AsJson, Dask, DataDir, Quiet, Split, Workers, check_data_dir, interrupted
 from p2p_sim.cli.scenarios import located
 
 
@@ -22,9 +22,7 @@ def sweep(
     ] = None,
     data_dir: DataDir = None,
     workers: Workers = None,
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS|FILE", help="A Dask scheduler's address, or its scheduler file.")
-    ] = None,
+    dask: Dask = None,
     split: Split = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results of this sweep.")] = False,

@@ -8,6 +8,7 @@ import typer
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.options import (
     AsJson,
+    Dask,
     DataDir,
     Overrides,
     Quiet,
@@ -59,6 +60,7 @@ def tune(
     ] = None,
     data_dir: DataDir = None,
     workers: Workers = None,
+    dask: Dask = None,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -71,7 +73,7 @@ def tune(
         raise InputError(f"--trials {trials}: must lie in 1..100000")
     chosen = load(scenario, overrides, None)
     from p2p_sim.base.progress import shown
-    from p2p_sim.cli.executors import for_run
+    from p2p_sim.cli.executors import for_tune
     from p2p_sim.cli.printing.tune import print_tuned, print_tuned_json
     from p2p_sim.tuning.curator import tune_privately
     from p2p_sim.tuning.drive import make_tuning
@@ -81,7 +83,7 @@ def tune(
 
     wanted = Goal(goal, epsilon, accuracy)
     tuning = make_tuning(chosen, wanted, None if search is None else read_search(search), look, data_dir)
-    executor = for_run(chosen, workers, None)
+    executor = for_tune(chosen, workers, dask)
     try:
         with shown(chosen.name, "trials", quiet=quiet) as report:
             search_with = tune_privately if look == "curator" else run_search

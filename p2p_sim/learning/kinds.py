@@ -13,6 +13,7 @@ from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.learner import Learner
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.one_vs_rest import OneVsRestConfig
+from p2p_sim.learning.ridge import RidgeConfig
 from p2p_sim.learning.soft_logistic_regression import SoftLogisticRegressionConfig
 from p2p_sim.learning.table import TableConfig
 from p2p_sim.learning.trimmed import TrimmedClustersConfig
@@ -29,6 +30,7 @@ LearnerConfig = Annotated[
     | ForwardCorrectionConfig
     | BackwardCorrectionConfig
     | ClusterAndFeaturesConfig
-    | BoostedTreesConfig,
+    | BoostedTreesConfig
+    | RidgeConfig,
     PlugIns(LEARNERS, Learner),
 ]

@@ -12,9 +12,10 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Predictor, ReleaseKind
+from p2p_sim.mechanisms.value_law import ValueLaw
 from p2p_sim.population.population import FiniteLaw
 
-Loss = Literal["log", "zero_one"]
+Loss = Literal["log", "zero_one", "squared"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,7 @@ class Received:
 
     features: (n, d) public features of all users. release: what arrived. num_classes: K.
     cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
-    noise: public law of the released labels, for learners with `uses_noise_law`.
+    noise: public law of the released labels, for learners with `uses_noise_law`. values: that of released numbers.
     """
 
     features: NDArray[np.floating]
@@ -31,6 +32,7 @@ class Received:
     num_classes: int
     cluster_offsets: NDArray[np.int64]
     noise: NoiseLaw | None = None
+    values: ValueLaw | None = None
 
     @property
     def rows(self) -> NDArray[np.floating]:
@@ -108,6 +110,11 @@ class Learner(Config):
         """Whether what is learned depends on the scales of the features; taken for granted if nothing else is said."""
         return True
 
+    @property
+    def knows_clusters(self) -> bool:
+        """Whether a learner of numbers learns from clusters as such, and does not take their labels for users' own."""
+        return False
+
     def check_installed(self) -> None:
         """Refuse the run if a library is missing; by default no additional library is needed."""
 
@@ -121,6 +128,14 @@ class Learner(Config):
 
     def fit_counts(self, true: Counted) -> Predictor:
         """Learn from true labels without privacy, counted; of learners with `takes_counts`."""
+        raise NotImplementedError(self.kind)
+
+    def fit_values(self, features: NDArray[np.floating], labels: NDArray[np.float64], values: tuple[float, ...]
+                   ) -> Predictor:  # fmt: skip
+        """Learn from true labels (m,) that are numbers without privacy; of learners with the squared loss.
+
+        values: (K,) the public grid.
+        """
         raise NotImplementedError(self.kind)
 
     def learned_counts(self, received: Counted) -> Predictor:

@@ -1,6 +1,6 @@
 """How good a predictor is. Metrics alone may look at true labels."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from p2p_sim.analysis.utility.risk import (
 )
 from p2p_sim.base.errors import InputError
 from p2p_sim.learning.learner import Loss
+from p2p_sim.learning.ridge import LinearValues
+from p2p_sim.learning.squared import squared_risks
 from p2p_sim.mechanisms.outcome import ByCluster, Predictor
 from p2p_sim.population.grouping import taken
 from p2p_sim.population.population import FiniteLaw, People, Population
@@ -31,7 +33,7 @@ class Risk:
 
     error_rate, nonprivate_error_rate: 0-1 loss, exact under a known law, else on the holdout.
     excess_risk: expected loss above the best model of the hypothesis class, exact; nonprivate likewise.
-    excess_risk_loss: which loss: "log" (nats) or "zero_one". best_risk: that best model's loss.
+    excess_risk_loss: which loss: "log" (nats), "zero_one" or "squared". best_risk: that best model's loss.
     bayes_error_rate: smallest 0-1 loss of any classifier.
     majority_error_rate: 0-1 loss of always saying one class, the most frequent under a known law, else among the users.
     constant_excess_risk: excess risk of the best predictor that takes no features; known laws.
@@ -52,11 +54,13 @@ class Risk:
 class Predicted:
     """What a private predictor, and the one without privacy if there is one, say of the rows that are measured.
 
-    population: with the law, or the holdout, of these rows. probabilities: (m, K) of each predictor.
+    population: with the law, or the holdout, of these rows. probabilities: (m, K) of each predictor. numbers: (m,) of
+    each predictor of numbers.
     """
 
     population: People
     probabilities: list[NDArray[np.float64]]
+    numbers: list[NDArray[np.float64]] = field(default_factory=list)
 
 
 def assess(population: People, private: Predictor, nonprivate: Predictor | None, loss: Loss = "log") -> Risk:
@@ -76,11 +80,13 @@ def predict(population: People, private: Predictor, nonprivate: Predictor | None
     law = population.law
     learned = [private] if nonprivate is None else [private, nonprivate]
     if law is not None:
-        return Predicted(population, [_predicted(p, law.points, law.cluster) for p in learned])
-    assert isinstance(population, Population)
-    holdout = population.holdout
-    assert holdout is not None
-    return Predicted(population, [_predicted(p, holdout.features, holdout.cluster) for p in learned])
+        features, cluster = law.points, law.cluster
+    else:
+        assert isinstance(population, Population)
+        assert population.holdout is not None
+        features, cluster = population.holdout.features, population.holdout.cluster  # type: ignore[assignment]
+    numbers = [p.numbers(features) for p in learned if isinstance(p, LinearValues)]
+    return Predicted(population, [_predicted(p, features, cluster) for p in learned], numbers)
 
 
 def measured(found: Predicted, loss: Loss = "log") -> Risk:
@@ -91,18 +97,22 @@ def measured(found: Predicted, loss: Loss = "log") -> Risk:
         assert isinstance(population, Population)
         holdout = population.holdout
         assert holdout is not None
-        majority = holdout_majority_error_rate(population.labels, holdout.labels)
+        majority = None if loss == "squared" else holdout_majority_error_rate(population.labels, holdout.labels)
         return Risk(*_pair([holdout_error_rate(holdout.labels, p) for p in predicted]), majority_error_rate=majority)
     errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted]
     bayes = bayes_error_rate(law.mass, law.label_distribution)
-    if loss == "zero_one":
+    majority, entropy = constant_risks(law.mass, law.label_distribution)
+    constant = majority if loss == "zero_one" else entropy
+    if loss == "squared":
+        risks, best, constant = squared_risks(population, found.numbers)
+    elif loss == "zero_one":
         best, risks = bayes, errors
     else:
         best = best_logistic_risk(law.points, law.mass, law.label_distribution[:, 1])
         risks = [log_risk(law.mass, law.label_distribution, p) for p in predicted]
-    majority, entropy = constant_risks(law.mass, law.label_distribution)
-    constant = (majority if loss == "zero_one" else entropy) - best
-    return Risk(*_pair(errors), *_pair([risk - best for risk in risks]), best, bayes, loss, majority, constant)
+    excess = _pair([risk - best for risk in risks])
+    said = None if loss == "squared" else majority
+    return Risk(*_pair(errors), *excess, best, bayes, loss, said, constant - best)
 
 
 def _judged(population: Population, clusters: tuple[int, ...]) -> Population:

@@ -24,6 +24,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.evidence import Evidence, of_hard
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
+from p2p_sim.mechanisms.value_law import ValueLaw
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.population.clustering import ClustersConfig
@@ -45,6 +46,7 @@ class Setup:
 
     sizes: of the clusters. num_classes: K. delta: δ of the scenario.
     engine, adversaries: of the scenario, for mechanisms that send messages.
+    values: (K,) the public grid, if labels are places in one.
     """
 
     sizes: NDArray[np.int64]
@@ -52,6 +54,7 @@ class Setup:
     delta: float
     engine: EngineName = "events"
     adversaries: AdversariesConfig = NOBODY
+    values: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -287,6 +290,10 @@ class Mechanism(ABC):
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
         """The public law of the hard labels that a run has released; None if there is none, or none is known."""
+        return None
+
+    def value_law(self, outcome: Outcome) -> ValueLaw | None:
+        """The public law of the numbers that a run has released; None if it has released none."""
         return None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:

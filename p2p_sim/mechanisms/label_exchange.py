@@ -30,10 +30,12 @@ from p2p_sim.mechanisms.exchange_privacy import (
 )
 from p2p_sim.mechanisms.faulty_networks import NoiseAlone
 from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup, sizes_about
+from p2p_sim.mechanisms.label_values import ValueMessage
 from p2p_sim.mechanisms.messages import MessagesConfig, check_answers, flipped_labels, randomizer_of
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
+from p2p_sim.mechanisms.value_law import ValueLaw
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.population.clustering import ClustersConfig
@@ -61,8 +63,8 @@ class LabelExchangeConfig(OwnMechanism):
     debias: bool = False
     """Undo the flips on average, which is possible since α is public: each label becomes K signed weights."""
     randomizer: MessagesConfig | None = None
-    """Randomizer of a message in place of a flipped label; kind = "vector_approximation", "alibi" or
-    "rr_with_prior"."""
+    """Randomizer of a message in place of a flipped label; kind = "vector_approximation", "alibi",
+    "rr_with_prior"; of labels that are numbers, "rr_on_bins" or "unbiased_values"."""
 
     @property
     def releases(self) -> ReleaseKind:
@@ -103,7 +105,7 @@ class LabelExchangeConfig(OwnMechanism):
     def built(self, setup: Setup) -> "LabelExchangeMechanism":
         if self.randomizer is not None:
             given = self.randomizer, self.target_epsilon, setup.sizes, setup.num_classes, self.sampling_rate
-            other = randomizer_of(*given, setup.delta)
+            other = randomizer_of(*given, setup.delta, setup.values)
             run = (self.sampling_rate, setup.engine, setup.adversaries)
             return LabelExchangeMechanism(other, *run, payload_kind=self.randomizer.releases)
         flip_prob = self.flip_prob
@@ -157,11 +159,18 @@ class LabelExchangeMechanism(Mechanism):
     ) -> Outcome:
         exchange = Exchange(self.randomizer, self.sampling_rate, self.engine, self.adversaries)
         done = exchange.run(population, opened, record, study, part)
-        release = LabelRelease(done.user, done.payload, self.payload_kind)
+        release = LabelRelease(done.user, self._told(done.payload), self.payload_kind)
         if self.debias:
             noise = flipped_labels(self.randomizer, "debiasing")
             release = LabelRelease(done.user, noise.debiased(done.payload.astype(np.uint8, copy=False)), "signed")
         return Outcome(release, done.traffic, done.transcript, done.arrival_s, done.realised, opened.overlay)
+
+    def _told(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
+        """What the learner is told for payloads: numbers in place of their places, if numbers are released."""
+        if self.payload_kind != "values":
+            return payload
+        assert isinstance(self.randomizer, ValueMessage)
+        return self.randomizer.numbers[payload.astype(np.intp)]
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's ε at δ for each cluster size if nothing fails: a bracket for K = 2 flips, else an upper bound.
@@ -221,6 +230,13 @@ class LabelExchangeMechanism(Mechanism):
         """A noisy label of a random user of the cluster, where messages carry labels."""
         transition = self.randomizer.transition
         return None if transition is None else NoiseLaw.common(transition, "cluster")
+
+    def value_law(self, outcome: Outcome) -> ValueLaw | None:
+        """Of a random user of the cluster, where messages carry numbers."""
+        noise = self.randomizer
+        if self.payload_kind != "values" or not isinstance(noise, ValueMessage):
+            return None
+        return noise.published("cluster")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
         """That of a random user of the cluster, drawn with replacement, if nothing fails and everybody is honest."""

@@ -18,11 +18,13 @@ from p2p_sim.analysis.privacy.others.rr_on_bins import Bins, LossName, best_bins
 from p2p_sim.analysis.privacy.others.unbiased_values import UnbiasedLaw, best_unbiased
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket
-from p2p_sim.analysis.privacy.statement.conditions import PUBLIC_PRIOR
+from p2p_sim.analysis.privacy.statement.conditions import PUBLIC_GRID, PUBLIC_PRIOR
 from p2p_sim.analysis.privacy.statement.finite_law import law_delta
 from p2p_sim.analysis.privacy.statement.local import local_flip_prob
 from p2p_sim.analysis.privacy.statement.worst import Under
+from p2p_sim.mechanisms.noise_law import Source
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.mechanisms.value_law import ValueLaw
 from p2p_sim.protocol.debias import check_labels
 from p2p_sim.protocol.randomizer import Message
 
@@ -50,8 +52,8 @@ class ValueMessage(Message):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """A prior, where there is one, must be public."""
-        return () if self.prior is None else (PUBLIC_PRIOR,)
+        """The grid must be public, and a prior where there is one."""
+        return (PUBLIC_GRID,) if self.prior is None else (PUBLIC_GRID, PUBLIC_PRIOR)
 
     @property
     def common_prior(self) -> tuple[float, ...]:
@@ -73,6 +75,15 @@ class ValueMessage(Message):
         """Bits that name one of m outputs."""
         return (len(self.outputs) - 1).bit_length()
 
+    @property
+    def numbers(self) -> Floats:
+        """(m,) what the learner is told for each output: its value."""
+        return self.outputs
+
+    def published(self, source: Source) -> ValueLaw:
+        """The public law of the numbers; source: whose labels they are of."""
+        return ValueLaw(np.array(self.values), self.numbers, self.law, np.array(self.common_prior), source)
+
     def values_of(self, payload: NDArray[np.integer]) -> Floats:
         """Output values (n,) of payloads (n,)."""
         return np.asarray(self.outputs[payload])
@@ -86,9 +97,11 @@ class RrOnBins(ValueMessage):
 
     Args:
         loss: "squared" or "absolute", of which the expectation under the prior is smallest.
+        debias: tell the learner the numbers of `debiased`, instead of the bins' output values.
     """
 
     loss: LossName = "squared"
+    debias: bool = False
 
     kind: ClassVar[str] = "bin"
 
@@ -106,6 +119,11 @@ class RrOnBins(ValueMessage):
     def outputs(self) -> Floats:
         """(b,) output value of each bin."""
         return np.array(self.bins.outputs)
+
+    @property
+    def numbers(self) -> Floats:
+        """(b,) the bins' output values, or those that undo the noise."""
+        return self.debiased(np.arange(len(self.bins))) if self.debias else self.outputs
 
     @property
     def law(self) -> Floats:

@@ -1,7 +1,8 @@
 """What messages of the exchange carry besides flipped labels, and what the learner can tell of any of them."""
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -10,12 +11,15 @@ from pydantic import Field
 
 from p2p_sim.analysis.privacy.exchange.calibration import largest_local_epsilon
 from p2p_sim.analysis.privacy.others.alibi import noise_scale_of
+from p2p_sim.analysis.privacy.others.unbiased_values import LARGEST_EPSILON
 from p2p_sim.analysis.privacy.others.vector import bit_flip_prob_of
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.alibi import Alibi
+from p2p_sim.mechanisms.label_values import ValueMessage
 from p2p_sim.mechanisms.outcome import PayloadKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.mechanisms.released_values import BinsConfig, UnbiasedConfig, ValuesConfig
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, check_prior
 from p2p_sim.mechanisms.vector import VectorApproximation
 from p2p_sim.protocol.randomizer import Message
@@ -34,9 +38,18 @@ class MessageConfig(Config, ABC):
     def check(self, num_classes: int) -> None:
         """Refuse parameters that do not fit K classes."""
 
+    @property
+    def most(self) -> float:
+        """Largest ε₀ that `mechanism.target_epsilon` may choose."""
+        return math.inf
+
     @abstractmethod
     def randomizer(self, epsilon: float, num_classes: int) -> Message:
         """The local randomizer at ε₀ for K classes."""
+
+    def on_grid(self, epsilon: float, num_classes: int, values: tuple[float, ...] | None) -> Message:
+        """The same; values: (K,) the public grid, if labels are places in one."""
+        return self.randomizer(epsilon, num_classes)
 
 
 class VectorMessages(MessageConfig):
@@ -82,7 +95,50 @@ class PriorMessages(MessageConfig):
         return RRWithPrior(epsilon, num_classes, self.prior)
 
 
-MessagesConfig = Annotated[VectorMessages | AlibiMessages | PriorMessages, Field(discriminator="kind")]
+class _ValueMessages(MessageConfig, ValuesConfig):
+    """What messages with numbers have in common."""
+
+    releases: ClassVar[PayloadKind] = "values"
+    epsilon: float | None = Field(default=None, gt=0, le=LARGEST_EPSILON)
+    """ε₀ of a single message, above 0 and at most 10. Give this or `mechanism.target_epsilon`, which chooses the
+    largest sufficient ε₀ of three digits."""
+
+    @property
+    def most(self) -> float:
+        return LARGEST_EPSILON
+
+    def check(self, num_classes: int) -> None:
+        """Refuse a prior that does not fit k label values, or is none."""
+        check_prior("mechanism.randomizer.prior", self.prior, num_classes)
+
+    def randomizer(self, epsilon: float, num_classes: int) -> Message:
+        """None for classes, which is refused."""
+        return self.at(epsilon, None)
+
+    def on_grid(self, epsilon: float, num_classes: int, values: tuple[float, ...] | None) -> Message:
+        return _at(self, epsilon, values)
+
+
+@lru_cache(maxsize=256)
+def _at(config: ValuesConfig, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
+    return config.at(epsilon, values)
+
+
+class BinMessages(_ValueMessages, BinsConfig):
+    """The bin of a label that is a number, through RR-on-Bins."""
+
+    kind: Literal["rr_on_bins"] = "rr_on_bins"
+
+
+class UnbiasedMessages(_ValueMessages, UnbiasedConfig):
+    """A number whose mean is the label, through the optimal unbiased randomizer."""
+
+    kind: Literal["unbiased_values"] = "unbiased_values"
+
+
+MessagesConfig = Annotated[
+    VectorMessages | AlibiMessages | PriorMessages | BinMessages | UnbiasedMessages, Field(discriminator="kind")
+]
 
 
 def randomizer_of(
@@ -92,25 +148,21 @@ def randomizer_of(
     num_classes: int,
     sampling_rate: float,
     delta: float,
+    values: tuple[float, ...] | None = None,
 ) -> Message:
     """The local randomizer at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
     config.check(num_classes)
-    local = config.epsilon
-    if local is None:
-        assert target is not None
-        local = largest_local_epsilon(
-            _certified(config, target, num_classes, sampling_rate, delta), sizes.tolist(), target
-        )
-    return config.randomizer(local, num_classes)
 
+    def made(local: float) -> Message:
+        return config.on_grid(local, num_classes, values)
 
-def _certified(
-    config: MessageConfig, target: float, num_classes: int, sampling_rate: float, delta: float
-) -> Callable[[float, int], bool]:
     def certified(local: float, size: int) -> bool:
-        return config.randomizer(local, num_classes).exchanged(size, sampling_rate).satisfies(target, delta)
+        return local <= config.most and made(local).exchanged(size, sampling_rate).satisfies(target or 0.0, delta)
 
-    return certified
+    if config.epsilon is not None:
+        return made(config.epsilon)
+    assert target is not None
+    return made(largest_local_epsilon(certified, sizes.tolist(), min(target, config.most)))
 
 
 def check_answers(adversaries: AdversariesConfig, noise: Message | None = None) -> None:

@@ -15,8 +15,8 @@ from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Transcript
 
-PayloadKind = Literal["hard", "bits", "soft", "signed"]
-ReleaseKind = Literal["hard", "bits", "soft", "signed", "model"]
+PayloadKind = Literal["hard", "bits", "soft", "signed", "values"]
+ReleaseKind = Literal["hard", "bits", "soft", "signed", "values", "model"]
 """What a release is made of: labels with such payloads, or a model."""
 
 
@@ -32,7 +32,7 @@ class LabelRelease:
     """The noisy data set that reaches a learner: labels for some users, never a true one.
 
     user: (m,) int32, ascending; the user with whose (public) features the label is learned.
-    payload: (m, ...) the label: a class (hard), K bits, K probabilities (soft) or K signed weights.
+    payload: (m, ...) the label: a class (hard), K bits, K probabilities (soft), K signed weights, or a number (values).
     """
 
     user: NDArray[np.int32]

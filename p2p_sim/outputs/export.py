@@ -33,7 +33,7 @@ def check_destination(option: str, path: Path) -> None:
 
 def check_transcript(scenario: Scenario) -> None:
     """Refuse a transcript of messages that carry more than a class each."""
-    if scenario.mechanism.releases in ("bits", "soft"):
+    if scenario.mechanism.releases in ("bits", "soft", "values"):
         raise InputError(
             f"mechanism.randomizer: a transcript holds one class a message, not {scenario.mechanism.releases}; leave "
             "out --transcript, or export the release"

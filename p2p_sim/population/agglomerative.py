@@ -1,6 +1,6 @@
 """Agglomerative clustering of users by their public features."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -21,6 +21,7 @@ class AgglomerativeClusters(Clustering):
     """
 
     kind: Literal["agglomerative"] = "agglomerative"
+    by_distance: ClassVar[str] = "agglomerative clustering"
     count: int = Field(default=20, ge=1)
     """Clusters asked for, at least 1; merging may leave fewer."""
     min_size: int = Field(default=2, ge=2)

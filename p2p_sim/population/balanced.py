@@ -1,6 +1,6 @@
 """Clusters of equal size: k-means whose assignment has a capacity for each cluster."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ class BalancedClusters(Clustering):
     """
 
     kind: Literal["balanced"] = "balanced"
+    by_distance: ClassVar[str] = "balanced k-means"
     count: int = Field(default=20, ge=1, le=2000)
     """Clusters asked for, 1 to 2,000; fewer are made where min_size needs it."""
     min_size: int = Field(default=2, ge=2)

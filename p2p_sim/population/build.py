@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import POPULATIONS, PlugIns
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.bundled import BreastCancerConfig, WineConfig
+from p2p_sim.population.bundled import BreastCancerConfig, DiabetesConfig, WineConfig
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
 from p2p_sim.population.datasets import AdultConfig, DigitsConfig
@@ -18,6 +18,7 @@ from p2p_sim.population.drawn import DrawnPeople
 from p2p_sim.population.grouping import CLASS, CLUSTER_SIZE, by_size, nearest_cluster
 from p2p_sim.population.heart import HeartConfig
 from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistConfig
+from p2p_sim.population.linear import LinearConfig
 from p2p_sim.population.population import Examples, Population, Sample
 from p2p_sim.population.source import Source
 from p2p_sim.population.synthetic import SyntheticConfig
@@ -34,6 +35,8 @@ PopulationConfig = Annotated[
     | HeartConfig
     | BreastCancerConfig
     | WineConfig
+    | LinearConfig
+    | DiabetesConfig
     | TableConfig,
     PlugIns(POPULATIONS, Source),
 ]
@@ -75,6 +78,7 @@ def build_population(
         law_clusters=sample.law is not None and isinstance(clusters, GivenClusters),
         row=users.row,
         source_rows=users.source_rows,
+        values=sample.values,
     )
     columns = [kind for kind in groups if kind not in (CLASS, CLUSTER_SIZE)]
     groupings = {column: source.grouping(column, places, streams) for column in columns}

@@ -1,6 +1,6 @@
 """Grouping users by their public features; labels never take part."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ class KMeansClusters(Clustering):
     """k-means on the features; clusters below the minimum are merged into their nearest neighbour."""
 
     kind: Literal["kmeans"] = "kmeans"
+    by_distance: ClassVar[str] = "k-means"
     count: int = Field(default=20, ge=1)
     """Clusters asked for, at least 1; merging may leave fewer."""
     min_size: int = Field(default=2, ge=2)

@@ -113,7 +113,8 @@ def split(rows: Examples, num_classes: int, test_fraction: float, streams: Strea
     """Hold out a random share of the rows; `users`: as many of the others take part, None: all."""
     learned, held = held_out(len(rows.labels), test_fraction, streams, users)
     people, holdout = rows.take(learned), rows.take(held)
-    return Sample(people, num_classes, Examples(holdout.features, holdout.labels, holdout.cluster))
+    kept = Examples(holdout.features, holdout.labels, holdout.cluster, target=holdout.target)
+    return Sample(people, num_classes, kept)
 
 
 def held_out(

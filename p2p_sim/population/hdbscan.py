@@ -1,6 +1,6 @@
 """Clusters of dense regions (HDBSCAN) of the public features."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,18 +20,16 @@ class HdbscanClusters(Clustering):
     """
 
     kind: Literal["hdbscan"] = "hdbscan"
+    by_distance: ClassVar[str] = "HDBSCAN"
     min_size: int = Field(default=2, ge=2)
     """s: smallest cluster allowed, at least 2; also the least number of users in a dense region."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Cluster of each user (n,), numbered from 0."""
-        from sklearn.cluster import HDBSCAN
-
         count = len(users.labels)
         if self.min_size > count:
             raise InputError(f"clusters.min_size = {self.min_size}: there are only {count} users")
-        labels = HDBSCAN(min_cluster_size=self.min_size, copy=True).fit_predict(users.features)
-        found: Clusters = np.asarray(labels, dtype=np.int64)
+        found = density_clusters(users, self.min_size)
         dense = found >= 0
         if not dense.any():
             return np.zeros(count, dtype=np.int64)
@@ -40,3 +38,11 @@ class HdbscanClusters(Clustering):
             offsets = np.concatenate([[0], np.cumsum(np.bincount(found[dense]))])
             found[~dense] = nearest_cluster(users.features[~dense], users.features[dense][order], offsets)
         return found
+
+
+def density_clusters(users: Examples, min_size: int) -> Clusters:
+    """Dense region of each user (n,), numbered from 0; -1 for one in no dense region."""
+    from sklearn.cluster import HDBSCAN
+
+    labels = HDBSCAN(min_cluster_size=min_size, copy=True).fit_predict(users.features)
+    return np.asarray(labels, dtype=np.int64)

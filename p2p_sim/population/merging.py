@@ -1,5 +1,7 @@
 """What all groupings of users share, and the merging of clusters that are too small."""
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,9 @@ Clusters = NDArray[np.int64]
 
 class Clustering(Config):
     """What all groupings share."""
+
+    by_distance: ClassVar[str] = ""
+    """Its name where distances between users decide, so that it depends on the scale of features; else empty."""
 
     def shortfall(self, made: int) -> str:
         """Why there are fewer clusters than were asked for; nothing if no number was."""

@@ -17,6 +17,7 @@ class Examples:
     """Labelled rows: features (n, d), labels (n,) in 0..K-1, and the cluster of each row where the source gives one.
 
     row: (n,) the index of each row in its source, from 0; source_rows: rows of the source; absent: row i is i of n.
+    target: (n,) labels that are numbers, before they were rounded to the grid; absent: labels are classes.
     """
 
     features: NDArray[np.floating]
@@ -24,13 +25,15 @@ class Examples:
     cluster: NDArray[np.int64] | None = None
     row: NDArray[np.int32] | None = None
     source_rows: int | None = None
+    target: NDArray[np.float64] | None = None
 
     def take(self, rows: NDArray[np.intp]) -> "Examples":
         """The given rows, with their indices in the source."""
         cluster = None if self.cluster is None else self.cluster[rows]
         row = rows.astype(np.int32) if self.row is None else self.row[rows]
         source_rows = len(self.labels) if self.source_rows is None else self.source_rows
-        return Examples(self.features[rows], self.labels[rows], cluster, row, source_rows)
+        target = None if self.target is None else self.target[rows]
+        return Examples(self.features[rows], self.labels[rows], cluster, row, source_rows, target)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class FiniteLaw:
 class Sample:
     """The data of one replicate: the users' rows, and a holdout (data sets) or a law (synthetic).
 
-    point: (n,) index of each user's point in the law.
+    point: (n,) index of each user's point in the law. values: (K,) the public grid, if labels are places in one.
     """
 
     users: Examples
@@ -58,6 +61,7 @@ class Sample:
     holdout: Examples | None = None
     law: FiniteLaw | None = None
     point: NDArray[np.int32] | None = None
+    values: tuple[float, ...] | None = None
 
 
 class People(ABC):
@@ -65,7 +69,8 @@ class People(ABC):
 
     cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1. num_classes: K. law: if it is known;
     law_clusters: whether the clusters are the law's own. row: (n,) each user's row in the source, from 0, among its
-    source_rows; absent: user i is row i of n.
+    source_rows; absent: user i is row i of n. values: (K,) the public grid of numbers, increasing, if labels are places
+    in one; absent: labels are classes.
     """
 
     cluster_offsets: NDArray[np.int64]
@@ -74,6 +79,7 @@ class People(ABC):
     law_clusters: bool
     row: NDArray[np.int32] | None
     source_rows: int | None
+    values: tuple[float, ...] | None = None
 
     @cached_property
     def shards(self) -> tuple[Shard, ...]:
@@ -119,7 +125,7 @@ class Population(People):
     holdout: labelled rows of no user, to measure error. law: the law if it is known, with each user's `point`;
     law_clusters: whether the clusters are the law's own. row: (n,) each user's row in the source, from 0, among its
     source_rows (users and holdout); absent: user i is row i of n. groupings: of the holdout's rows, or of the points
-    of the law, those that the scenario asks for; by class it has none, since the labels say it.
+    of the law, those that the scenario asks for; by class it has none, since the labels say it. values: as in `People`.
     """
 
     features: NDArray[np.floating]
@@ -133,6 +139,7 @@ class Population(People):
     row: NDArray[np.int32] | None = None
     source_rows: int | None = None
     groupings: Mapping[str, Grouping] = field(default_factory=dict)
+    values: tuple[float, ...] | None = None
 
     @property
     def rows(self) -> NDArray[np.int32]:

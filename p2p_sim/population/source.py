@@ -24,6 +24,11 @@ class Source(Config):
         return None
 
     @property
+    def known_values(self) -> tuple[float, ...] | None:
+        """(K,) the public grid of numbers of which labels are places, increasing; None if labels are classes."""
+        return None
+
+    @property
     def group_columns(self) -> tuple[str, ...] | None:
         """Columns by whose values held-out rows can be grouped; None: not known before the data is read."""
         return ()

@@ -19,7 +19,6 @@ from p2p_sim.population.features import (
     doubts,
     is_missing,
     is_text,
-    quoted,
     spreads,
     transformed,
 )
@@ -27,9 +26,14 @@ from p2p_sim.population.files import find_named
 from p2p_sim.population.grouping import Grouping, by_column
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.table_file import Layout, Table, Values, read_table
+from p2p_sim.population.table_labels import name_of, numbers_of, stated_places
+from p2p_sim.population.value_grid import GRID, GridSize, even_grid, rounded
 
 Names = bool | tuple[str, ...]
-NEW_KEYS = ("users", "classes", "header", "separator", "missing", "drop", "impute", "one_hot", "standardise")
+NEW_KEYS = (
+    *("users", "classes", "label_range", "grid"),
+    *("header", "separator", "missing", "drop", "impute", "one_hot", "standardise"),
+)
 """Keys that a scenario's identity leaves out where they have their default."""
 MOST_SHOWN = 10
 """Classes that are listed, at most."""
@@ -49,9 +53,15 @@ class TableConfig(RandomSplit):
     path: str = Field(min_length=1)
     """A .csv, .csv.gz, .parquet or .npz file; looked for beside the scenario file, in the data directory, then here."""
     label: str = Field(min_length=1)
-    """Column (or NPZ array) of the labels: 2 to 256 distinct values, numbers or texts."""
+    """Column (or NPZ array) of the labels: 2 to 256 distinct values, numbers or texts; with `label_range` any
+    numbers."""
     classes: tuple[str | int | float, ...] | None = Field(default=None, min_length=2, max_length=256)
     """All values of the label in the order in which they are numbered from 0; absent: those that occur, sorted."""
+    label_range: tuple[float, float] | None = None
+    """Labels are numbers, clipped to this public range [low, high], constants that do not come from the labels; absent:
+    labels are classes."""
+    grid: GridSize | None = None
+    """k: number of label values, evenly spaced over `label_range`, 2 to 64; absent: 17. Labels are rounded to them."""
     cluster: str | None = None
     """Column (or NPZ array) that names each user's cluster, for clusters.kind = "given"."""
     features: tuple[str, ...] | None = Field(default=None, min_length=1)
@@ -96,6 +106,12 @@ class TableConfig(RandomSplit):
             raise ValueError(f"standardise: {both[0]!r} is in one_hot too; a column is one of both")
         if self.drop is True and self.impute is not False:
             raise ValueError("impute: drop = true leaves no missing value; list the columns of drop")
+        if self.label_range is None and self.grid is not None:
+            raise ValueError("grid: needs label_range, the public range of labels that are numbers")
+        if self.label_range is not None:
+            if self.classes is not None:
+                raise ValueError("classes: labels with label_range are numbers, not classes")
+            even_grid(*self.label_range, self.grid or GRID, "label_range")
         if self.classes is not None and len(set(self.classes)) < len(self.classes):
             raise ValueError("classes: a value is there twice")
         return self
@@ -109,8 +125,13 @@ class TableConfig(RandomSplit):
         return self.cluster is not None
 
     @property
+    def known_values(self) -> tuple[float, ...] | None:
+        return None if self.label_range is None else even_grid(*self.label_range, self.grid or GRID)
+
+    @property
     def known_classes(self) -> int | None:
-        return None if self.classes is None else len(self.classes)
+        named = self.known_values or self.classes
+        return None if named is None else len(named)
 
     @property
     def layout(self) -> Layout:
@@ -127,11 +148,11 @@ class TableConfig(RandomSplit):
         learned, held = held_out(len(found.labels), self.test_fraction, streams, self.users)
         some = len(found.kept) < found.table.rows
         row, source_rows = (found.kept.astype(np.int32), found.table.rows) if some else (None, None)
-        rows = Examples(transformed(found.columns, learned), found.labels, found.cluster, row, source_rows)
-        holdout = rows.take(held)
-        return Sample(
-            rows.take(learned), len(found.classes), Examples(holdout.features, holdout.labels, holdout.cluster)
-        )
+        features = transformed(found.columns, learned)
+        rows = Examples(features, found.labels, found.cluster, row, source_rows, found.target)
+        kept = rows.take(held)
+        holdout = Examples(kept.features, kept.labels, kept.cluster, target=kept.target)
+        return Sample(rows.take(learned), len(found.classes), holdout, values=self.known_values)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
         """Groups of the held-out rows by the texts of a column of the file, which need not be a feature."""
@@ -145,7 +166,7 @@ class TableConfig(RandomSplit):
         if values.ndim != 1 or len(values) != found.table.rows:
             raise InputError(f"groups = {column!r}: must be one plain value a row in {found.table.path}")
         gaps = is_missing(values)
-        texts = ["missing" if gap else _name(v) for v, gap in zip(values.tolist(), gaps.tolist(), strict=True)]
+        texts = ["missing" if gap else name_of(v) for v, gap in zip(values.tolist(), gaps.tolist(), strict=True)]
         kept = [texts[row] for row in found.kept]
         held = held_out(len(kept), self.test_fraction, streams, self.users)[1]
         return by_column(column, [kept[row] for row in held], kept)
@@ -156,6 +177,11 @@ class TableConfig(RandomSplit):
         rows, kept = found.table.rows, len(found.kept)
         size = transformed(found.columns, np.arange(kept)).shape[1]
         dropped = f" ({rows - kept:,} of {rows:,} dropped)" if kept < rows else ""
+        read = f"{found.table.path}: {kept:,} rows{dropped}; {len(found.columns):,} columns make {size:,} features"
+        if found.target is not None and self.label_range is not None:
+            clipped = np.mean((found.target < self.label_range[0]) | (found.target > self.label_range[1]))
+            numbers = f"numbers, rounded to {len(found.classes)} values from {found.classes[0]} to {found.classes[-1]}"
+            return [read, f"labels {self.label!r}: {numbers}; {clipped:.1%} are outside and clipped"]
         shares = np.bincount(found.labels, minlength=len(found.classes)) / kept
         shown = [
             f"{k} = {name} ({share:.1%})" for k, (name, share) in enumerate(zip(found.classes, shares, strict=True))
@@ -163,7 +189,7 @@ class TableConfig(RandomSplit):
         more = f" and {len(shown) - MOST_SHOWN} more" if len(shown) > MOST_SHOWN else ""
         order = "as stated" if self.classes else "sorted; population.classes states another order"
         return [
-            f"{found.table.path}: {kept:,} rows{dropped}; {len(found.columns):,} columns make {size:,} features",
+            read,
             f"classes of {self.label!r} ({order}): {', '.join(shown[:MOST_SHOWN])}{more}",
         ]
 
@@ -190,8 +216,14 @@ class TableConfig(RandomSplit):
         if not parts or any(part.ndim > 0 and len(part) != len(labels) for part in parts.values()):
             raise InputError(f"population.path = {str(path)!r}: features and labels must have the same number of rows")
         kept = self._kept(table, [self.label, *([self.cluster] if self.cluster is not None else ()), *parts])
-        numbered, classes = self._classes(table, kept)
-        return _Found(table, kept, numbered, classes, self._cluster(table, kept), self._columns(table, kept, parts))
+        values, target = self.known_values, None
+        if values is None:
+            numbered, classes = self._classes(table, kept)
+        else:
+            target = numbers_of(self.label, table, self._plain(table, self.label, "label", kept))
+            numbered, classes = rounded(target, values), [name_of(value) for value in values]
+        columns = self._columns(table, kept, parts)
+        return _Found(table, kept, numbered, classes, self._cluster(table, kept), columns, target)
 
     def _kept(self, table: Table, used: list[str]) -> Rows:
         """Indices of the rows that are not dropped."""
@@ -211,37 +243,17 @@ class TableConfig(RandomSplit):
         values = self._plain(table, self.label, "label", kept)
         found, labels = np.unique(values, return_inverse=True)
         if self.classes is not None:
-            return self._stated(table, kept, values), [_name(value) for value in self.classes]
+            return stated_places((self.label, self.classes), table, kept, values), [
+                name_of(value) for value in self.classes
+            ]
         if not 2 <= len(found) <= 256:
             kind = "; a label is a class, so divide its numbers into a few ranges first" if len(found) > 256 else ""
+            kind += ", or give population.label_range" if kind and values.dtype.kind in "biuf" else ""
             raise InputError(
                 f"population.label = {self.label!r}: {len(found)} distinct values in {table.path}; 2 to 256 are "
                 f"allowed{kind}"
             )
-        return labels.astype(np.uint8), [_name(value) for value in found.tolist()]
-
-    def _stated(self, table: Table, kept: Rows, values: Values) -> NDArray[np.uint8]:
-        """Number of each kept row's class in the stated order."""
-        assert self.classes is not None
-        words = values.dtype.kind in "US"
-        for stated in self.classes:
-            if isinstance(stated, str) != words:
-                kind, example = ("text", quoted(str(stated))) if words else ("numbers", "[0, 1]")
-                raise InputError(
-                    f"population.classes: {stated!r}: column {self.label!r} of {table.path} holds {kind}; write it as "
-                    f"in {example}"
-                )
-        place = {stated if words else float(stated): k for k, stated in enumerate(self.classes)}
-        numbers = [place.get(str(value) if words else float(value), -1) for value in values.tolist()]
-        unknown = np.flatnonzero(np.array(numbers) < 0)
-        if unknown.size:
-            where, text = table.cell(self.label, int(kept[unknown[0]]))
-            shown = shortened(", ".join(map(_name, self.classes)))
-            raise InputError(
-                f"{table.path}: {where}: {shortened(text.strip())!r} is not among population.classes ({shown}); add it "
-                "there, or to population.missing with drop = true"
-            )
-        return np.array(numbers, dtype=np.uint8)
+        return labels.astype(np.uint8), [name_of(value) for value in found.tolist()]
 
     def _cluster(self, table: Table, kept: Rows) -> NDArray[np.int64] | None:
         if self.cluster is None:
@@ -298,7 +310,10 @@ class TableConfig(RandomSplit):
 
 @dataclass(frozen=True)
 class _Found:
-    """What is used of a file; kept: (m,) indices of its rows; labels, cluster: (m,); classes: their names in order."""
+    """What is used of a file; kept: (m,) indices of its rows; labels, cluster: (m,); classes: their names in order.
+
+    target: (m,) labels that are numbers; None if they are classes.
+    """
 
     table: Table
     kept: Rows
@@ -306,13 +321,9 @@ class _Found:
     classes: list[str]
     cluster: NDArray[np.int64] | None
     columns: list[Column]
+    target: NDArray[np.float64] | None = None
 
 
 def _listed(names: Names) -> tuple[str, ...]:
     """The columns that a key lists."""
     return names if isinstance(names, tuple) else ()
-
-
-def _name(value: object) -> str:
-    """A class as messages show it."""
-    return f"{value:g}" if isinstance(value, float) else str(value)

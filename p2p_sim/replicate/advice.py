@@ -1,7 +1,6 @@
 """What to know about a scenario before it runs: what its own data hold, and what is likely not meant."""
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.population.clustering import KMeansClusters
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare
 
@@ -20,10 +19,9 @@ def advice(case: Case) -> list[str]:
 
 def _uneven(case: Case) -> list[str]:
     """Features of very different scales, where something depends on scale."""
-    depends = [
-        *(["k-means"] if isinstance(case.scenario.clusters, KMeansClusters) else ()),
-        *([f"the learner ({case.scenario.learner.kind})"] if case.scenario.learner.depends_on_scale else ()),
-    ]
+    scenario = case.scenario
+    learner = f"the learner ({scenario.learner.kind})" if scenario.learner.depends_on_scale else ""
+    depends = [name for name in (scenario.clusters.by_distance, learner) if name]
     spreads = case.scenario.population.spreads(case.places) if depends else {}
     if not spreads:
         return []

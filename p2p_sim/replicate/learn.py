@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from p2p_sim.learning.by_group import by_group
 from p2p_sim.learning.learner import Counted, Received
 from p2p_sim.learning.metrics import Predicted, Risk, exchange_floor, measured, predict
+from p2p_sim.learning.squared import value_figures, value_floor
 from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.population.population import People, Population
@@ -25,12 +26,14 @@ class Learned:
     risk: of the model that learned from it. honest: of one that learned from the same replicate with everybody honest;
     None if everybody was. floor: excess risk that infinitely many exchanged labels would leave; None where unknown.
     groups: share and error rates of the groups that the scenario asks for, by column of the row.
+    values: figures of labels that are numbers, by column of the row; none if labels are classes.
     """
 
     risk: Risk
     honest: Risk | None
     floor: float | None
     groups: dict[str, float | None]
+    values: dict[str, float | None] = field(default_factory=dict)
 
 
 def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Learned:
@@ -43,7 +46,11 @@ def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) ->
         honest = measured(_predicted(case, people, followers, outcome), scenario.learner.loss)
     alpha = mechanism.remaining_flip_prob if honest is None else None
     floor = None if alpha is None else exchange_floor(people, alpha, scenario.learner.loss)
-    return Learned(measured(found, scenario.learner.loss), honest, floor, by_group(found, scenario.groups))
+    if scenario.learner.loss == "squared":
+        floor = None if scenario.learner.knows_clusters else value_floor(people, mechanism.value_law(outcome))
+    risk, groups = measured(found, scenario.learner.loss), by_group(found, scenario.groups)
+    values = value_figures(found.population, found.numbers) if scenario.learner.loss == "squared" else {}
+    return Learned(risk, honest, floor, groups, values)
 
 
 def _predicted(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Predicted:
@@ -63,7 +70,8 @@ def learned_from(case: Case, people: People, mechanism: Mechanism, outcome: Outc
     assert isinstance(people, Population)
     assert isinstance(release, LabelRelease)
     law = mechanism.noise_law(outcome) if learner.uses_noise_law and release.kind == "hard" else None
-    return learner.learned(Received(people.features, release, people.num_classes, people.cluster_offsets, law))
+    given = people.features, release, people.num_classes, people.cluster_offsets
+    return learner.learned(Received(*given, law, mechanism.value_law(outcome)))
 
 
 def _tally(people: People, release: Release | Tally) -> Tally | None:
@@ -104,4 +112,6 @@ def _nonprivate(case: Case, people: People, truth: Tally | None = None) -> Predi
     if learner.takes_counts and people.law is not None and truth is not None:
         return learner.fit_counts(Counted.of(people.law, truth.counts))
     assert isinstance(people, Population)
+    if learner.loss == "squared" and people.values is not None:
+        return learner.fit_values(people.features, np.array(people.values)[people.labels], people.values)
     return learner.fit(people.features, people.labels, people.num_classes)

@@ -63,6 +63,7 @@ def row_of(
         **asdict(learned.risk),
         "excess_risk_floor": learned.floor,
         **damage(learned.risk, learned.honest),
+        **learned.values,
         **learned.groups,
         **network(population, outcome),
         **organisations(outcome),

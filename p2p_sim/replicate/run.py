@@ -79,15 +79,18 @@ class Result:
 
     def _shown(self) -> list[tuple[str, str]]:
         row = self.row
-        accuracy = f"{1.0 - row['error_rate']:.4f}"
-        if row["nonprivate_error_rate"] is not None:
-            accuracy += f" ({1.0 - row['nonprivate_error_rate']:.4f} without privacy)"
+        numbers = "squared_error" in row
+        name, column = ("squared error", "squared_error") if numbers else ("accuracy", "error_rate")
+        found, without = (
+            None if row[key] is None else f"{row[key]:.4g}" if numbers else f"{1.0 - row[key]:.4f}"
+            for key in (column, f"nonprivate_{column}")
+        )
         return [
             ("replicate", str(row["replicate"])),
             ("users", f"{row['num_users']:,} in {row['num_clusters']:,} clusters"),
             ("mechanism", row["mechanism"]),
             ("ε", f"≤ {bound_text(row['epsilon_upper'], True)} at δ = {row['delta']:g} ({row['observer']})"),
-            ("accuracy", accuracy),
+            (name, f"{found} ({without} without privacy)" if without else str(found)),
         ]
 
     def validated(
@@ -165,7 +168,12 @@ def set_up(case: Case, people: People) -> tuple[Mechanism, Network]:
     """Calibrate the mechanism for these users and open the network."""
     scenario = case.scenario
     setup = Setup(
-        people.cluster_sizes, people.num_classes, scenario.privacy.delta, scenario.engine, scenario.adversaries
+        people.cluster_sizes,
+        people.num_classes,
+        scenario.privacy.delta,
+        scenario.engine,
+        scenario.adversaries,
+        people.values,
     )
     mechanism = scenario.mechanism.informed(lambda: population_heterogeneity(people)[0]).built(setup)
     nodes = mechanism.nodes(people) if isinstance(people, Population) else people

@@ -16,6 +16,8 @@ from p2p_sim.sweeps.work import Batch, Done, Perform, one_line
 
 _LOOK_S = 1.0
 """Seconds between two looks at the scheduler and its workers."""
+_AGAIN_S = 0.2
+"""Seconds until workers are asked again, one of which did not answer."""
 _ANSWER_S = 10.0
 """Seconds within which the scheduler must say what workers it has."""
 
@@ -121,7 +123,10 @@ def _check(client: Any, address: str, within_s: float, packages: Mapping[str, st
         client.wait_for_workers(1, timeout=within_s)
     except TimeoutError:
         raise InputError(f"dask {address}: the scheduler has no workers; start some: dask worker {address}") from None
-    found = client.run(versions, on_error="return")
+    found, until = client.run(versions, on_error="return"), time.monotonic() + within_s
+    while any(isinstance(answer, OSError) for answer in found.values()) and time.monotonic() < until:
+        time.sleep(_AGAIN_S)  # a worker went while it was asked; the scheduler soon knows
+        found = client.run(versions, on_error="return")
     try:
         found["the scheduler"] = client.run_on_scheduler(versions)
     except Exception as fault:

@@ -12,6 +12,7 @@ The lower end is that of one data set and of statistics that the learner can com
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -100,6 +101,23 @@ class KaryExchange(Accountant):
             return PrivacyBound(0.0, local, delta, "learner", "label", "local randomizer alone", self.conditions)
         found = Bracket(0.0, 0.0) if self.delta(0.0).upper <= delta else _epsilon(self, delta)
         return PrivacyBound(found.lower, found.upper, delta, "learner", "label", self.basis, self.conditions)
+
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified: by the upper end alone, and by a coarse one where that is enough."""
+        check_epsilon(epsilon)
+        check_delta(delta)
+        if self.flip_prob == 0.0 or self.enumerable or epsilon >= self.pure_epsilon:
+            return super().satisfies(epsilon, delta)
+        capped = self._exposure * local_delta(self.flip_prob, epsilon, self.num_classes).upper
+        finer: tuple[tuple[int, tuple[int, int]], ...] = (COARSE, (VISITED, BLOCKS))
+        return any(outward(0.0, min(self._blanket(epsilon, *terms), capped)).upper <= delta for terms in finer)
+
+    def largest_at_zero(self, others: Sequence[Accountant], delta: float) -> float:
+        """The same by holding the others against the largest so far, which needs no lower ends."""
+        for one in others:
+            if not 0.0 < delta < 1.0 or not one.satisfies(0.0, delta):
+                delta = max(delta, one.delta(0.0).upper)
+        return delta
 
     @property
     def basis(self) -> str:

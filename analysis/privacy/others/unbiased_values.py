@@ -19,8 +19,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_matrix, hstack, identity, kron, vstack
+import scipy
 
 from p2p_sim.analysis.privacy.others.rr_on_bins import check_grid
 from p2p_sim.analysis.privacy.statement.checks import check_positive_epsilon
@@ -120,11 +119,18 @@ def _solve(values: Floats, prior: Floats, epsilon: float, outputs: Floats) -> tu
     k, m, low = len(values), len(outputs), math.exp(-epsilon)
     errors = prior[None, :] * (outputs[:, None] - values[None, :]) ** 2
     cost = np.concatenate([low * errors.sum(axis=1), errors.ravel()])
-    bounded = hstack([-(1.0 - low) * kron(identity(m), np.ones((k, 1))), identity(m * k)], format="csr")
-    sums = hstack([csr_matrix(np.full((k, m), low)), kron(np.ones((1, m)), identity(k))])
-    means = hstack([csr_matrix(low * np.tile(outputs, (k, 1))), kron(outputs[None, :], identity(k))])
+    sparse = scipy.sparse
+    bounded = sparse.hstack(
+        [-(1.0 - low) * sparse.kron(sparse.identity(m), np.ones((k, 1))), sparse.identity(m * k)], format="csr"
+    )
+    sums = sparse.hstack([sparse.csr_matrix(np.full((k, m), low)), sparse.kron(np.ones((1, m)), sparse.identity(k))])
+    means = sparse.hstack(
+        [sparse.csr_matrix(low * np.tile(outputs, (k, 1))), sparse.kron(outputs[None, :], sparse.identity(k))]
+    )
     asked = np.concatenate([np.ones(k), values])
-    found = linprog(cost, bounded, np.zeros(m * k), vstack([sums, means], format="csr"), asked, method="highs")
+    found = scipy.optimize.linprog(
+        cost, bounded, np.zeros(m * k), sparse.vstack([sums, means], format="csr"), asked, method="highs"
+    )
     if found.x is None:
         raise ValueError(f"epsilon = {epsilon:g}: the linear programme was not solved: {found.message}")
     heights, above = found.x[:m, None], found.x[m:].reshape(m, k)

@@ -89,8 +89,8 @@ class Accountant(ABC):
             raised = min(1.0, found[place] * _SLACK)
             if 0.0 < raised < 1.0 and self.all_satisfy(others, epsilon, raised):
                 found[place] = raised
-            elif epsilon == 0.0:  # it is no faster to hold them against it, and other runs ask for the same
-                found[place] = max(found[place], *(_at_zero(one) for one in others))
+            elif epsilon == 0.0:
+                found[place] = self.largest_at_zero(others, found[place])
             else:
                 found[place] = raised
                 for one in others:
@@ -98,6 +98,13 @@ class Accountant(ABC):
                     if not 0.0 < delta < 1.0 or not one.satisfies(epsilon, delta):
                         found[place] = max(delta, one.delta(epsilon).upper)
         return found
+
+    def largest_at_zero(self, others: Sequence["Accountant"], delta: float) -> float:
+        """The largest of this δ(0) and of the others' certified δ(0).
+
+        It is no faster here to hold them against the largest so far, and other runs ask for the same.
+        """
+        return max(delta, *(_at_zero(one) for one in others))
 
     def all_satisfy(self, others: Sequence["Accountant"], epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified for all the others at once; False where nothing is faster than one by one."""

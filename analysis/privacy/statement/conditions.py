@@ -74,6 +74,9 @@ REAL_NOISE = Condition(
 )
 
 PUBLIC_PRIOR = Condition("public-prior", "the prior is public and does not come from the labels")
+PUBLIC_GRID = Condition(
+    "public-grid", "the range and the grid of label values are public constants and do not come from the labels"
+)
 
 ONE_OWNER = Condition(
     "rows-of-one-organisation", "each row belongs to one organisation; which one, and its number of rows, are public"

@@ -50,7 +50,7 @@ def print_one_run(audit: OneRunAudit, as_json: bool) -> None:
     parameters = ", ".join(f"{name} {value:.4g}" for name, value in audit.parameters.items())
     where = f", {audit.engine} engine" if audit.engine else ""
     lines: list[Line] = [
-        ("mechanism", f"{audit.mechanism}{where}; {parameters}"),
+        ("mechanism", f"{audit.mechanism}{where}" + (f"; {parameters}" if parameters else "")),
         ("targets", f"{audit.targets:,d} of {audit.users:,d} users, each label a fair coin; error {audit.error:g}"),
         *([("clusters", _sizes(*audit.clusters))] if audit.clusters else []),
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
@@ -146,7 +146,7 @@ def print_model(audit: ModelAudit, as_json: bool) -> None:
     guesses, guessed = audit.guesses, audit.guesses.right + audit.guesses.wrong
     parameters = ", ".join(f"{name} {value:.4g}" for name, value in audit.parameters.items())
     lines: list[Line] = [
-        ("mechanism", f"{audit.mechanism}; {parameters}"),
+        ("mechanism", audit.mechanism + (f"; {parameters}" if parameters else "")),
         ("targets", f"{audit.targets:,d} in {audit.runs:,d} training runs, each label a fair coin"),
         ("guessed", f"{guessed:,d}, of which {guesses.right:,d} right ({guesses.right / guessed:.2%})"),
         (f"ε at δ = {audit.bound.delta:g}", f"error {audit.error:g}"),

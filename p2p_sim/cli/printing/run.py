@@ -9,6 +9,7 @@ from p2p_sim.analysis.privacy.statement.record import Terms, statement_of
 from p2p_sim.analysis.utility.baseline import warnings_of
 from p2p_sim.analysis.utility.groups import ERROR, LOSS, groups_of
 from p2p_sim.analysis.utility.guessing import sentences
+from p2p_sim.analysis.utility.intervals import Mean
 from p2p_sim.analysis.utility.little import adds_little
 from p2p_sim.analysis.utility.summary import excess_error, group_means, means, summarise, worst_epsilons
 from p2p_sim.base.plugins import MECHANISMS, offer_of
@@ -208,6 +209,8 @@ def _network(rows: Any) -> list[Line]:
 def _utility(rows: Any) -> list[Line]:
     values, paired = means(rows), excess_error(rows)
     exact, zero_one = "excess_risk" in values, (rows["excess_risk_loss"] == "zero_one").all()
+    if "squared_error" in values:
+        return _squared(values, exact)
     lines = [("accuracy (exact)" if exact else "accuracy on holdout", _accuracy(rows["error_rate"]))]
     if paired is not None:
         lines.append(("  without privacy", _accuracy(rows["nonprivate_error_rate"])))
@@ -219,6 +222,18 @@ def _utility(rows: Any) -> list[Line]:
     if "nonprivate_excess_risk" in values:
         lines.append(("  without privacy", str(values["nonprivate_excess_risk"])))
     if "constant_excess_risk" in values:
+        lines.append(("  best constant", str(values["constant_excess_risk"])))
+    return lines
+
+
+def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
+    """Of labels that are numbers."""
+    lines = [("squared error (exact)" if exact else "squared error on holdout", str(values["squared_error"]))]
+    lines.append(("  without privacy", str(values["nonprivate_squared_error"])))
+    lines.append(("  of a constant", str(values["constant_squared_error"])))
+    if exact:
+        lines.append(("excess risk, squared loss", str(values["excess_risk"])))
+        lines.append(("  without privacy", str(values["nonprivate_excess_risk"])))
         lines.append(("  best constant", str(values["constant_excess_risk"])))
     return lines
 

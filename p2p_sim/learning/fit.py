@@ -1,0 +1,34 @@
+"""Whether population, mechanism and learner fit each other."""
+
+from p2p_sim.learning.learner import Learner
+from p2p_sim.mechanisms.outcome import ReleaseKind
+from p2p_sim.population.source import Source
+
+
+def check_fit(population: Source, mechanism: tuple[str, ReleaseKind], learner: Learner) -> None:
+    """Refuse a learner that cannot take what is released, and a mechanism for numbers where labels are classes.
+
+    Args:
+        population: where users come from. mechanism: its kind, and what it releases. learner: what learns from that.
+
+    Raises:
+        ValueError: one line that names the keys, and what fits.
+    """
+    (kind, releases), accepted = mechanism, learner.accepts
+    if releases == "values" and population.known_values is None:
+        raise ValueError(
+            f"population.kind = {population.kind!r}: its labels are classes, and mechanism.kind = {kind!r} privatises "
+            "numbers; 'linear', 'diabetes' and 'table' with label_range have labels that are numbers"
+        )
+    if learner.loss == "squared" and releases != "values":
+        raise ValueError(
+            f"learner.kind = {learner.kind!r}: takes numbers, and mechanism.kind = {kind!r} releases none; "
+            "'rr_on_bins' and 'unbiased_values' do"
+        )
+    if releases == "model" or releases in accepted:
+        return
+    hint = "'ridge' takes these" if releases == "values" else "'soft_logistic_regression' takes all"
+    raise ValueError(
+        f"learner.kind = {learner.kind!r}: takes {' or '.join(accepted)} labels, and mechanism.kind = {kind!r} "
+        f"releases {releases} ones; {hint}"
+    )

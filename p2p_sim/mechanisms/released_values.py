@@ -1,0 +1,154 @@
+"""Labels that are numbers, privatised by every user on her own: RR-on-Bins and the optimal unbiased randomizer."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from p2p_sim.analysis.privacy.others.rr_on_bins import LossName
+from p2p_sim.analysis.privacy.others.unbiased_values import LARGEST_EPSILON
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR
+from p2p_sim.analysis.privacy.statement.finite_law import law_delta
+from p2p_sim.base.config import Config
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.interface import OwnMechanism, Setup
+from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues, ValueMessage
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
+from p2p_sim.mechanisms.rr_with_prior import check_prior
+from p2p_sim.mechanisms.value_law import ValueLaw
+from p2p_sim.mechanisms.without_messages import LocalMechanism
+from p2p_sim.population.population import Population
+from p2p_sim.population.shards import Shard
+
+
+class ValuesConfig(Config):
+    """What randomizers of label values have in common, alone and as the message of an exchange."""
+
+    prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=64)
+    """Prior over the k label values: k public probabilities that do not come from the labels; absent: all the same."""
+
+    @abstractmethod
+    def at(self, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
+        """The randomizer at ε₀ for a public grid.
+
+        Raises:
+            InputError: labels are classes, or ε₀ is too small for the solver.
+        """
+
+
+class BinsConfig(ValuesConfig):
+    """RR-on-Bins."""
+
+    loss: LossName = "squared"
+    """"squared" or "absolute": the loss whose expectation under the prior the bins and their output values minimise."""
+    debias: bool = False
+    """Tell the learner numbers that undo the noise on average, in place of the output values of the bins."""
+
+    def at(self, epsilon: float, values: tuple[float, ...] | None) -> RrOnBins:
+        return RrOnBins(epsilon, numbers_of(values), self.prior, self.loss, self.debias)
+
+
+class UnbiasedConfig(ValuesConfig):
+    """The optimal unbiased randomizer."""
+
+    def at(self, epsilon: float, values: tuple[float, ...] | None) -> UnbiasedValues:
+        made = UnbiasedValues(epsilon, numbers_of(values), self.prior)
+        try:
+            made.best  # noqa: B018  # solves the linear programme
+        except ValueError as error:
+            raise InputError(f"mechanism: no unbiased values at ε₀ = {epsilon:g}: {error}; give a larger one") from None
+        return made
+
+
+def numbers_of(values: tuple[float, ...] | None) -> tuple[float, ...]:
+    """The grid, if labels are places in one.
+
+    Raises:
+        InputError: labels are classes.
+    """
+    if values is None:
+        raise InputError(
+            "mechanism: needs labels that are numbers, as population.kind = 'linear' or 'diabetes' has, or "
+            "'table' with label_range"
+        )
+    return values
+
+
+class LocalValuesConfig(OwnMechanism, ValuesConfig):
+    """What both mechanisms have in common."""
+
+    conditions: ClassVar[tuple[str, ...]] = (*LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR)
+    releases: ClassVar[ReleaseKind] = "values"
+    target_epsilon: float = Field(gt=0, le=LARGEST_EPSILON)
+    """ε, above 0 and at most 10."""
+
+    def check(self, num_classes: int) -> None:
+        """Refuse a prior that does not fit k label values, or is none."""
+        check_prior("mechanism.prior", self.prior, num_classes)
+
+    def built(self, setup: Setup) -> "LocalValues":
+        self.check(setup.num_classes)
+        return LocalValues(self.at(self.target_epsilon, setup.values))
+
+
+class RrOnBinsConfig(LocalValuesConfig, BinsConfig):
+    """Every user tells the bin of her label by randomised response, and sends it with her name (RR-on-Bins).
+
+    The label is a number on a public grid. Bins and their output values suit the prior and the loss best (Ghazi et al.,
+    ICLR 2023). No trusted party and no amplification.
+    """
+
+    kind: Literal["rr_on_bins"] = "rr_on_bins"
+    described: ClassVar[str] = "RR-on-Bins, every user on her own"
+
+
+class UnbiasedValuesConfig(LocalValuesConfig, UnbiasedConfig):
+    """Every user sends a number whose mean is her label, with her name (optimal unbiased randomizer).
+
+    The label is a number on a public grid. Among all unbiased randomizers with this ε the squared error under the prior
+    is smallest (Badanidiyuru et al., NeurIPS 2023). No trusted party and no amplification.
+    """
+
+    kind: Literal["unbiased_values"] = "unbiased_values"
+    described: ClassVar[str] = "optimal unbiased values, every user on her own"
+
+
+@dataclass(frozen=True)
+class LocalValues(LocalMechanism):
+    """A randomizer of label values by every user on her own."""
+
+    payload_kind: ClassVar[PayloadKind] = "values"
+    basis: ClassVar[str] = "pure: the noisy number"
+
+    randomizer: ValueMessage
+
+    def release_shard(self, shard: Shard, population: Population, streams: Streams) -> LabelRelease:
+        release = super().release_shard(shard, population, streams)
+        return LabelRelease(release.user, self.randomizer.numbers[release.payload.astype(np.intp)], "values")
+
+    def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
+        """ε₀ of her number, whatever δ and the cluster."""
+        lower, upper, conditions = self.lower(delta), self.randomizer.local_epsilon, self.local_conditions
+        return [PrivacyBound(lower, upper, delta, "learner", "label", self.basis, conditions)] * len(sizes)
+
+    def lower(self, delta: float) -> float:
+        """Where δ(ε) of the enumerated table is still above δ."""
+        low, high, law = 0.0, self.randomizer.local_epsilon, self.randomizer.law
+        for _ in range(50):
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if law_delta(law, middle) > delta * (1.0 + 1e-9) + 1e-13 else (low, middle)
+        return low * (1.0 - 1e-12)
+
+    @property
+    def local_conditions(self) -> tuple[str, ...]:
+        """Those of every message; the grid and the prior are public."""
+        return (*LOCAL_CONDITIONS, *self.randomizer.caveats)
+
+    def value_law(self, outcome: Outcome) -> ValueLaw:
+        """That of her randomizer."""
+        return self.randomizer.published("user")
