@@ -58,6 +58,7 @@ figures: .venv/.dev  ## the figures of README and docs
 published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_SIM_DATA; goes on where it was stopped
 	$(BIN)/python -m studies.comparison
 	$(BIN)/python -m studies.comparison_second
+	$(BIN)/python -m studies.comparison_paid
 	$(BIN)/python -m studies.advantage
 	$(BIN)/python -m studies.learners
 	$(BIN)/python -m studies.groups

@@ -1,9 +1,7 @@
 """What the paid comparison says: accuracies by way of choosing, prices, and who leads."""
 
-import pandas as pd
-
-from docs.values.forms import only, published, short
-from studies.comparison_paid import CHOOSING, DEFAULT, EPSILON, EPSILONS, FREE, LAW, NAME, PAID, PANELS, USERS
+from docs.values.forms import interval, only, published, short, word
+from studies.comparison_paid import CHOOSING, DEFAULT, EPSILON, EPSILONS, FREE, NAME, PAID, PANELS, USERS
 from studies.comparison_runs import MECHANISMS
 from studies.paid_runs import CURATED, MEAN_RUNS, RELEASED, way
 
@@ -45,22 +43,24 @@ moved = int(((_gap[FREE] - _gap[PAID]).abs() >= 2).sum())
 settled = int((_paid["price_low"] > 0.0).sum())
 
 
+_prices = published(NAME, "prices.csv").set_index("mechanism")
+
+
 def price(mechanism: str) -> str:
-    """The mean price over all panels and ε."""
-    return short(float(_paid.xs(mechanism, level="mechanism")["price"].mean()))
+    """What the paid choice costs against the free one, over all panels and ε, with its joint interval."""
+    line = _prices.loc[mechanism]
+    return interval(line["price"], line["price_low"], line["price_high"])
 
 
-def mean_price(kind: str) -> str:
-    """The mean price of all mechanisms that choose in a way."""
-    names = [name for name in MECHANISMS if way(name) == kind]
-    return short(float(_paid[_paid.index.get_level_values("mechanism").isin(names)]["price"].mean()))
+def gain(mechanism: str) -> str:
+    """What the paid choice gains over none."""
+    line = _prices.loc[mechanism]
+    return interval(line["gain"], line["gain_low"], line["gain_high"])
 
 
-def gain(kind: str) -> str:
-    """What a paid choice gains over none, on average."""
-    names = [name for name in MECHANISMS if way(name) == kind]
-    part = _wide[_wide.index.get_level_values("mechanism").isin(names)]
-    return short(float((part[PAID] - part[DEFAULT]).mean()))
+def prices() -> list[list[str]]:
+    """A line for each mechanism: price and gain."""
+    return [[way(name), price(name), gain(name)] for name in MECHANISMS]
 
 
 def table(epsilon: float) -> list[list[str]]:
@@ -72,11 +72,24 @@ def table(epsilon: float) -> list[list[str]]:
     ]
 
 
-dearest = _paid["price"].idxmax()
+def _mean(kind: str, column: str) -> float:
+    return float(_prices[_prices["way"] == kind][column].mean())
+
+
+def mean(kind: str, column: str) -> str:
+    """The mean of a column over the mechanisms that choose in a way."""
+    return short(_mean({"released": RELEASED, "curated": CURATED}[kind], column))
+
+
 largest = short(float(_paid["price"].max()))
-released_names = sum(way(name) == RELEASED for name in MECHANISMS)
-curated_worse = int(
+dearest = _paid["price"].idxmax()
+worse = int(
     (_wide[_wide.index.get_level_values("mechanism").map(way) == CURATED].eval(f"`{PAID}` < `{DEFAULT}`")).sum()
 )
-curated_cells = int((_wide.index.get_level_values("mechanism").map(way) == CURATED).sum())
-known_law = LAW
+curated = int((_wide.index.get_level_values("mechanism").map(way) == CURATED).sum())
+changed = [word(places - same), word(places)]
+_leads = {choice: [leader(p, e, choice) for p, e in _cells] for choice in (FREE, PAID)}
+led = [word(_leads[choice].count("DP-SGD")) for choice in (FREE, PAID)]
+assert _leads[PAID].count("DP-SGD") == 0
+assert settled == 0
+assert all(_mean(kind, "gain") < 0.0 for kind in (CURATED,))
