@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check docs numbers validate truth mutants fuzz soak bench figures published clean
+.PHONY: run test check docs numbers review validate truth mutants fuzz soak bench figures published clean
 .DEFAULT_GOAL := run
 
 run: .venv/.run  ## run the quickstart scenario
@@ -23,6 +23,9 @@ docs: .venv/.docs  ## the site of the docs, in build/docs; a warning is an error
 
 numbers: .venv/.dev  ## every number of README and docs anew, from its command's results, and the generated pages
 	$(BIN)/python -m docs.values
+
+review: .venv/.dev  ## a referee's hour: claims, enumerations, certificates, audits and a figure again, on one page
+	$(BIN)/python -m studies.review
 
 validate: .venv/.validate fuzz soak  ## slow validation: killed processes, many machines; privacy figures; fuzzing; soak; mutation testing
 	$(BIN)/pytest -n auto --dist loadfile -m slow tests
