@@ -38,6 +38,10 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "randomised response, shuffled": {"kind": "shuffled_response"},
     "ClusterRR": {"kind": "cluster_rr", "heterogeneity": 0.2},
     "DP-SGD": {"kind": "dp_sgd"},
+    "LabelDP-Pro": {"kind": "label_dp_pro"},
+    "PATE": {"kind": "pate", "teachers": 60, "queries": 60, "answers": 40, "threshold": 0.4},
+    "noisy aggregates": {"kind": "noisy_aggregates"},
+    "noise shares": {"kind": "noise_shares", "colluders": 2, "leavers": 5},
 }
 """What is compared, a line each: its name, and its table in a scenario."""
 EPSILONS, DRAWN = {"adult": (0.5, 1.0, 4.0), "mnist": (1.0,)}, 1.0

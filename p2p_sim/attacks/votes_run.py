@@ -182,8 +182,8 @@ class VotesCurve:
     def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
         """Of noise that is that much smaller, which makes ε about so much larger."""
         claimed = self.mechanism.accountant
-        noise = (max(sigma / rise, SMALLEST_NOISE) for sigma in (claimed.answer_noise, claimed.test_noise))
-        more, less = _deltas(Pate(*noise, claimed.answers, claimed.queries), epsilons), self.deltas(epsilons)
+        answer, test = (max(sigma / rise, SMALLEST_NOISE) for sigma in (claimed.answer_noise, claimed.test_noise))
+        more, less = _deltas(Pate(answer, test, claimed.answers, claimed.queries), epsilons), self.deltas(epsilons)
         return np.asarray(np.divide(more, less, out=np.ones_like(more), where=less > 0.0))
 
     def curves(self) -> dict[str, Floats]:

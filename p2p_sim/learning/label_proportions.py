@@ -50,4 +50,5 @@ def bags_of(received: Received) -> Observed:
     starts = (np.cumsum(users) - users).astype(np.int64)
     counts = (shares[:, 1:] * users[:, None]).ravel()
     every = np.repeat(np.arange(len(users)), classes)
-    return Observed(received.rows[order], starts, every, np.tile(np.eye(classes), (len(users), 1)), counts)
+    pure = np.tile(np.eye(classes), (len(users), 1))
+    return Observed(received.rows[order], starts, every.astype(np.int64), pure, counts.astype(np.float64))
