@@ -275,6 +275,21 @@ def test_whole_gradients_give_calibrated_probabilities():
     assert p2p_sim.run(Scenario.from_tree(tree)).row["excess_risk"] < 0.01
 
 
+def test_on_noisy_labels_a_shorter_step_does_not_fall_behind_with_less_noise():
+    """The known law of the second comparison; σ as for ε = 0.5 and 4. The usual step is too long: the control."""
+
+    def accuracy(**mechanism):
+        population = {"kind": "synthetic", "users": 20_000, "num_clusters": 20, "heterogeneity": 0.2}
+        tree = {"name": "s", "population": population, "mechanism": {"kind": "dp_sgd", **mechanism}}
+        rows = [p2p_sim.run(Scenario.from_tree(tree), replicate=i).row for i in range(2)]
+        return 1.0 - sum(row["error_rate"] for row in rows) / len(rows)
+
+    short = [accuracy(noise_multiplier=sigma, learning_rate=4.5 / 4) for sigma in (16.2, 2.39)]
+    assert short[1] > short[0] - 0.002
+    assert short[1] > 0.67
+    assert accuracy(noise_multiplier=2.39) < short[1] - 0.01
+
+
 def test_constant_features_and_empty_batches_do_no_harm():
     people = population([0, 1], np.ones((2, 1)))
     weights = learned(people, Streams(1, 0), noise_multiplier=1.0, sampling_rate=0.01, epochs=1.0)

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from docs.values.forms import interval, only, published, short
-from studies.groups import DRAWN, EPSILON, LESS, MECHANISMS, MORE, OPEN, PANELS, intervals
+from studies.groups import DRAWN, EPSILON, LESS, MORE, OPEN, PANELS, intervals, mechanisms_of
 
 SOURCE = ("python -m studies.groups --data-dir DIR", "test_groups.py::test_who_pays_at_reduced_size")
 
@@ -43,7 +43,7 @@ def ever(kind: str, group: str, verdict: str = MORE) -> int:
 def cells(panel: str, columns: list[tuple[str, str]]) -> list[list[str]]:
     """A row for each mechanism: the loss of all, then of each group, in bold where it is settled that it pays more."""
     found = []
-    for mechanism in MECHANISMS:
+    for mechanism in mechanisms_of(panel):
         every = at_one.xs(mechanism, level="mechanism").loc[panel, "class"]
         row = [short(float((every["share"] * every[LOSS]).sum()))]
         for kind, group in columns:
@@ -64,7 +64,7 @@ def mnist() -> list[list[str]]:
     """The rows of MNIST: the two digits that lose least and most, and the digits that are settled to pay more."""
     sizes = cells("mnist", [("cluster_size", size) for size in ("small", "middle", "large")])
     rows = []
-    for mechanism, row in zip(MECHANISMS, sizes, strict=True):
+    for mechanism, row in zip(mechanisms_of("mnist"), sizes, strict=True):
         digits = at_one.xs(mechanism, level="mechanism").loc["mnist", "class"]
         low, high = digits[LOSS].idxmin(), digits[LOSS].idxmax()
         more = ", ".join(digits.index[digits["verdict"] == MORE]) or "none"

@@ -8,6 +8,7 @@ from p2p_sim.attacks.model_run import ModelAudit, audit_model
 from p2p_sim.attacks.one_run import OneRunAudit
 from p2p_sim.attacks.organisations_run import audit_organisations
 from p2p_sim.attacks.pooled_run import audit_pooled
+from p2p_sim.attacks.votes_run import audit_votes
 from p2p_sim.base.errors import InputError
 from p2p_sim.replicate.case import Case
 
@@ -20,6 +21,7 @@ ATTACKED: dict[str, Callable[[Case, int], OneRunAudit | ModelAudit]] = {
     "unbiased_values": audit_local,
     "dp_sgd": audit_model,
     "label_dp_pro": audit_model,
+    "pate": audit_votes,
     "noisy_aggregates": audit_aggregates,
     "noise_shares": audit_aggregates,
     "shuffled_response": audit_pooled,

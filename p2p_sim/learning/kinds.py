@@ -10,6 +10,7 @@ from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.estimator import EstimatorConfig
 from p2p_sim.learning.forward_correction import ForwardCorrectionConfig
 from p2p_sim.learning.knn import KnnConfig
+from p2p_sim.learning.label_proportions import LabelProportionsConfig
 from p2p_sim.learning.learner import Learner
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.learning.one_vs_rest import OneVsRestConfig
@@ -31,6 +32,7 @@ LearnerConfig = Annotated[
     | BackwardCorrectionConfig
     | ClusterAndFeaturesConfig
     | BoostedTreesConfig
+    | LabelProportionsConfig
     | RidgeConfig,
     PlugIns(LEARNERS, Learner),
 ]

@@ -43,7 +43,7 @@ LEARNERS: tuple[Tree, ...] = (
     {"kind": "logistic_regression"}, {"kind": "soft_logistic_regression"}, {"kind": "knn"}, {"kind": "table"},
     {"kind": "trimmed_clusters"}, {"kind": "one_vs_rest"}, {"kind": "forward_correction"},
     {"kind": "backward_correction"}, {"kind": "cluster_and_features"}, {"kind": "boosted_trees", "trees": 3},
-    {"kind": "estimator", "estimator": "sklearn.naive_bayes.GaussianNB"},
+    {"kind": "label_proportions"}, {"kind": "estimator", "estimator": "sklearn.naive_bayes.GaussianNB"},
 )  # fmt: skip
 CLUSTERS: tuple[Tree, ...] = (
     {"kind": "given"}, {"kind": "kmeans", "count": 2}, {"kind": "grid", "bins": 2},
