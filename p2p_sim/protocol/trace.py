@@ -16,7 +16,7 @@ class Sent:
 
     kind: REQUEST, REPLY or SUBMISSION. sender, receiver: user index, or LEARNER. attempt: of the request, from 0.
     sent_s: seconds. arrives_s: when the message comes to its receiver, seconds; infinity: it was lost on the way.
-    duplicate: a copy that the network made.
+    forwarded: a request that a user passes on, as a step of a walk. duplicate: a copy that the network made.
     """
 
     kind: NDArray[np.int8]
@@ -25,13 +25,15 @@ class Sent:
     attempt: NDArray[np.int16]
     sent_s: Floats
     arrives_s: Floats
+    forwarded: Bools
     duplicate: Bools
 
     @staticmethod
     def join(parts: "list[Sent]") -> "Sent":
         """All messages of several lists, list by list."""
         user, time = np.empty(0, np.int32), np.empty(0)
-        nothing = Sent(np.empty(0, np.int8), user, user, np.empty(0, np.int16), time, time, np.empty(0, np.bool_))
+        flag = np.empty(0, np.bool_)
+        nothing = Sent(np.empty(0, np.int8), user, user, np.empty(0, np.int16), time, time, flag, flag)
         columns = zip(*(vars(part).values() for part in [nothing, *parts]), strict=True)
         return Sent(*map(np.concatenate, columns))
 

@@ -137,6 +137,7 @@ class Ledger:
                 np.full(size, messages.attempt, dtype=np.int16),
                 messages.sent_s.copy(),
                 coming,
+                np.full(size, messages.hop > 0, dtype=np.bool_),
                 np.full(size, messages.copy % 2 == 1 and messages.hop == 0, dtype=np.bool_),
             )
         )
