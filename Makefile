@@ -54,6 +54,7 @@ figures: .venv/.dev  ## the figures of README and docs
 	$(BIN)/python -m docs.make_figures
 	$(BIN)/python -m docs.make_neighbour_figure
 	$(BIN)/python -m docs.make_network_figures
+	$(BIN)/python -m docs.make_film
 	$(BIN)/python -m docs.make_clustering_figures
 	$(BIN)/python -m docs.make_tune_figure
 	$(BIN)/p2p-sim check-bounds --figure docs/figures/bounds.png

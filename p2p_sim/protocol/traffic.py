@@ -122,8 +122,13 @@ class Ledger:
         if self._log is not None:
             self._expired.append(Spans(users + np.int32(self._first), times.copy(), times.copy()))
 
-    def sent(self, kind: int, messages: InTransit, goes: NDArray[np.bool_] | None, arrives: NDArray[np.float64]) -> None:
-        """Note messages (m,) of a kind that were sent, if they are kept: which go (None: all), and when those arrive."""
+    def sent(
+        self, kind: int, messages: InTransit, goes: NDArray[np.bool_] | None, arrives: NDArray[np.float64]
+    ) -> None:
+        """Note messages (m,) of a kind that were sent, if they are kept.
+
+        `goes`: which are not lost (None: all). `arrives`: when those arrive, seconds.
+        """
         if self._log is None:
             return
         size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"

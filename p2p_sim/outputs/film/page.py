@@ -103,7 +103,8 @@ def _sample(film: Film) -> str | None:
     clusters, users = film.places.cluster.size, film.users.size
     return (
         f"the picture shows {users:,} of {film.found.num_users:,} users, from {clusters:,} "
-        f"cluster{'s' * (clusters > 1)}, and the messages among them and to the learner. The counts are those of all users."
+        f"cluster{'s' * (clusters > 1)}, and the messages among them and to the learner. "
+        "The counts are those of all users."
     )
 
 
@@ -118,7 +119,13 @@ def _drawn(film: Film) -> str:
 
 def _discs(film: Film) -> list[dict[str, Any]]:
     return [
-        {"number": number, "x": round(x, 1), "y": round(y, 1), "r": round(r, 1), "label_y": round(min(y + r + 1, 634), 1)}
+        {
+            "number": number,
+            "x": round(x, 1),
+            "y": round(y, 1),
+            "r": round(r, 1),
+            "label_y": round(min(y + r + 1, 634), 1),
+        }
         for number, (x, y, r) in zip(film.places.cluster.tolist(), film.places.disc.tolist(), strict=True)
     ]
 
@@ -149,7 +156,7 @@ def _data(film: Film, still_s: float) -> dict[str, Any]:
     """All that the script needs; times in ticks, of which a run has a million, -1: never."""
     found, users, m = film.found, film.users, film.messages
     place = {user: position for position, user in enumerate(users.tolist())}
-    timeline = film.timeline and {
+    timeline: dict[str, list[Any]] | None = film.timeline and {
         "at": _ticks(np.array(film.timeline["at_s"]), film),
         **{name: film.timeline[name] for name in film.run},
     }

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 WIDTH, HEIGHT = 1000.0, 640.0
 """The stage, in units of the picture."""
-LEARNER_RADIUS, MARGIN, BETWEEN = 26.0, 14.0, 12.0
+LEARNER_RADIUS, MARGIN, BETWEEN = 33.0, 14.0, 12.0
 MOST_EDGES = 6_000
 """Edges of an overlay that are drawn; of more, none is."""
 GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
@@ -44,14 +44,14 @@ def places_of(found: ObservedNetwork, users: Integers) -> Places:
     closest = math.inf
     for number, (x, y, radius) in zip(cluster.tolist(), disc.tolist(), strict=True):
         members = np.flatnonzero(of == number)
-        inner = found.overlay and _edges(found.overlay, users[members])
+        inner = None if found.overlay is None else _edges(found.overlay, users[members])
         if inner is not None:
             edges.append(members[inner])
         points = _inside(found.overlay, users[members], inner)
         where[members] = (x, y) + points * (radius - MARGIN)
         closest = min(closest, (radius - MARGIN) / math.sqrt(members.size))
     drawn = np.concatenate(edges) if edges else np.empty((0, 2), dtype=np.int64)
-    radius = min(max(0.5 * closest, 3.2), 9.0)
+    radius = min(max(0.5 * closest, 3.2), 10.0)
     return Places(where, radius, cluster, disc, learner, drawn if len(drawn) <= MOST_EDGES else drawn[:0])
 
 
@@ -111,7 +111,7 @@ def _edges(overlay: Overlay, users: Integers) -> Integers:
 def _inside(overlay: Overlay | None, users: Integers, edges: Integers | None) -> Floats:
     """Places (p, 2) within the unit disc: a square's own ones, a drawn graph, or a sunflower."""
     if overlay is not None and overlay.position is not None:
-        return (overlay.position[users] - 0.5) * math.sqrt(2.0)
+        return _apart((overlay.position[users] - 0.5) * math.sqrt(2.0))
     steps = np.arange(users.size)
     spread = np.sqrt((steps + 0.5) / users.size)
     flower = spread[:, None] * np.column_stack([np.cos(steps * GOLDEN), np.sin(steps * GOLDEN)])
@@ -123,7 +123,7 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers | None) ->
     graph.add_nodes_from(range(users.size))
     graph.add_edges_from(edges.tolist())
     drawn = nx.spring_layout(graph, pos=dict(enumerate(flower)), iterations=60, seed=1)
-    return _evened(np.array([drawn[position] for position in range(users.size)]))
+    return _apart(_evened(np.array([drawn[position] for position in range(users.size)])))
 
 
 def _evened(points: Floats) -> Floats:
@@ -131,4 +131,18 @@ def _evened(points: Floats) -> Floats:
     points = points - points.mean(axis=0)
     rank = np.argsort(np.argsort(np.hypot(*points.T), kind="stable"))
     angle = np.arctan2(points[:, 1], points[:, 0])
-    return np.sqrt((rank + 0.5) / len(points))[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    radius: Floats = np.sqrt((rank + 0.5) / len(points))
+    return radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+def _apart(points: Floats, rounds: int = 60) -> Floats:
+    """Places (p, 2) in the unit disc, moved until none hides another."""
+    least, points = 1.25 / math.sqrt(len(points)), np.array(points, dtype=np.float64)
+    for _ in range(rounds):
+        gap = points[:, None] - points[None]
+        distance = np.hypot(gap[..., 0], gap[..., 1])
+        np.fill_diagonal(distance, np.inf)
+        push = np.maximum(least - distance, 0.0) / np.maximum(distance, 1e-9)
+        points += 0.3 * (push[..., None] * gap).sum(axis=1)
+        points /= np.maximum(np.hypot(*points.T), 1.0)[:, None]
+    return points

@@ -91,24 +91,33 @@ def film_of(found: ObservedNetwork, most: int = MOST_USERS) -> Film:
     end_s = max(moments) or 1.0
     whole = users.size == found.num_users
     timeline = None if whole else _timeline(found, end_s)
-    counted = last_counts(messages, found.submitted_s) if timeline is None else {k: timeline[k][-1] for k in run}
+    counted = _counts(messages, found.submitted_s, end_s) if timeline is None else {k: timeline[k][-1] for k in run}
     if counted != run:
         raise RuntimeError(f"the film counts {counted}, the run {run}")
     return Film(found, users, places_of(found, users), messages, end_s, timeline, run)
 
 
-def last_counts(messages: Shown, submitted_s: Floats) -> dict[str, int]:
-    """The counts at the last frame, from the messages themselves."""
-    how = np.bincount(messages.how, minlength=4).tolist()
-    copies = int(np.count_nonzero(messages.duplicate))
-    return {
-        "sent": messages.kind.size - copies,
-        "duplicated": copies,
-        "lost": how[LOST],
-        "undelivered": how[OFFLINE],
-        "delivered": how[DELIVERED] + how[LATE],
-        "submitted": int(np.count_nonzero(np.isfinite(submitted_s))),
+def counts_at(film: Film, at_s: float) -> dict[str, int]:
+    """The counts of the whole run at a moment."""
+    if film.timeline is None:
+        return _counts(film.messages, film.found.submitted_s, at_s)
+    step = int(np.searchsorted(film.timeline["at_s"], at_s, side="right")) - 1
+    return {name: int(film.timeline[name][step]) for name in film.run}
+
+
+def _counts(messages: Shown, submitted_s: Floats, at_s: float) -> dict[str, int]:
+    """The counts at a moment, from the messages themselves."""
+    m, sent = messages, messages.sent_s <= at_s
+    come = (m.end_s <= at_s) & (m.how != LOST)
+    numbers = {
+        "sent": sent & ~m.duplicate,
+        "duplicated": sent & m.duplicate,
+        "lost": sent & (m.how == LOST),
+        "undelivered": come & (m.how == OFFLINE),
+        "delivered": come & (m.how > OFFLINE),
+        "submitted": submitted_s <= at_s,
     }
+    return {name: int(np.count_nonzero(rows)) for name, rows in numbers.items()}
 
 
 def _chosen(found: ObservedNetwork, most: int) -> Integers:

@@ -81,7 +81,10 @@ shapes.forEach((shape, user) => {
 play.addEventListener("click", () => playing ? stop() : start());
 slider.addEventListener("input", () => jump(Number(slider.value) / 1000 * film.end));
 speed.addEventListener("change", () => { pace(); show(); });
-view.addEventListener("change", () => { drawKey(view.value); show(); });
+view.addEventListener("change", () => {
+  drawKey(view.value);
+  if (view.value === "peer" && chosen < 0) choose(reached); else show();
+});
 chooser.addEventListener("change", () => choose(Number(chooser.value)));
 window.addEventListener("resize", () => { resize(); show(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colours(); show(); });
