@@ -10,7 +10,7 @@ from p2p_sim.scenario import Scenario
 
 ROOT = Path(__file__).parent.parent
 SCENARIO = """
-name = "an exchange with losses"
+name = "losses-and-retries"
 seed = 1
 
 [population]
