@@ -42,4 +42,5 @@ html_theme = "furo"
 html_title = f"p2p-sim {release}"
 html_copy_source = False
 html_static_path = ["_static"]
+html_css_files = ["film.css"]
 html_show_sphinx = False

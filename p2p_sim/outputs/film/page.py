@@ -156,10 +156,10 @@ def _data(film: Film, still_s: float) -> dict[str, Any]:
     """All that the script needs; times in ticks, of which a run has a million, -1: never."""
     found, users, m = film.found, film.users, film.messages
     place = {user: position for position, user in enumerate(users.tolist())}
-    timeline: dict[str, list[Any]] | None = film.timeline and {
-        "at": _ticks(np.array(film.timeline["at_s"]), film),
-        **{name: film.timeline[name] for name in film.run},
-    }
+    timeline: dict[str, list[Any]] = {}
+    if film.timeline is not None:
+        at = _ticks(np.array(film.timeline["at_s"]), film)
+        timeline = {"at": list(at), **{name: film.timeline[name] for name in film.run}}
     expired, online = found.trace.expired, _offline(film)
     mine = [row for row, user in enumerate(expired.user.tolist()) if user in place]
     return {
@@ -199,7 +199,7 @@ def _data(film: Film, still_s: float) -> dict[str, Any]:
             "at": _ticks(expired.begin_s[mine], film),
         },
         "offline": {name: [period[k] for period in online] for k, name in enumerate(("user", "from", "to"))},
-        "timeline": timeline,
+        "timeline": timeline or None,
         "run": film.run,
     }
 

@@ -116,7 +116,7 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers | None) ->
     spread = np.sqrt((steps + 0.5) / users.size)
     flower = spread[:, None] * np.column_stack([np.cos(steps * GOLDEN), np.sin(steps * GOLDEN)])
     if edges is None or not len(edges) or users.size < 3:
-        return flower
+        return np.asarray(flower)
     import networkx as nx
 
     graph = nx.Graph()
@@ -132,7 +132,7 @@ def _evened(points: Floats) -> Floats:
     rank = np.argsort(np.argsort(np.hypot(*points.T), kind="stable"))
     angle = np.arctan2(points[:, 1], points[:, 0])
     radius: Floats = np.sqrt((rank + 0.5) / len(points))
-    return radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    return np.asarray(radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]))
 
 
 def _apart(points: Floats, rounds: int = 60) -> Floats:
@@ -145,4 +145,4 @@ def _apart(points: Floats, rounds: int = 60) -> Floats:
         push = np.maximum(least - distance, 0.0) / np.maximum(distance, 1e-9)
         points += 0.3 * (push[..., None] * gap).sum(axis=1)
         points /= np.maximum(np.hypot(*points.T), 1.0)[:, None]
-    return points
+    return np.asarray(points)
