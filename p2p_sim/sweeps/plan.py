@@ -109,10 +109,22 @@ class Plan:
         """Of the data files of the base scenario."""
         return Case(self.base, data_dir=self.data_dir).checksums
 
+    @cached_property
+    def inputs(self) -> tuple[tuple[str, str], ...]:
+        """Name and SHA-256 of each data file that some point reads."""
+        scenarios = (self.base,) if self._same_files else map(self._at, self._places())
+        found = (pair for scenario in scenarios for pair in Case(scenario, data_dir=self.data_dir).inputs)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def _same_files(self) -> bool:
+        """Whether all points read the same data files."""
+        return not any(key.startswith(("population", "network")) for key in self.keys)
+
     def identity(self, scenario: Scenario) -> str:
         """A point's content hash, its data files' checksums included."""
-        same = not any(key.startswith(("population", "network")) for key in self.keys)
-        return scenario.content_hash(self.checksums if same else Case(scenario, data_dir=self.data_dir).checksums)
+        own = None if self._same_files else Case(scenario, data_dir=self.data_dir).checksums
+        return scenario.content_hash(self.checksums if own is None else own)
 
     @cached_property
     def identified(self) -> dict[str, Point]:
