@@ -40,7 +40,7 @@ def example(name: str) -> list[str]:
 def test_every_command_is_here():
     assert set(COMMANDS) == {
         "new", "run", "sweep", "plot", "compare", "report", "validate", "schema", "privacy", "calibrate", "certify",
-        "audit", "network", "check-bounds", "scenarios", "data", "compose", "tune",
+        "audit", "network", "check-bounds", "scenarios", "data", "compose", "tune", "cite",
     }  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def graph(
         "result": _references(written),
         "startTime": usage.began.isoformat(timespec="seconds"),
         "endTime": usage.ended.isoformat(timespec="seconds"),
-        "actionStatus": {"@id": "http://schema.org/CompletedActionStatus"},
+        "actionStatus": "http://schema.org/CompletedActionStatus",
         "resourceUsage": _references(used),
     }
     return [*_frame(), root, run, *software, *files, *data, *keys, *used]

@@ -1,0 +1,67 @@
+"""What a release ships: archives with the same bytes for everybody, and metadata that say the same everywhere."""
+
+import os
+import shutil
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.wheels import built, copied, unpacked
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def backend():
+    """The build backend as a module."""
+    pytest.importorskip("setuptools", "77.0.3")
+    sys.path.insert(0, str(ROOT / "release"))
+    try:
+        import reproducible
+
+        return reproducible
+    finally:
+        sys.path.remove(str(ROOT / "release"))
+
+
+def small(folder: Path, when: float, mode: int) -> Path:
+    """A source tree of two modules with the project's backend, made at another time and with other rights."""
+    folder.mkdir()
+    shutil.copytree(ROOT / "release", folder / "release", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "reproducible"\nbackend-path = ["release"]\n'
+        '[project]\nname = "two"\nversion = "1"\n[tool.setuptools]\npackages = ["two"]\n'
+    )
+    (folder / "two").mkdir()
+    for name in ("b", "a") if mode == 0o600 else ("a", "b"):
+        (folder / "two" / f"{name}.py").write_text(f'"""Module {name}."""\n')
+    for path in [*folder.rglob("*")]:
+        os.utime(path, (when, when))
+        path.chmod(0o755 if path.is_dir() else mode)
+    return folder
+
+
+@pytest.mark.parametrize("hook", ["build_sdist", "build_wheel"])
+def test_two_builds_have_the_same_bytes(hook, backend, tmp_path, monkeypatch):
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    one, two = small(tmp_path / "one", 1.6e9, 0o644), small(tmp_path / "two", time.time(), 0o600)
+    archives = [built(source, hook, tmp_path / f"{source.name}-out").read_bytes() for source in (one, two)]
+    assert archives[0] == archives[1]
+    (two / "two" / "a.py").write_text("x = 1\n")  # the control
+    assert built(two, hook, tmp_path / "changed").read_bytes() != archives[0]
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    assert built(one, hook, tmp_path / "later").read_bytes() != archives[0]
+
+
+@pytest.mark.slow
+def test_two_builds_of_the_project_have_the_same_bytes(backend, tmp_path):
+    trees = [copied(tmp_path / name) for name in ("one", "two")]
+    for hook in ("build_sdist", "build_wheel"):
+        found = [built(tree, hook, tmp_path / f"{hook}-{tree.name}").read_bytes() for tree in trees]
+        assert found[0] == found[1]
+    tree = unpacked(built(trees[0], "build_sdist", tmp_path / "sdist"), tmp_path / "tree")
+    assert built(tree, "build_wheel", tmp_path / "again").read_bytes() == found[0]
