@@ -86,7 +86,7 @@ def completed(monkeypatch, capsys, words: str) -> list[str]:
     ("words", "offered"),
     [
         ("p2p-sim ru", ["run"]),
-        ("p2p-sim c", ["compare", "calibrate", "certify", "check-bounds", "compose"]),
+        ("p2p-sim c", ["cite", "compare", "calibrate", "certify", "check-bounds", "compose"]),
         ("p2p-sim run --eng", ["--engine"]),
         ("p2p-sim run small.toml --engine ", list(EngineName.__args__)),
         ("p2p-sim privacy --observer ", list(statements.OBSERVERS)),
