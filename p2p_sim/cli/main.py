@@ -12,6 +12,7 @@ import typer
 
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.cli.audit import audit
+from p2p_sim.cli.cite import cite
 from p2p_sim.cli.compose import compose
 from p2p_sim.cli.data import data
 from p2p_sim.cli.help import App
@@ -130,7 +131,7 @@ def _exports(
     return found
 
 
-for command in (new, sweep, tune, plot, compare, report, scenarios, data):
+for command in (new, sweep, tune, plot, compare, report, scenarios, data, cite):
     app.command()(command)
 
 
