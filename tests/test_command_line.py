@@ -15,7 +15,7 @@ from p2p_sim.analysis.privacy import claims
 from p2p_sim.analysis.privacy.claims import comparison
 from p2p_sim.analysis.privacy.claims.comparison import bounds_table
 from p2p_sim.attacks import exchange as audit
-from p2p_sim.cli import questions as statements
+from p2p_sim.questions import privacy as statements
 from p2p_sim.cli.main import app, main
 from p2p_sim.outputs import plots
 from p2p_sim.protocol.engines import EngineName
