@@ -8,7 +8,6 @@ from pathlib import Path
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.shipped import PACKAGE
-from p2p_sim.storage.rows import FAILURES, MANIFEST, ROWS, TABLE, TIMINGS
 
 PUBLISHED = PACKAGE.parent / "results" / "published"
 """Results of the published studies, where p2p-sim runs from a checkout."""
@@ -71,11 +70,13 @@ class Places:
 
 def _results(path: Path, root: Path, depth: int) -> Iterator[Path]:
     """Directories with a manifest; links that lead outside, and directories whose files do, are left out."""
+    from p2p_sim.storage.rows import MANIFEST
+
     try:
         if not path.resolve().is_relative_to(root):
             return
         if (path / MANIFEST).is_file():
-            if all(_inside(path / name, root) for name in (MANIFEST, ROWS, TABLE, TIMINGS, FAILURES)):
+            if all(file.resolve().is_relative_to(root) for file in path.iterdir()) and _of_scenarios(path):
                 yield path
             return
         inner = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.is_symlink())
@@ -86,5 +87,11 @@ def _results(path: Path, root: Path, depth: int) -> Iterator[Path]:
             yield from _results(entry, root, depth + 1)
 
 
-def _inside(path: Path, root: Path) -> bool:
-    return path.resolve().is_relative_to(root)
+def _of_scenarios(path: Path) -> bool:
+    """Whether a directory holds rows of scenarios; some published studies hold rows of their own kind."""
+    from p2p_sim.storage.rows import read_manifest  # late: loads pandas
+
+    try:
+        return isinstance(read_manifest(path).get("scenario"), dict)
+    except InputError:
+        return False

@@ -5,6 +5,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pandas as pd
 from p2p_sim.analysis.figures.labels import long, pairs, short, value
 from p2p_sim.analysis.figures.report.listing import scenario_in_order, toml
 from p2p_sim.analysis.figures.sweeps import (
+    MOST_SERIES,
     REFERENCES,
     View,
     caption,
@@ -26,6 +28,7 @@ from p2p_sim.analysis.figures.sweeps import (
 from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, points
 from p2p_sim.base.errors import InputError
 from p2p_sim.explore.places import Place
+from p2p_sim.explore.shown import shown_cell
 from p2p_sim.outputs.plots import Request, titles, view_of
 from p2p_sim.scenario import set_key
 from p2p_sim.storage.results import Results, read_results
@@ -81,42 +84,77 @@ class Worth:
     """A choice of columns of some results directories.
 
     Args:
-        places: of the results. chosen: x, y and group, columns or empty; log_x, log_y: "yes", "no" or empty.
+        places: of the results. chosen: x, y and group, columns or empty; log_x, log_y: "yes", "no" or empty;
+            only.KEY: the value of a swept key to which the points are limited, as `axes` lists it.
 
     Raises:
-        InputError: a directory cannot be read, or a column is not there or not fit for its use.
+        InputError: a directory cannot be read, or there are too many points.
     """
 
     def __init__(self, places: Sequence[Place], chosen: Mapping[str, str]) -> None:
-        self.places, self.results = tuple(places), gathered(places)
-        self.table = points(self.results.rows, self.results.keys)
+        whole = gathered(places)
+        keys = [key for key in whole.keys if whole.rows[key].nunique() > 1]
+        self.axes = [{"key": key, "label": short(key), "values": _values(whole.rows[key])} for key in keys]
+        rows = whole.rows
+        for key in keys:
+            if wanted := chosen.get(f"only.{key}"):
+                rows = rows[rows[key].map(_text) == wanted]
+        if rows.empty:
+            raise InputError("results: no point has all of these values")
+        self.places, self.results = tuple(places), replace(whole, rows=rows)
+        self.table = points(rows, whole.keys)
         if len(self.table) > MOST_POINTS:
             raise InputError(f"results: {len(self.table):,} points, at most {MOST_POINTS:,} are shown")
-        logs = [{"yes": True, "no": False}.get(chosen.get(name, "")) for name in ("log_x", "log_y")]
-        asked = Request(chosen.get("x") or None, chosen.get("y") or None, chosen.get("group") or None)
-        self.view = replace(view_of(asked, self.results, self.table), log_x=logs[0], log_y=logs[1])
+        self._logs = [{"yes": True, "no": False}.get(chosen.get(name, "")) for name in ("log_x", "log_y")]
+        self._asked = Request(chosen.get("x") or None, chosen.get("y") or None, chosen.get("group") or None)
+
+    @cached_property
+    def view(self) -> View:
+        """The columns that are shown.
+
+        Raises:
+            InputError: a column is not there or not fit for its use, or there are too many lines.
+        """
+        found = view_of(self._asked, self.results, self.table)
+        return replace(found, log_x=self._logs[0], log_y=self._logs[1])
+
+    def offered(self) -> dict[str, Any]:
+        """What may be chosen: columns of numbers for y, columns for x and for groups, and swept keys with values."""
+        table = self.table
+        names = [str(name) for name in table if name != POINT and not str(name).endswith((LOW, HIGH))]
+        numbers = [name for name in names if is_number(table[name]) and table[name].notna().any()]
+        groups = [name for name in names if 1 < table[name].nunique() <= MOST_SERIES]
+        columns = [name for name in names if name in numbers or name in groups]
+        return {
+            "numbers": {name: short(name) for name in numbers},
+            "columns": {name: short(name) for name in columns},
+            "groups": {name: short(name) for name in groups},
+            "axes": self.axes,
+        }
 
     def shown(self) -> dict[str, Any]:
-        """What the chart draws, and which columns may be chosen."""
+        """What the chart draws.
+
+        Raises:
+            InputError: as `view`.
+        """
         view, table = self.view, self.table
         drawn, places = drawable(table, view)
-        lines = []
-        for line in series(drawn, view.group):
-            lines.append({"label": line.label, "place": line.index, "points": self._points(line.points)})
+        lines = [
+            {"label": line.label, "place": line.index, "points": self._points(line.points)}
+            for line in series(drawn, view.group)
+        ]
         title, note = titles(self.results, table, f"{short(view.y)} against {short(view.x)}")
-        names = [str(name) for name in table if name != POINT and not str(name).endswith((LOW, HIGH))]
+        logs = wants_log(drawn["at"], view.log_x), wants_log(drawn[view.y], view.log_y)
         return {
             "title": title,
-            "x": {"column": view.x, "label": long(view.x, table), "log": wants_log(drawn["at"], view.log_x),
-                  "names": places},
-            "y": {"column": view.y, "label": long(view.y, table), "log": wants_log(drawn[view.y], view.log_y)},
+            "x": {"column": view.x, "label": long(view.x, table), "log": logs[0], "names": places},
+            "y": {"column": view.y, "label": long(view.y, table), "log": logs[1]},
             "group": list(view.group),
             "lines": lines,
             "reference": self._reference(drawn),
             "caption": caption(table, drawn, view, note),
-            "numbers": [name for name in names if is_number(table[name]) and table[name].notna().any()],
-            "columns": [name for name in names if 1 < table[name].nunique() <= 21],
-        }  # fmt: skip
+        }
 
     def _points(self, part: pd.DataFrame) -> list[dict[str, Any]]:
         view = self.view
@@ -130,13 +168,16 @@ class Worth:
                 "x": float(row["at"]), "y": float(row[view.y]),
                 "low": low if bounded else None, "high": high if bounded else None,
                 "key": str(row[POINT]), "said": self._said(row),
+                "x_text": shown_cell(view.x, row[view.x]), "y_text": shown_cell(view.y, row[view.y]),
             })  # fmt: skip
         return found
 
     def _said(self, row: pd.Series) -> str:
         """A point in words."""
         keys = [key for key in self.results.keys if self.table[key].nunique() > 1]
-        return pairs([*keys, self.view.x, self.view.y], [row[name] for name in (*keys, self.view.x, self.view.y)])
+        rest = [name for name in dict.fromkeys((self.view.x, self.view.y)) if name not in keys]
+        measured = [f"{short(name)} = {shown_cell(name, row[name])}" for name in rest]
+        return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
 
     def _reference(self, drawn: pd.DataFrame) -> dict[str, Any] | None:
         """What the same learner reaches without privacy, where that is one number for all points."""
@@ -169,8 +210,7 @@ class Worth:
         return {"name": self._said(row), "lines": lines, "scenario": scenario_of(place, row)}
 
     def _figure(self, row: pd.Series, name: str) -> str:
-        cell = row[name].item() if isinstance(row[name], np.generic) else row[name]
-        text = value(cell)
+        text = shown_cell(name, row[name])
         if name + LOW in row and np.isfinite(row[name + LOW]):
             text += f" (95% interval {value(float(row[name + LOW]))} to {value(float(row[name + HIGH]))})"
         return text
@@ -186,12 +226,8 @@ class Worth:
         title, note = titles(self.results, self.table, f"{short(self.view.y)} against {short(self.view.x)}")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"figure.{format_}"
-            plot_lines(self.table, _without_facet(self.view), title, note, path)
+            plot_lines(self.table, self.view, title, note, path)
             return path.read_bytes()
-
-
-def _without_facet(view: View) -> View:
-    return replace(view, facet=None)
 
 
 def scenario_of(place: Place, row: pd.Series) -> str:
@@ -207,6 +243,11 @@ def scenario_of(place: Place, row: pd.Series) -> str:
                     set_key(tree, key, part)
                 break
     return toml(scenario_in_order(tree))
+
+
+def _values(column: pd.Series) -> list[dict[str, str]]:
+    """The values of a swept key: as a browser sends them back, and as people read them."""
+    return [{"value": _text(cell), "text": value(cell)} for cell in column.dropna().unique()]
 
 
 def _text(cell: Any) -> str:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.shown import four_digits
+from p2p_sim.base.plain import finite as finite
 from p2p_sim.base.terminal import console
 from p2p_sim.questions.told import EACH_NETWORK, protects
 
@@ -113,14 +114,3 @@ def at_least(value: float | None) -> str:
     ('0.7421', '0')
     """
     return number(None if value is None else four_digits(value, up=False))
-
-
-def finite(value: Any) -> Any:
-    """The value for JSON: plain numbers, infinities spelled out and NaN as null, at any depth."""
-    if isinstance(value, Mapping):
-        return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [finite(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value.item() if isinstance(value, np.generic) else value
