@@ -167,5 +167,7 @@ def application(
     async def life(_: Starlette) -> AsyncIterator[None]:
         await started()
         yield
+        for lane in lanes.values():
+            await lane.close()
 
     return Guard(Starlette(routes=Explorer(places, lanes).routes, lifespan=life), token, host)

@@ -67,10 +67,9 @@ class Guard:
             return None
         if sent.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return None
-        _, token, *rest = [*scope["path"].split("/", 2), ""]
-        if not hmac.compare_digest(token.encode(errors="replace"), self._token):
-            return None
-        return "/" + rest[0]
+        path: str = scope["path"]
+        token, _, rest = path.removeprefix("/").partition("/")
+        return "/" + rest if hmac.compare_digest(token.encode(errors="replace"), self._token) else None
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -3,11 +3,12 @@
 import asyncio
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from p2p_sim.base.errors import InputError
 
+COMMAND = (sys.executable, "-m", "p2p_sim.explore.work")
 LONGEST_S = 300.0
 """Seconds after which an answer is given up."""
 PATIENCE_S = 0.4
@@ -25,12 +26,17 @@ class Asker(Protocol):
     async def ask(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:
         """The answer of a task of `p2p_sim.explore.work`."""
 
+    async def close(self) -> None:
+        """Nothing more is asked."""
+
 
 class Lane:
-    """One process for questions of one kind; the newest question counts."""
+    """One process for questions of one kind; the newest question counts. `command` starts the process."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+        self._command = command
         self._process: asyncio.subprocess.Process | None = None
+        self._ended: list[asyncio.subprocess.Process] = []
         self._lock, self._newest, self._current = asyncio.Lock(), 0, 0
 
     async def ask(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:
@@ -51,7 +57,7 @@ class Lane:
             try:
                 found = await asyncio.wait_for(self._answered(task, fields), LONGEST_S)
             except TimeoutError:
-                self.stop()
+                self._stop()
                 raise InputError(f"there is no answer after {LONGEST_S:g} s; ask on the command line") from None
             finally:
                 self._current = 0
@@ -64,23 +70,30 @@ class Lane:
         async with self._lock:
             await self._started()
 
-    def stop(self) -> None:
+    async def close(self) -> None:
+        """End the process, and wait for the end of all that were started."""
+        self._stop()
+        for process in self._ended:
+            await process.wait()
+
+    def _stop(self) -> None:
         """End the process; the next question starts another."""
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+        if self._process is not None:
+            if self._process.returncode is None:
+                self._process.kill()
+            self._ended = [one for one in self._ended if one.returncode is None] + [self._process]
         self._process = None
 
     def _stop_if(self, current: int) -> None:
         if current and self._current == current:
-            self.stop()
+            self._stop()
 
     async def _started(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
             pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "p2p_sim.explore.work", stdin=pipe, stdout=pipe, stderr=nowhere,
-                limit=LARGEST_ANSWER,
-            )  # fmt: skip
+                *self._command, stdin=pipe, stdout=pipe, stderr=nowhere, limit=LARGEST_ANSWER
+            )
         return self._process
 
     async def _answered(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:

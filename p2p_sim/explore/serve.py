@@ -1,5 +1,6 @@
 """Serves the explorer on 127.0.0.1, and opens a browser."""
 
+import contextlib
 import secrets
 import socket
 import threading
@@ -50,8 +51,5 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
             app, log_level="error", access_log=False, ws="none", server_header=False, timeout_graceful_shutdown=1
         )
         listening.listen(128)
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(settings).run(sockets=[listening])
-        finally:
-            for lane in lanes.values():
-                lane.stop()

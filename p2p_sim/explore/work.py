@@ -22,7 +22,8 @@ def answered(task: str, fields: Mapping[str, str]) -> dict[str, Any]:
         return film(fields)
     from p2p_sim.explore import asked
 
-    found: dict[str, Any] = finite({"told": asked.told, "curve": asked.curve, "needed": asked.needed}[task](fields))
+    tasks = {"told": asked.told, "curve": asked.curve, "needed": asked.needed}
+    found: dict[str, Any] = finite(tasks[task](fields))
     return found
 
 

@@ -57,9 +57,12 @@ def gathered(places: Sequence[Place]) -> Results:
     keys = list(dict.fromkeys(key for axis in axes for key in axis))
     parts = []
     for place, one in zip(places, read, strict=True):
-        held = {key: _held(one.scenario, key) for key in keys if key not in one.rows}
-        mine = {RESULTS: place.name, POINT: place.key + ":" + one.rows[POINT].astype(str)}
-        parts.append(one.rows.assign(**held, **mine))
+        part = one.rows.copy()
+        for key in keys:
+            if key not in part:
+                part[key] = [_held(one.scenario, key)] * len(part)
+        part[RESULTS], part[POINT] = place.name, place.key + ":" + part[POINT].astype(str)
+        parts.append(part)
     rows = pd.concat([part.dropna(axis="columns", how="all") for part in parts], ignore_index=True)
     for key in keys:
         if key not in rows:
@@ -203,7 +206,8 @@ class Worth:
         row = found.iloc[0]
         swept = [key for key in self.results.keys if key in row]
         rest = [name for name in (*SHOWN, self.view.x, self.view.y) if name in row and name not in swept]
-        lines = [(short(name), self._figure(row, name)) for name in dict.fromkeys([*swept, *rest])]
+        known = [name for name in dict.fromkeys([*swept, *rest]) if pd.notna(row[name])]
+        lines = [(short(name), self._figure(row, name)) for name in known]
         place = self.places[0]
         if len(self.places) > 1:
             place = next(one for one in self.places if key.startswith(one.key + ":"))

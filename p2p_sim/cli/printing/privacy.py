@@ -40,4 +40,3 @@ def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
     print(path)
     if not quiet:
         say(f"It is proved. Without p2p-sim: python {verifier} {path}")
-

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.table import Table
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
