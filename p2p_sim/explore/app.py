@@ -18,17 +18,29 @@ from p2p_sim.base.plain import finite
 from p2p_sim.base.version import version
 from p2p_sim.explore.guard import Guard
 from p2p_sim.explore.lane import Asker, Superseded
-from p2p_sim.explore.places import Place, Places
+from p2p_sim.explore.places import Place, Places, is_running
 
 if TYPE_CHECKING:
     from p2p_sim.explore.watch import Watch
 
 HERE = Path(__file__).parent
-PAGES = {"": "How private?", "worth": "What is it worth?", "watch": "A sweep while it runs"}
+PAGES = {
+    "": "How private?",
+    "worth": "What is it worth?",
+    "watch": "A sweep while it runs",
+    "played": "The exchange, played",
+}
 """The pages by address, with their headings."""
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-LANES = ("told", "curve", "needed")
+LANES = ("told", "curve", "needed", "film")
 """Questions of these kinds are answered in a process each."""
+FILM_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-scripts"
+}
+"""A film runs its own script, alone: it can neither ask the explorer nor anybody else."""
+MOST_FILMS = 4
+"""Films that are kept; an older one is played anew."""
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -41,6 +53,8 @@ class Explorer:
 
     def __init__(self, places: Places, lanes: Mapping[str, Asker]) -> None:
         self._places, self._lanes = places, lanes
+        self._films: dict[int, str] = {}
+        self._newest_film = 0
         self._files = {path.name: path for path in (HERE / "static").iterdir() if path.suffix in KINDS}
 
     @cached_property
@@ -64,7 +78,10 @@ class Explorer:
             "/api/point": _answering(self._point),
             "/api/download": _answering(self._download),
             "/api/watch": _answering(self._watched),
-            **{f"/api/{name}": _answering(self._asked(name)) for name in LANES},
+            **{f"/api/{name}": _answering(self._asked(name)) for name in LANES if name != "film"},
+            "/api/scenarios": _answering(self._scenarios),
+            "/api/film": _answering(self._film),
+            "/film/{number:int}": self._shown_film,
             "/static/{name}": self._file,
         }
         return [Route(path, answer, methods=["GET"]) for path, answer in answers.items()]
@@ -90,8 +107,13 @@ class Explorer:
         return asked
 
     async def _results(self, request: Request) -> Response:
-        places = await run_in_threadpool(self._places.all)
-        return _json({"results": [{"key": p.key, "name": p.name, "published": p.published} for p in places]})
+        def listed() -> list[dict[str, Any]]:
+            return [
+                {"key": place.key, "name": place.name, "published": place.published, "running": is_running(place)}
+                for place in self._places.all()
+            ]
+
+        return _json({"results": await run_in_threadpool(listed)})
 
     def _chosen(self, request: Request) -> list[Place]:
         return [self._places.of(key) for key in dict.fromkeys(request.query_params.getlist("results"))]
@@ -133,6 +155,28 @@ class Explorer:
             return self._watch.look(self._places.of(request.query_params.get("results", "")))
 
         return _json(await run_in_threadpool(watched))
+
+    async def _scenarios(self, request: Request) -> Response:
+        def offered() -> list[dict[str, str]]:
+            from p2p_sim.explore.played import offered
+
+            return offered()
+
+        return _json({"scenarios": await run_in_threadpool(offered)})
+
+    async def _film(self, request: Request) -> Response:
+        found = await self._lanes["film"].ask("film", dict(request.query_params))
+        self._newest_film += 1
+        self._films[self._newest_film] = found["film"]
+        while len(self._films) > MOST_FILMS:
+            del self._films[min(self._films)]
+        return _json({"name": found["name"], "film": self._newest_film})
+
+    async def _shown_film(self, request: Request) -> Response:
+        film = self._films.get(request.path_params["number"])
+        if film is None:
+            return HTMLResponse("<!DOCTYPE html><title>Film</title><p>This film is no longer kept; play it anew.", 404)
+        return HTMLResponse(film, headers=FILM_HEADERS)
 
 
 def _answering(answer: Answer) -> Answer:

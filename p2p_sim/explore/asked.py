@@ -98,7 +98,12 @@ def needed(fields: Fields) -> dict[str, Any]:
     assert size is not None and epsilon is not None and delta is not None  # noqa: PT018
     members = members if observer == "coalition" else None
     found = calibrated([size], classes, theta, epsilon, delta, observer, members)
-    options: list[tuple[str, Any]] = [("cluster-size", size), ("epsilon", epsilon), ("delta", delta), ("sampling-rate", theta)]
+    options: list[tuple[str, Any]] = [
+        ("cluster-size", size),
+        ("epsilon", epsilon),
+        ("delta", delta),
+        ("sampling-rate", theta),
+    ]
     options += [("observer", observer)] * (observer != "learner") + [("members", members)] * (members is not None)
     options += [("num-classes", classes)] * (classes != 2)
     return {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.shipped import PACKAGE
+from p2p_sim.storage.lock import LOCK
 
 PUBLISHED = PACKAGE.parent / "results" / "published"
 """Results of the published studies, where p2p-sim runs from a checkout."""
@@ -95,3 +96,13 @@ def _of_scenarios(path: Path) -> bool:
         return isinstance(read_manifest(path).get("scenario"), dict)
     except InputError:
         return False
+
+
+def is_running(place: Place) -> bool:
+    """Whether a process writes to a results directory, by the system's list: to try the lock could stop a new run."""
+    try:
+        inode = (place.path / LOCK).stat().st_ino
+        held = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return False
+    return any(line.split()[1] == "FLOCK" and f":{inode} " in line for line in held.splitlines() if "->" not in line)

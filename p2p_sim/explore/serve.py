@@ -1,6 +1,8 @@
 """Serves the explorer on 127.0.0.1, and opens a browser."""
 
+import asyncio
 import contextlib
+import importlib
 import secrets
 import socket
 import threading
@@ -45,6 +47,7 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
             if open_:
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
             await lanes["told"].warm()
+            asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "p2p_sim.explore.worth")
 
         app = application(places, lanes, token, host, started)
         settings = uvicorn.Config(

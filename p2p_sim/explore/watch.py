@@ -12,10 +12,9 @@ from typing import Any, Literal
 
 from p2p_sim.analysis.figures.labels import pairs, short
 from p2p_sim.base.errors import LONGEST_LINE, InputError
-from p2p_sim.explore.places import Place
+from p2p_sim.explore.places import Place, is_running
 from p2p_sim.explore.shown import shown_cell
 from p2p_sim.outputs.report import read_failures
-from p2p_sim.storage.lock import LOCK
 from p2p_sim.storage.rows import ROWS, TABLE, read_manifest
 
 State = Literal["running", "finished", "stopped"]
@@ -61,7 +60,7 @@ class Watch:
         done = seen.count if (place.path / ROWS).exists() else _table_rows(place.path / TABLE)
         points, replicates = _size(manifest)
         total = max(points * replicates, done)
-        running = _locked(place.path / LOCK)
+        running = is_running(place)
         state: State = "running" if running else "finished" if done + len(failures) >= total else "stopped"
         keys = [str(key) for axis in manifest.get("axes") or [] for key in axis["keys"]]
         return {
@@ -115,16 +114,6 @@ def _size(manifest: Mapping[str, Any]) -> tuple[int, int]:
         return points, int(manifest.get("replicates") or 1)
     except (KeyError, TypeError, ValueError):
         raise InputError("manifest.json: is not a manifest") from None
-
-
-def _locked(path: Path) -> bool:
-    """Whether a process holds a lock, by the system's list: to try the lock could stop a run that is starting."""
-    try:
-        inode = path.stat().st_ino
-        held = Path("/proc/locks").read_text(encoding="ascii")
-    except OSError:
-        return False
-    return any(line.split()[1] == "FLOCK" and f":{inode} " in line for line in held.splitlines() if "->" not in line)
 
 
 def _left(seen: _Seen, done: int, total: int, now: float, running: bool) -> float | None:

@@ -3,11 +3,13 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.plain import finite
+
+Task = Callable[[Mapping[str, str]], dict[str, Any]]
 
 
 def answered(task: str, fields: Mapping[str, str]) -> dict[str, Any]:
@@ -22,7 +24,7 @@ def answered(task: str, fields: Mapping[str, str]) -> dict[str, Any]:
         return film(fields)
     from p2p_sim.explore import asked
 
-    tasks = {"told": asked.told, "curve": asked.curve, "needed": asked.needed}
+    tasks: dict[str, Task] = {"told": asked.told, "curve": asked.curve, "needed": asked.needed}
     found: dict[str, Any] = finite(tasks[task](fields))
     return found
 

@@ -60,7 +60,7 @@ def gathered(places: Sequence[Place]) -> Results:
         part = one.rows.copy()
         for key in keys:
             if key not in part:
-                part[key] = [_held(one.scenario, key)] * len(part)
+                part[key] = pd.Series([_held(one.scenario, key)] * len(part), part.index)
         part[RESULTS], part[POINT] = place.name, place.key + ":" + part[POINT].astype(str)
         parts.append(part)
     rows = pd.concat([part.dropna(axis="columns", how="all") for part in parts], ignore_index=True)

@@ -15,11 +15,11 @@ async function directories() {
   const own = results.filter((one) => !one.published);
   byId("none").hidden = own.length > 0;
   byId("choice").hidden = own.length === 0;
-  const names = own.map((one) => one.key + one.name).join();
+  const names = own.map((one) => one.key + one.name + one.running).join();
   if (names !== known) {
     known = names;
-    byId("results").replaceChildren(...own.map((one) => element("option", { value: one.key }, one.name)));
-    if (!own.some((one) => one.key === key)) key = own[0]?.key ?? "";
+    byId("results").replaceChildren(...own.map((one) => element("option", { value: one.key }, one.running ? `${one.name} (running)` : one.name)));
+    if (!own.some((one) => one.key === key)) key = (own.find((one) => one.running) ?? own[0])?.key ?? "";
     byId("results").value = key;
   }
 }
@@ -53,6 +53,7 @@ async function round() {
       wait = found.state === "running" ? 1000 : 3000;
     }
     show("error", "");
+    show("status", "");
   } catch (error) {
     show("error", error instanceof TypeError ? "The explorer does not answer; is it still running in the terminal?" : error.message);
     known = "";
