@@ -1,5 +1,6 @@
 """The pages and answers of the explorer, as an ASGI application behind its guard."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -189,6 +190,8 @@ def _answering(answer: Answer) -> Answer:
             return JSONResponse({"error": str(error)}, 400)
         except Superseded:
             return JSONResponse({"error": "a newer question came"}, 409)
+        except asyncio.CancelledError:  # the explorer ends
+            return JSONResponse({"error": "the explorer has ended"}, 503)
 
     return answering
 

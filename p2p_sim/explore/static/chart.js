@@ -139,7 +139,7 @@ export class Chart {
 
   line_marks(root, line, x, y) {
     return line.points.map((point) => {
-      const said = line.label && !point.said.startsWith(line.label) ? `${line.label}: ${point.said}` : point.said;
+      const said = line.label && !point.said.includes(line.label) ? `${line.label}: ${point.said}` : point.said;
       const mark = svg("path", {
         class: `mark ${marked(line.place)} ${look(line.place)}`, d: SHAPES[line.place % 7], transform: `translate(${x.at(point.x)} ${y.at(point.y)})`,
         tabindex: "-1", role: "button", "aria-label": said, "data-key": point.key,

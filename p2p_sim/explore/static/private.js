@@ -56,11 +56,12 @@ function blame(message) {
   }
 }
 
-function answered(found, message) {
+function answered(found, message, query) {
   blame(message);
   byId("answer").classList.toggle("busy", !found);
   if (!found) return;
   latest = found;
+  byId("answer").dataset.query = query;
   byId("answer").hidden = false;
   const [name, value] = found.lines[2];
   show("big-name", `${name}:`);
@@ -90,18 +91,31 @@ function drawn(found) {
     + `With 50% false alarms it misses at least ${missed(0.5)}%; a test that learned nothing misses 50%.`);
 }
 
-function ask() {
-  const query = fields();
+const PATIENCE_MS = 400;
+let begun = 0, behind = false;
+
+// The newest question is asked at once; while an answer is on its way, it waits for a moment.
+async function ask() {
+  clearTimeout(waiting);
+  const age = performance.now() - begun;
+  behind = begun > 0 && age < PATIENCE_MS;
+  if (behind) {
+    waiting = setTimeout(ask, PATIENCE_MS - age + 1);
+    return;
+  }
+  const query = fields(), mine = (begun = performance.now());
   history.replaceState(null, "", `#${query}`);
-  told.of(query, answered);
   clearTimeout(drawing);
-  drawing = setTimeout(() => curved.of(query, drawn), 350);
+  drawing = setTimeout(() => curved.of(query, drawn), 600);
+  await told.of(query, (found, message) => answered(found, message, query));
+  if (mine !== begun) return;
+  begun = 0;
+  if (behind) ask();
 }
 
 function soon() {
   arrange();
-  clearTimeout(waiting);
-  waiting = setTimeout(ask, 25);
+  ask();
 }
 
 function restored() {

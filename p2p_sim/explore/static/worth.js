@@ -46,6 +46,7 @@ function answered(found, message) {
   byId("downloads").hidden = !now;
   if (!now) return;
   drawn = now;
+  byId("chart").dataset.query = query();
   byId("log_x").checked = now.x.log;
   byId("log_y").checked = now.y.log;
   show("chart-heading", now.title);
