@@ -77,7 +77,7 @@ def take(page: Any, address: str, directory: Path, names: Sequence[str], scheme:
         path = out / f"explore-{name}-{scheme}.png"
         page.screenshot(path=path)
         with Image.open(path) as picture:
-            picture.convert("RGB").quantize(128).save(path, optimize=True)
+            picture.convert("RGB").save(path, optimize=True)
         written.append(path)
     return written
 

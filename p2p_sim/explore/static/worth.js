@@ -137,11 +137,14 @@ for (const [name, value] of kept) {
 }
 const preferred = results.find((one) => !one.published) ?? results.find((one) => one.name === "comparison/adult") ?? results[0];
 byId("none").hidden = results.length > 0;
-byId("results").append(...results.map((one) => {
+function listed(one) {
   const box = element("input", { type: "checkbox", name: "results", value: one.key });
   box.checked = before.size ? before.has(one.key) : one === preferred;
-  const label = element("label", { class: "choice" }, box, one.name);
-  if (one.published) label.append(element("span", { class: "tag" }, " published study"));
-  return label;
-}));
+  return element("label", { class: "choice" }, box, one.name);
+}
+const published = results.filter((one) => one.published);
+byId("results").append(...results.filter((one) => !one.published).map(listed));
+if (published.length) byId("results").append(element("p", { class: "tag" }, "Published studies"), ...published.map(listed));
+const first = byId("results").querySelector(":checked");
+if (first) byId("results").scrollTop = first.offsetTop - byId("results").offsetTop - 90;
 again();
