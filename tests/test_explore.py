@@ -5,6 +5,7 @@ import json
 import math
 import sys
 import tomllib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ import pytest
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli import explore as command_module
-from p2p_sim.explore import lane
+from p2p_sim.explore import lane, played
+from p2p_sim.explore.app import MOST_FILMS
 from p2p_sim.explore.asked import CURVE_POINTS
 from p2p_sim.explore.places import PUBLISHED, Places
 from p2p_sim.explore.watch import Watch
@@ -93,7 +95,7 @@ def test_websockets_other_methods_and_large_bodies_are_refused(client):
 
 
 def test_pages_load_only_what_the_explorer_serves(client):
-    for page in ("", "worth", "watch"):
+    for page in ("", "worth", "watch", "played"):
         answer = client.get(page)
         policy = answer.headers["content-security-policy"]
         assert (answer.status, "default-src 'none'" in policy, "unsafe" in policy) == (200, True, False)
@@ -337,6 +339,53 @@ def test_a_growing_sweep_is_followed(tmp_path):
     found = watch.look(place, 5.0)
     assert (found["state"], found["done"], len(found["rows"]), found["left_s"]) == ("finished", 12, 12, None)
     assert Watch().look(place, 6.0) == found  # a new look says the same
+
+
+# -- the exchange, played --------------------------------------------------------------------------------------------
+
+MINE = 'name = "mine"\npopulation = {kind = "synthetic", users = 40, num_clusters = 2}\nmechanism = {flip_prob = 0.1}\n'
+
+
+def test_a_film_is_played_alone(monkeypatch):
+    made = SimpleNamespace(film_html=lambda found: f"<!DOCTYPE html><p>{found.scenario.name}")
+    monkeypatch.setitem(sys.modules, played.FILM, made)
+    client = Client()
+    found = client.get("api/film", {"text": MINE, "changes": "network.loss=0.1\n\nseed=3"}).json()
+    film = client.get(f"film/{found['film']}")
+    assert (film.status, film.text) == (200, "<!DOCTYPE html><p>mine")
+    policy = film.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'")
+    assert policy.endswith("sandbox allow-scripts")  # an origin of its own: what it asks the explorer is refused
+    assert "connect-src" not in policy
+    for _ in range(MOST_FILMS):
+        client.get("api/film", {"text": MINE})
+    assert client.get(f"film/{found['film']}").status == 404
+    assert "quickstart" in [one["name"] for one in client.get("api/scenarios").json()["scenarios"]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"text": "x" * 8001}, "scenario: has 8,001 characters, at most 8,000"),
+        ({"text": "name = "}, "scenario: not valid TOML"),
+        ({"text": MINE.replace("users = 40", "users = 30000")}, "population.users = 30000: at most 20,000"),
+        (
+            {"text": MINE + 'network = {overlay = {kind = "file", path = "/etc/passwd"}}'},
+            "path: a scenario from a browser",
+        ),
+        ({"text": MINE, "changes": 'network.latency={kind="trace", path="x"}'}, "path: a scenario from a browser"),
+        ({"text": MINE, "changes": 'population.path="x"'}, "path: a scenario from a browser"),
+        ({"text": MINE, "changes": "seed=1\n" * 51}, "changes: 51 lines, at most 50"),
+        ({"text": MINE, "changes": "nothing"}, "--set nothing: must read key=value"),
+        ({"text": MINE, "replicate": "-1"}, "replicate -1: must be a whole number"),
+        ({"scenario": "../quickstart"}, "scenario ../quickstart: nothing of p2p-sim has this name"),
+        ({"scenario": "sweeps/users"}, "scenario: this is a sweep"),
+        ({"scenario": "dp-sgd"}, ""),
+    ],
+)
+def test_what_cannot_be_played_is_one_line(client, fields, said):
+    answer = client.get("api/film", fields)
+    assert (answer.status, answer.json()["error"][: len(said)]) == (400, said)
 
 
 # -- the process beside the server, and the command ------------------------------------------------------------------

@@ -136,10 +136,12 @@ def test_the_first_page_answers_by_keyboard_alone_and_passes_axe(browser, explor
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", ["", "worth", "watch"])
+@pytest.mark.parametrize("name", ["", "worth", "watch", "played"])
 def test_every_page_passes_axe_and_does_not_scroll_sideways(browser, explorer, name, width, scheme):
     one = Page(browser, explorer + name, color_scheme=scheme, viewport={"width": width, "height": 900})
-    one.page.wait_for_selector({"": "#curve svg", "worth": "#chart svg .mark", "watch": "#rows tr"}[name])
+    one.page.wait_for_selector(
+        {"": "#curve svg", "worth": "#chart svg .mark", "watch": "#rows tr", "played": "#shows:not(:empty)"}[name]
+    )
     if name == "worth":
         one.page.focus("svg.chart .mark[tabindex='0']")
         one.page.wait_for_selector("#point:not([hidden])")
