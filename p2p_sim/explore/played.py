@@ -8,7 +8,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.shipped import find_scenario, shipped
 from p2p_sim.base.toml import parsed, read_toml
 from p2p_sim.outputs.catalogue import catalogue, is_here
-from p2p_sim.outputs.network_record import observe
+from p2p_sim.outputs.network_record import ObservedNetwork, observe
 from p2p_sim.scenario import Scenario, parse_override, set_key
 
 LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
@@ -39,8 +39,9 @@ def film(fields: Mapping[str, str]) -> dict[str, Any]:
     index = fields.get("replicate", "").strip() or "0"
     if not index.isdecimal() or len(index) > 9:
         raise InputError(f"replicate {index[:20]}: must be a whole number from 0 on")
-    made: Callable[..., str] = importlib.import_module(FILM).film_html
-    return {"name": scenario.name, "film": made(observe(scenario, int(index)))}
+    seen = observe(scenario, int(index))
+    made: Callable[[ObservedNetwork], str] = importlib.import_module(FILM).film_html
+    return {"name": scenario.name, "film": made(seen)}
 
 
 def chosen(fields: Mapping[str, str]) -> Scenario:
