@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -289,6 +290,8 @@ def test_nothing_listens_on_another_address(explorer):
 def test_the_pictures_of_the_guide_are_taken(tmp_path):
     from matplotlib.image import imread
 
-    light, dark = (imread(path)[..., :3] for path in make_explore_figures.main(tmp_path, small=True))
+    with ThreadPoolExecutor(1) as beside:  # a thread may have one Playwright, and this one has the fixture's
+        taken = beside.submit(make_explore_figures.main, tmp_path, small=True).result()
+    light, dark = (imread(path)[..., :3] for path in taken)
     assert light.shape == dark.shape == (900, 1280, 3)
     assert light.mean() > 0.7 > 0.3 > dark.mean()
