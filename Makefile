@@ -1,9 +1,11 @@
 # Every target sets up what it needs in .venv, inside this directory.
 PYTHON ?= python3
 BIN := .venv/bin
+TOOLS := build/release/bin
+REDUCED := cite cli compiled crate dp_sgd engine mechanisms own_data plugins privacy release report results scenario stacking wheel
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check docs numbers review validate truth mutants fuzz soak bench figures published clean
+.PHONY: run test check docs numbers review validate truth mutants fuzz soak bench figures published dist sbom lowest newest clean
 .DEFAULT_GOAL := run
 
 run: .venv/.run  ## run the quickstart scenario
@@ -27,7 +29,7 @@ numbers: .venv/.dev  ## every number of README and docs anew, from its command's
 review: .venv/.dev  ## a referee's hour: claims, enumerations, certificates, audits and a figure again, on one page
 	$(BIN)/python -m studies.review
 
-validate: .venv/.validate fuzz soak  ## slow validation: killed processes, many machines; privacy figures; fuzzing; soak; mutation testing
+validate: .venv/.validate build/release/.done fuzz soak  ## slow validation: killed processes, many machines; privacy figures; fuzzing; soak; mutation testing
 	$(BIN)/pytest -n auto --dist loadfile -m slow tests
 	$(MAKE) truth
 	$(MAKE) mutants
@@ -54,6 +56,7 @@ figures: .venv/.dev  ## the figures of README and docs
 	$(BIN)/python -m docs.make_figures
 	$(BIN)/python -m docs.make_neighbour_figure
 	$(BIN)/python -m docs.make_network_figures
+	$(BIN)/python -m docs.make_film
 	$(BIN)/python -m docs.make_clustering_figures
 	$(BIN)/python -m docs.make_tune_figure
 	$(BIN)/python -m docs.make_explore_figures
@@ -85,6 +88,22 @@ published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_S
 	$(BIN)/python -m studies.shipped
 	$(BIN)/python -m studies.certificates
 
+dist: build/release/.done  ## source distribution and wheel, in dist; two builds have the same bytes
+	$(TOOLS)/python -m build --outdir dist .
+
+sbom: build/release/.done  ## the packages of constraints.txt as a CycloneDX list, in build/sbom.json
+	$(TOOLS)/cyclonedx-py requirements constraints.txt --pyproject pyproject.toml --output-reproducible --validate \
+	  --output-format JSON --output-file build/sbom.json
+
+lowest: RESOLUTION := lowest-direct
+newest: RESOLUTION := highest
+lowest newest: build/release/.done  ## some 400 tests with the oldest dependencies that pyproject.toml allows, or the newest
+	$(TOOLS)/uv venv --quiet --clear --python $(PYTHON) build/$@
+	$(TOOLS)/uv pip compile --quiet --resolution $(RESOLUTION) --python build/$@/bin/python --extra dev \
+	  pyproject.toml --output-file build/$@.txt
+	$(TOOLS)/uv pip install --quiet --python build/$@/bin/python --requirement build/$@.txt --editable .
+	build/$@/bin/python -m pytest -n auto --dist loadfile $(REDUCED:%=tests/test_%.py)
+
 clean:  ## remove the virtual environment and caches, keep results
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -100,6 +119,11 @@ clean:  ## remove the virtual environment and caches, keep results
 
 .venv/.docs: .venv/.run
 	$(PIP) --editable '.[docs]'
+	@touch $@
+
+build/release/.done: release/tools.txt
+	$(PYTHON) -m venv build/release
+	$(TOOLS)/python -m pip install --quiet --disable-pip-version-check --requirement release/tools.txt
 	@touch $@
 
 .venv/.validate: .venv/.dev

@@ -11,7 +11,7 @@ author = "The p2p-sim authors"
 project_copyright = "The p2p-sim authors, Apache-2.0"
 release = importlib.metadata.version("p2p-sim")
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "docs.docstrings"]
-exclude_patterns = ["values", "figures"]
+exclude_patterns = ["values", "figures", "_static"]
 
 myst_heading_anchors = 4
 nb_execution_mode = "force"  # the notebooks, in a folder that is removed afterwards
@@ -41,4 +41,6 @@ nitpick_ignore_regex = [("py:.*", r"(?!p2p_sim\b).*")]  # names of other project
 html_theme = "furo"
 html_title = f"p2p-sim {release}"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["film.css"]
 html_show_sphinx = False

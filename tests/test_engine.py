@@ -196,6 +196,6 @@ def test_what_an_actor_posts_before_between_and_after_the_windows_is_delivered(p
     engine.post(0, np.arange(len(queued), dtype=np.int32), np.array(queued, dtype=float))
     engine.run([actor])
     sent = [*enumerate(np.array(queued, dtype=float).tolist()), *((1000 + i, t) for i, t in enumerate(posts))]
-    expected = [(kind, user, sum([0.75] * kind, time)) for user, time in sent for kind in range(3)]
+    expected = [(kind, user, time + 0.75 * (kind > 0) + 0.75 * (kind > 1)) for user, time in sent for kind in range(3)]
     assert sorted(seen) == sorted(expected)
     assert engine.delivered == len(seen)

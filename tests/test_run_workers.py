@@ -13,6 +13,7 @@ import p2p_sim
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.replicate import memory
 from p2p_sim.replicate.memory import replicates_that_fit
+from p2p_sim.storage.crate import CRATE
 from p2p_sim.sweeps import local, worker
 from p2p_sim.sweeps.local import LocalProcesses
 from p2p_sim.sweeps.point import run_point
@@ -44,7 +45,7 @@ def here(tmp_path, monkeypatch):
 
 
 def contents(directory):
-    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != "timings.jsonl"}
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name not in ("timings.jsonl", CRATE)}
 
 
 def test_the_results_are_the_same_bytes_wherever_replicates_are_run(here):

@@ -24,6 +24,7 @@ LIGHT = [
     ("scenarios",),
     ("new", "mine", "--from", "quickstart"),
     ("data", "list"),
+    ("cite", "quickstart"),
 ]
 RUN = """
 import sys

@@ -11,11 +11,14 @@ import pytest
 
 from tests.conftest import ROOT
 
-SOURCES = ("p2p_sim", "analysis", "scenarios", "examples", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = (
+    "p2p_sim", "analysis", "scenarios", "examples", "release", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE",
+)  # fmt: skip
 BACKEND = """
 import sys
-from setuptools import build_meta
-print(getattr(build_meta, sys.argv[1])(sys.argv[2]))
+sys.path.insert(0, "release")
+import reproducible
+print(getattr(reproducible, sys.argv[1])(sys.argv[2]))
 """
 
 
@@ -33,7 +36,7 @@ def copied(folder: Path) -> Path:
 
 def built(source: Path, hook: str, out: Path) -> Path:
     """A wheel ("build_wheel") or a source distribution ("build_sdist") of a folder, by the build backend itself."""
-    setuptools = pytest.importorskip("setuptools", "70.1")  # builds wheels by itself
+    setuptools = pytest.importorskip("setuptools", "77.0.3")  # knows SPDX licences
     assert setuptools is not None
     out.mkdir(exist_ok=True)
     call = [sys.executable, "-c", BACKEND, hook, str(out)]
@@ -48,7 +51,9 @@ def unpacked(archive: Path, folder: Path) -> Path:
             wheel.extractall(folder)
         return folder
     with tarfile.open(archive) as files:
-        files.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):  # absent from the first versions of Python 3.11
+            files.extraction_filter = tarfile.data_filter
+        files.extractall(folder)
     [top] = folder.iterdir()
     return top
 

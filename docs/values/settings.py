@@ -9,6 +9,7 @@ from p2p_sim.analysis.privacy import local_epsilon
 from p2p_sim.analysis.privacy.networks.fetch import CLOSELY, NEAR, SAMPLED
 from p2p_sim.attacks.exchange import LARGEST_CLUSTER
 from p2p_sim.base.streams import Streams
+from p2p_sim.outputs.film.record import MOST_USERS as FILMED
 from p2p_sim.population.table import TableConfig
 from p2p_sim.replicate.advice import UNEVEN
 from p2p_sim.scenario import load_scenario
@@ -34,6 +35,10 @@ SOURCES = {
         "p2p-sim run SCENARIO.toml",
         "test_large_overlays.py::test_a_row_names_the_figure_of_a_sample_beside_the_bound_for_all",
     ),
+    "filmed": (
+        "p2p-sim network SCENARIO.toml --film FILE.html",
+        "test_film.py::test_a_sample_of_a_larger_run_says_so_and_counts_the_whole_run",
+    ),
     "audited": ("p2p-sim audit SCENARIO.toml", "test_audit.py::test_mistakes_are_named"),
     "digits": ("p2p-sim run scenarios/quickstart.toml --set replicates=3", TUTORIAL),
     "tumours": ("p2p-sim run tumours.toml", TUTORIAL),
@@ -45,7 +50,7 @@ SOURCES = {
 }
 
 uneven = UNEVEN
-closely, sampled = CLOSELY, SAMPLED
+closely, sampled, filmed = CLOSELY, SAMPLED, FILMED
 local, near, audited = local_epsilon(0.1), NEAR, LARGEST_CLUSTER
 attempts = LocalProcesses(1).attempts
 memory = dask.config.get("distributed.worker.memory.terminate")

@@ -12,6 +12,7 @@ import typer
 
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.cli.audit import audit
+from p2p_sim.cli.cite import cite
 from p2p_sim.cli.compose import compose
 from p2p_sim.cli.data import data
 from p2p_sim.cli.explore import explore
@@ -131,7 +132,7 @@ def _exports(
     return found
 
 
-for command in (new, sweep, tune, plot, compare, report, explore, scenarios, data):
+for command in (new, sweep, tune, plot, compare, report, explore, scenarios, data, cite):
     app.command()(command)
 
 
@@ -191,6 +192,14 @@ def network(
         Path | None,
         typer.Option(metavar="DIR", help="Directory of the figures.  [default: results/NAME-HASH/network]"),
     ] = None,
+    film: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the exchange as a film that a browser plays: one page (.html, .htm)."),
+    ] = None,
+    gif: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the film as an animated GIF (.gif).")] = None,
+    mp4: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the film as an MP4 (.mp4); needs ffmpeg on the path.")
+    ] = None,
     data_dir: DataDir = None,
     json_: AsJson = False,
     quiet: Quiet = False,
@@ -200,6 +209,7 @@ def network(
     Example: p2p-sim network quickstart --set network.loss=0.05
     """
     from p2p_sim.cli.printing.network import print_network, print_network_json
+    from p2p_sim.outputs.film.write import Films
     from p2p_sim.outputs.network_record import check, draw, observe, record
     from p2p_sim.storage.rows import NETWORK
     from p2p_sim.sweeps.place import directory_of
@@ -208,8 +218,9 @@ def network(
     chosen = load(scenario, overrides, None)
     directory = out or directory_of(chosen, data_dir) / NETWORK
     check(chosen, replicate, directory)
+    films = Films(film, gif, mp4)
     found = observe(chosen, replicate, data_dir)
-    figures = draw(found, directory)
+    figures = [*draw(found, directory), *films.write(found)]
     if json_:
         print_network_json(record(found), figures)
     else:

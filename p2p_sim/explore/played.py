@@ -1,19 +1,18 @@
 """The page "The exchange, played": one replicate of a scenario, run on events, as a film."""
 
-import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.shipped import find_scenario, shipped
 from p2p_sim.base.toml import parsed, read_toml
 from p2p_sim.outputs.catalogue import catalogue, is_here
-from p2p_sim.outputs.network_record import ObservedNetwork, observe
+from p2p_sim.outputs.film import film_html
+from p2p_sim.outputs.network_record import observe
 from p2p_sim.scenario import Scenario, parse_override, set_key
 
 LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
 """Characters of a scenario from a browser; changed keys; users of a population that says its size."""
-FILM = "p2p_sim.outputs.film"
 
 
 def offered() -> list[dict[str, str]]:
@@ -39,9 +38,7 @@ def film(fields: Mapping[str, str]) -> dict[str, Any]:
     index = fields.get("replicate", "").strip() or "0"
     if not index.isdecimal() or len(index) > 9:
         raise InputError(f"replicate {index[:20]}: must be a whole number from 0 on")
-    seen = observe(scenario, int(index))
-    made: Callable[[ObservedNetwork], str] = importlib.import_module(FILM).film_html
-    return {"name": scenario.name, "film": made(seen)}
+    return {"name": scenario.name, "film": film_html(observe(scenario, int(index)))}
 
 
 def chosen(fields: Mapping[str, str]) -> Scenario:

@@ -16,6 +16,7 @@ from p2p_sim.base.files import directory_made, in_place_of, writing
 from p2p_sim.mechanisms.exchange_privacy import user_epsilons
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.network.overlay import Overlay
+from p2p_sim.protocol.trace import Trace
 from p2p_sim.protocol.transcript import KIND_NAMES, LEARNER, REPLY, REQUEST, Messages
 from p2p_sim.replicate import row as rows
 from p2p_sim.replicate.case import Case
@@ -52,6 +53,7 @@ class ObservedNetwork:
     epsilon: certified ε of the user's label against a learner who sees the set of submissions; epsilon_local: ε₀.
     statement: the statement of the largest of these ε.
     observers: what the learner, the eavesdropper and, if there is one, the coalition saw.
+    trace: how messages were sent, requests expired and users came and went.
     """
 
     name: str
@@ -75,6 +77,7 @@ class ObservedNetwork:
     epsilon_local: float
     statement: PrivacyBound
     observers: dict[str, Seen]
+    trace: Trace
 
     @property
     def num_users(self) -> int:
@@ -123,6 +126,7 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork
     mechanism = exchange_of(done.mechanism, "what happened on the network")
     outcome, users = done.outcome, done.population.num_users
     assert outcome.transcript is not None
+    assert outcome.transcript.trace is not None
     assert outcome.realised is not None
     assert outcome.arrival_s is not None
     m, facts, noise = outcome.transcript.messages, outcome.realised, mechanism.randomizer
@@ -160,6 +164,7 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork
         epsilon_local=noise.local_epsilon,
         statement=statement,
         observers=_observers(m, size, member, counts),
+        trace=outcome.transcript.trace,
     )
 
 

@@ -20,6 +20,7 @@ from p2p_sim.protocol.learner_link import Finished, served
 from p2p_sim.protocol.randomizer import Message
 from p2p_sim.protocol.roles import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.protocol.shard_exchange import ShardExchange
+from p2p_sim.protocol.trace import Trace
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Messages, Transcript
 from p2p_sim.protocol.vectorised import compiled_wanted, exchange_shard
@@ -55,6 +56,7 @@ class _Log:
     study: bool
     traffic: Traffic = field(default_factory=Traffic)
     messages: list[Messages] = field(default_factory=list)
+    traces: list[Trace] = field(default_factory=list)
     times: list[NDArray[np.float64]] = field(default_factory=list)
     facts: list[RealisedShard] = field(default_factory=list)
 
@@ -62,6 +64,7 @@ class _Log:
         self.traffic += counts
         if self.record:
             self.messages.append(exchange.messages())
+            self.traces.append(exchange.trace())
         if self.study:
             self.times.append(exchange.arrival[exchange.in_time])
             self.facts.append(realised(exchange))
@@ -107,7 +110,7 @@ class Exchange:
             users.values(),
             labels.values(),
             log.traffic,
-            Transcript(Messages.join(log.messages)) if record else None,
+            Transcript(Messages.join(log.messages), Trace.join(log.traces)) if record else None,
             np.concatenate(log.times) if study else None,
             tuple(log.facts) if study else None,
         )

@@ -22,12 +22,14 @@ from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.contents import Contents
 from p2p_sim.protocol.journey import NEVER, Journey
 from p2p_sim.protocol.roles import Roles
+from p2p_sim.protocol.trace import Spans, Trace
 from p2p_sim.protocol.traffic import Ledger, Traffic
 from p2p_sim.protocol.transcript import REPLY, REQUEST, SUBMISSION, Messages
 
 START, TIMEOUT, PROBE, CONFESSION = 0, 4, 5, 6
 COPIES, HOPS = 4, 64
 LEG = {REQUEST: "request", REPLY: "reply", SUBMISSION: "submission", PROBE: "probe", CONFESSION: "confession"}
+SEEN_AS = {PROBE: REQUEST, CONFESSION: REPLY}
 
 
 def message_kind(what: int, attempt: int = 0, copy: int = 0, hop: int = 0) -> int:
@@ -118,6 +120,15 @@ class ShardExchange:
         """All delivered messages, if they were recorded."""
         return self.ledger.messages()
 
+    def trace(self) -> Trace:
+        """What happened besides deliveries, if messages were recorded."""
+        sent, expired = self.ledger.noted()
+        online = self.journey.availability
+        if online is None:
+            return Trace(sent, expired, None)
+        users = np.repeat(np.arange(self._shard.size, dtype=np.int32), np.diff(online.indptr))
+        return Trace(sent, expired, Spans(users + np.int32(self._shard.start), online.begin, online.end))
+
     def _handle(self, kind: int, users: Users, times: Times) -> None:
         """Deliver messages of one kind."""
         rest, what = divmod(kind, 8)
@@ -141,7 +152,7 @@ class ShardExchange:
         """Send the requests of an attempt; those that will not be answered expire, or fail where nothing expires."""
         j = self.journey
         self.ledger.count("fetches", users.size)
-        path = j.path(users, attempt) if j.matters or not j.certain else None
+        path = j.path(users, attempt) if j.matters or not j.certain or self.ledger.records else None
         ends = None if path is None else (users, path[0])
         asks = None if path is None or j.overlay is None else path[0] >= 0
         for copy in range(j.copies):
@@ -210,8 +221,7 @@ class ShardExchange:
 
     def _on_timeout(self, users: Users, times: Times, attempt: int) -> None:
         """A request has expired: ask again, fall back, or give up."""
-        self.ledger.event(times)
-        self.ledger.count("expired", users.size)
+        self.ledger.expired(users, times)
         j, rule = self.journey, self._config.on_timeout
         back = j.next_online(users, times)
         here = np.isfinite(back)
@@ -306,9 +316,11 @@ class ShardExchange:
         goes = j.kept(messages)
         if goes is not None:
             self.ledger.count("messages_lost", int(np.count_nonzero(~goes)))
-            messages = messages.only(goes)
-        self._contents.send(kind, messages)
-        self.engine.post(kind, messages.user, messages.sent_s + j.travel(messages))
+        kept = messages.only(goes)
+        self._contents.send(kind, kept)
+        arrives = kept.sent_s + j.travel(kept)
+        self.ledger.sent(SEEN_AS.get(what, what), messages, goes, arrives)
+        self.engine.post(kind, kept.user, arrives)
 
     def _met(self, online: NDArray[np.bool_] | None, *columns: Any) -> tuple[Any, ...]:
         """The rows whose receiver is online."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.network.transit import InTransit
+from p2p_sim.protocol.trace import Sent, Spans
 from p2p_sim.protocol.transcript import LEARNER, Messages
 
 
@@ -63,6 +65,8 @@ class Ledger:
         self._counts: Counter[str] = Counter()
         self._last = 0.0
         self._log: list[Messages] | None = [] if record else None
+        self._sent: list[Sent] = []
+        self._expired: list[Spans] = []
 
     @property
     def records(self) -> bool:
@@ -110,6 +114,42 @@ class Ledger:
                 np.zeros(times.size, dtype=np.bool_) if late is None else late,
             )
         )
+
+    def expired(self, users: NDArray[np.int32], times: NDArray[np.float64]) -> None:
+        """Note requests of users (m,) that expired, seconds."""
+        self.event(times)
+        self._counts["expired"] += users.size
+        if self._log is not None:
+            self._expired.append(Spans(users + np.int32(self._first), times.copy(), times.copy()))
+
+    def sent(
+        self, kind: int, messages: InTransit, goes: NDArray[np.bool_] | None, arrives: NDArray[np.float64]
+    ) -> None:
+        """Note messages (m,) of a kind that were sent, if they are kept.
+
+        `goes`: which are not lost (None: all). `arrives`: when those arrive, seconds.
+        """
+        if self._log is None:
+            return
+        size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"
+        coming = np.full(size, np.inf)
+        coming[slice(None) if goes is None else goes] = arrives
+        self._sent.append(
+            Sent(
+                np.full(size, kind, dtype=np.int8),
+                (messages.sender + first).astype(np.int32),
+                np.full(size, LEARNER, dtype=np.int32) if learner else (messages.receiver + first).astype(np.int32),
+                np.full(size, messages.attempt, dtype=np.int16),
+                messages.sent_s.copy(),
+                coming,
+                np.full(size, messages.hop > 0, dtype=np.bool_),
+                np.full(size, messages.copy % 2 == 1 and messages.hop == 0, dtype=np.bool_),
+            )
+        )
+
+    def noted(self) -> tuple[Sent, Spans]:
+        """Messages as they were sent, and requests that expired, if messages were kept."""
+        return Sent.join(self._sent), Spans.join(self._expired)
 
     def messages(self) -> Messages:
         """All delivered messages, if they were kept."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.protocol.trace import Trace
+
 REQUEST, REPLY, SUBMISSION = 1, 2, 3
 KIND_NAMES = {REQUEST: "request", REPLY: "reply", SUBMISSION: "submission"}
 LEARNER = -1
@@ -61,9 +63,13 @@ class Messages:
 
 @dataclass(frozen=True)
 class Transcript:
-    """Every message that was delivered, and who could see it. It never holds a true label."""
+    """Every message that was delivered, and who could see it. It never holds a true label.
+
+    trace: what happened besides deliveries; None where models are exchanged.
+    """
 
     messages: Messages
+    trace: Trace | None = None
 
     def view(self, observer: str, members: Collection[int] = ()) -> Messages:
         """The messages that an observer saw, with their times.

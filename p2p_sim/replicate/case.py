@@ -46,10 +46,15 @@ class Case:
         return Streams(self.scenario.seed, self.replicate)
 
     @cached_property
+    def inputs(self) -> tuple[tuple[str, str], ...]:
+        """Name and SHA-256 of each file that the scenario names."""
+        files = (*self.scenario.population.files(self.places), *self.scenario.network.files(self.places))
+        return tuple((path.name, checksum(path)) for path in files)
+
+    @property
     def checksums(self) -> tuple[str, ...]:
         """Checksums of the files that the scenario names."""
-        files = (*self.scenario.population.files(self.places), *self.scenario.network.files(self.places))
-        return tuple(checksum(path) for path in files)
+        return tuple(digest for _, digest in self.inputs)
 
     @cached_property
     def identity(self) -> str:

@@ -55,8 +55,9 @@ def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) ->
 
 def _predicted(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Predicted:
     learner = case.scenario.learner.seeded(case.streams)
+    private = learned_from(case, people, mechanism, outcome)
     reference = _nonprivate(case, people, outcome.truth) if learner.has_reference else None
-    return predict(people, learned_from(case, people, mechanism, outcome), reference)
+    return predict(people, private, reference)
 
 
 def learned_from(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Predictor:

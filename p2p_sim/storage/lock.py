@@ -1,7 +1,7 @@
 """A results directory that one process alone writes to."""
 
-import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -9,6 +9,11 @@ from typing import IO
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import directory_made
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 LOCK = ".lock"
 
@@ -27,12 +32,20 @@ def locked(directory: Path) -> Iterator[None]:
         except OSError as error:
             raise InputError(f"--out {directory}: cannot be written ({error.strerror})") from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(lock)
         except OSError:
             raise InputError(f"--out {directory}: another run is writing there; wait for it to end") from None
         if not _is_there(lock, directory / LOCK):  # a run that failed removed it between our two steps
             raise InputError(f"--out {directory}: another run has just ended there; run the same command again")
         yield
+
+
+def _lock(file: IO[str]) -> None:
+    """Lock an open file for this process; OSError where another process has it."""
+    if sys.platform == "win32":
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _is_there(file: IO[str], path: Path) -> bool:

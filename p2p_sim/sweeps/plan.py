@@ -109,10 +109,22 @@ class Plan:
         """Of the data files of the base scenario."""
         return Case(self.base, data_dir=self.data_dir).checksums
 
+    @cached_property
+    def inputs(self) -> tuple[tuple[str, str], ...]:
+        """Name and SHA-256 of each data file that some point reads."""
+        scenarios = (self.base,) if self._same_files else self.examples()
+        found = (pair for scenario in scenarios for pair in Case(scenario, data_dir=self.data_dir).inputs)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def _same_files(self) -> bool:
+        """Whether all points read the same data files."""
+        return not any(key.startswith(("population", "network")) for key in self.keys)
+
     def identity(self, scenario: Scenario) -> str:
         """A point's content hash, its data files' checksums included."""
-        same = not any(key.startswith(("population", "network")) for key in self.keys)
-        return scenario.content_hash(self.checksums if same else Case(scenario, data_dir=self.data_dir).checksums)
+        own = None if self._same_files else Case(scenario, data_dir=self.data_dir).checksums
+        return scenario.content_hash(self.checksums if own is None else own)
 
     @cached_property
     def identified(self) -> dict[str, Point]:
@@ -138,7 +150,11 @@ class Plan:
     @cached_property
     def packages(self) -> dict[str, str]:
         """Names and versions of the packages that offer kinds which some point uses, besides the simulator's own."""
-        return {name: version for place in self._places() for name, version in self._at(place).packages.items()}
+        return {name: version for scenario in self.examples() for name, version in scenario.packages.items()}
+
+    def examples(self) -> Iterator[Scenario]:
+        """Scenarios of a few points: each value of each axis occurs, in the first point's company."""
+        return map(self._at, self._places())
 
     def _places(self) -> Iterator[tuple[int, ...]]:
         """Places with each value of each axis once, in the first point's company."""
@@ -156,8 +172,7 @@ class Plan:
 
     def own_data(self) -> list[Case]:
         """A replicate of each population with the user's own files that occurs along an axis."""
-        found = (self._at(place) for place in self._places())
-        own = {s.population.model_dump_json(): s for s in found if s.population.own}
+        own = {s.population.model_dump_json(): s for s in self.examples() if s.population.own}
         return [Case(scenario, data_dir=self.data_dir) for scenario in own.values()]
 
     @property

@@ -1,0 +1,83 @@
+"""What to cite: the project, and the papers behind what a scenario uses, as BibTeX."""
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from p2p_sim.base.version import version
+from p2p_sim.scenario import Scenario
+
+TABLE = Path(__file__).with_name("papers.toml")
+PROJECT = "p2p_sim"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One entry of a bibliography.
+
+    key, type: of BibTeX. fields: names and values, the authors in a list. used: keys and values, as "key = value", of
+    scenarios that rest on it.
+    """
+
+    key: str
+    type: str
+    fields: Mapping[str, Any]
+    used: tuple[str, ...]
+
+    def bibtex(self) -> str:
+        """The entry as BibTeX, in UTF-8; the title keeps its capital letters."""
+        shown = []
+        for name, value in self.fields.items():
+            text = " and ".join(value) if isinstance(value, list) else str(value)
+            shown.append(f"  {name} = {{{{{text}}}}}," if name == "title" else f"  {name} = {{{text}}},")
+        return "\n".join((f"@{self.type}{{{self.key},", *shown, "}"))
+
+
+@cache
+def references() -> dict[str, Reference]:
+    """All references by their key: the project first, then papers."""
+    found = {}
+    for key, entry in _table().items():
+        if isinstance(entry, dict):
+            fields = {name: value for name, value in entry.items() if name not in ("type", "used", "eprint")}
+            if key == PROJECT:
+                fields["version"] = version()
+            if "eprint" in entry:
+                fields |= {"eprint": entry["eprint"], "archiveprefix": "arXiv"}
+            found[key] = Reference(key, entry["type"], fields, tuple(entry["used"]))
+    return found
+
+
+def without_paper() -> tuple[str, ...]:
+    """Keys and values, as "key = value", of kinds that no paper stands behind."""
+    return tuple(_table()["own"])
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def cited(scenarios: Iterable[Scenario]) -> dict[str, list[str]]:
+    """What stands behind some scenarios, by the reference's key: the keys and values that rest on it.
+
+    The project comes first. A plug-in's kinds have no reference.
+    """
+    settings = {line for scenario in scenarios for line in _settings(scenario.model_dump(mode="json"))}
+    found: dict[str, list[str]] = {PROJECT: []}
+    for key, reference in references().items():
+        if shared := [line for line in reference.used if line in settings]:
+            found[key] = shared
+    return found
+
+
+def _settings(tree: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Every key with a text as its value, as "key = value"."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _settings(value, f"{path}{name}.")
+        elif isinstance(value, str):
+            yield f"{path}{name} = {value}"

@@ -1,0 +1,6 @@
+"""The film of an exchange: one HTML page that plays a replicate, message by message, or moving pictures of it."""
+
+from p2p_sim.outputs.film.page import film_html
+from p2p_sim.outputs.film.record import Film, film_of
+
+__all__ = ["Film", "film_html", "film_of"]

@@ -1,0 +1,237 @@
+"""The film as one HTML page that loads nothing."""
+
+import base64
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from p2p_sim.analysis.privacy.statement.shown import four_digits
+from p2p_sim.outputs.film.moment import DID, busiest, doing, flying
+from p2p_sim.outputs.film.places import LEARNER_RADIUS
+from p2p_sim.outputs.film.record import Film, Floats, film_of
+from p2p_sim.outputs.network_record import ObservedNetwork
+
+FILES = Path(__file__).parent / "page_files"
+SCRIPTS = ("data.js", "stage.js", "panel.js", "film.js")
+TICKS = 1_000_000
+"""Parts of a run's length in which the page counts time."""
+COUNTS_TEXT = (
+    ("sent", "sent by users"),
+    ("duplicated", "duplicated by the network"),
+    ("lost", "lost on the way"),
+    ("undelivered", "undelivered: receiver offline"),
+    ("delivered", "delivered"),
+    ("submitted", "submissions that the learner took"),
+)
+NOBODY = "No user is chosen. Click one in the picture, or choose her in the list."
+
+
+def film_html(found: ObservedNetwork) -> str:
+    """The film of a run as a whole HTML page: it needs no other file and no network, and reads without JavaScript too.
+
+    Args:
+        found: a run, from `network_record.observe`. Of more than 300 users the film shows a sample, and says so.
+
+    Raises:
+        RuntimeError: the film's counts are not the run's own, which is a fault of the simulator.
+    """
+    return _page(film_of(found))
+
+
+def _page(film: Film) -> str:
+    found, still_s = film.found, busiest(film)
+    script = "".join((FILES / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    statement, places = found.statement, film.places
+    given = f", given {statement.conditional_on}" if statement.conditional_on else ""
+    described = f"{film.users.size:,} users in {places.cluster.size:,} clusters, and the learner"
+    content = {
+        "name": found.name,
+        "subtitle": _subtitle(film),
+        "sample": _sample(film),
+        "described": f"The exchange after {_seconds(still_s, film)} s: {described}, with the messages on their way.",
+        "still_at": _seconds(still_s, film),
+        "discs": _discs(film),
+        "edges": _lines(film),
+        "still": _still(film, still_s),
+        "users": _users(film, still_s),
+        "radius": round(places.radius, 1),
+        "hit": round(places.radius * 1.25 + 2.0, 1),
+        "learner": places.learner,
+        "learner_radius": LEARNER_RADIUS,
+        "key": [{"state": k, "symbol": f"k{k}", "text": text} for k, text in DID.items()],
+        "members": bool(found.member[film.users].any()),
+        "drawn": _drawn(film),
+        "counts_text": COUNTS_TEXT,
+        "run": film.run,
+        "nobody": NOBODY,
+        "epsilon": _at_most(statement.epsilon_upper),
+        "epsilon_local": _at_most(found.epsilon_local),
+        "delta": f"{found.delta:g}",
+        "protects": f"It protects one user's label, for every data set{given}, from a learner who sees the set of "
+        "submissions.",
+        "conditions": statement.conditions,
+        "data": Markup(json.dumps(_data(film, still_s), separators=(",", ":")).replace("<", "\\u003c")),
+        "style": Markup((FILES / "film.css").read_text(encoding="utf-8")),
+        "script": Markup(script),
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    }
+    environment = Environment(
+        loader=FileSystemLoader(FILES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("film.html").render(content)
+
+
+def _subtitle(film: Film) -> str:
+    found = film.found
+    users, clusters = found.num_users, len(found.cluster_sizes)
+    return (
+        f"{users:,} users in {clusters:,} cluster{'s' * (clusters > 1)} exchange noisy labels for "
+        f"{_seconds(film.end_s, film)} s: replicate {found.replicate}, θ = {found.sampling_rate:g}."
+    )
+
+
+def _sample(film: Film) -> str | None:
+    """What is left out, or None."""
+    if film.timeline is None:
+        return None
+    clusters, users = film.places.cluster.size, film.users.size
+    return (
+        f"the picture shows {users:,} of {film.found.num_users:,} users, from {clusters:,} "
+        f"cluster{'s' * (clusters > 1)}, and the messages among them and to the learner. "
+        "The counts are those of all users."
+    )
+
+
+def _drawn(film: Film) -> str:
+    """What the lines of the picture are."""
+    if film.found.overlay is None:
+        return "Every user may ask every user of her cluster, drawn as a disc."
+    if len(film.places.edges):
+        return "Thin lines join users who may ask each other. A disc is a cluster."
+    return "A disc is a cluster. The overlay has too many edges to be drawn, or none."
+
+
+def _discs(film: Film) -> list[dict[str, Any]]:
+    return [
+        {
+            "number": number,
+            "x": round(x, 1),
+            "y": round(y, 1),
+            "r": round(r, 1),
+            "label_y": round(min(y + r + 1, 634), 1),
+        }
+        for number, (x, y, r) in zip(film.places.cluster.tolist(), film.places.disc.tolist(), strict=True)
+    ]
+
+
+def _lines(film: Film) -> str:
+    """The overlay's edges as one path."""
+    where = film.places.user.round(1)
+    return "".join(f"M{a[0]:g} {a[1]:g}L{b[0]:g} {b[1]:g}" for a, b in where[film.places.edges].tolist())
+
+
+def _still(film: Film, at_s: float) -> list[dict[str, Any]]:
+    """The messages on their way at a moment: from where to where they have come."""
+    return [
+        {"kind": kind, **{name: round(value, 1) for name, value in zip(("x0", "y0", "x", "y"), line, strict=True)}}
+        for kind, *line in flying(film, at_s)
+    ]
+
+
+def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
+    states, where = doing(film, at_s), film.places.user.round(1)
+    return [
+        {"id": user, "cluster": film.found.cluster(user), "x": x, "y": y, "state": state}
+        for user, (x, y), state in zip(film.users.tolist(), where.tolist(), states.tolist(), strict=True)
+    ]
+
+
+def _data(film: Film, still_s: float) -> dict[str, Any]:
+    """All that the script needs; times in ticks, of which a run has a million, -1: never."""
+    found, users, m = film.found, film.users, film.messages
+    place = {user: position for position, user in enumerate(users.tolist())}
+    timeline: dict[str, list[Any]] = {}
+    if film.timeline is not None:
+        at = _ticks(np.array(film.timeline["at_s"]), film)
+        timeline = {"at": list(at), **{name: film.timeline[name] for name in film.run}}
+    expired, online = found.trace.expired, _offline(film)
+    mine = [row for row, user in enumerate(expired.user.tolist()) if user in place]
+    return {
+        "tick_s": film.end_s / TICKS,
+        "end": TICKS,
+        "still": _ticks(np.array([still_s]), film)[0],
+        "digits": _digits(film),
+        "delta": f"{found.delta:g}",
+        "epsilon_local": _at_most(found.epsilon_local),
+        "nobody": NOBODY,
+        "learner": film.places.learner,
+        "radius": round(film.places.radius, 1),
+        "users": {
+            "id": users.tolist(),
+            "cluster": [found.cluster(user) for user in users.tolist()],
+            "x": film.places.user[:, 0].round(1).tolist(),
+            "y": film.places.user[:, 1].round(1).tolist(),
+            "epsilon": [_at_most(value) for value in found.epsilon[users].tolist()],
+            "member": found.member[users].astype(int).tolist(),
+            "own": found.own[users].astype(int).tolist(),
+            "answered": _ticks(found.answered_s[users], film),
+            "submitted": _ticks(found.submitted_s[users], film),
+        },
+        "messages": {
+            "kind": m.kind.tolist(),
+            "from": m.sender.tolist(),
+            "to": m.receiver.tolist(),
+            "sent": _ticks(m.sent_s, film),
+            "end": _ticks(m.end_s, film),
+            "how": m.how.tolist(),
+            "attempt": m.attempt.tolist(),
+            "forwarded": m.forwarded.astype(int).tolist(),
+            "copy": m.duplicate.astype(int).tolist(),
+        },
+        "expired": {
+            "user": [place[user] for user in expired.user[mine].tolist()],
+            "at": _ticks(expired.begin_s[mine], film),
+        },
+        "offline": {name: [period[k] for period in online] for k, name in enumerate(("user", "from", "to"))},
+        "timeline": timeline or None,
+        "run": film.run,
+    }
+
+
+def _offline(film: Film) -> list[tuple[int, int, int]]:
+    """Periods in which users who are shown are offline: position among them, first and last tick."""
+    spans = film.found.trace.online
+    if spans is None:
+        return []
+    found = []
+    for position, user in enumerate(film.users.tolist()):
+        rows = (spans.user == user) & (spans.begin_s < film.end_s)
+        edges = np.concatenate([[0.0], np.column_stack([spans.begin_s[rows], spans.end_s[rows]]).ravel(), [film.end_s]])
+        ticks = _ticks(np.minimum(edges, film.end_s), film)
+        found += [(position, a, b) for a, b in zip(ticks[::2], ticks[1::2], strict=True) if a < b]
+    return found
+
+
+def _ticks(times: Floats, film: Film) -> list[int]:
+    ticks = np.where(np.isfinite(times), np.round(times / film.end_s * TICKS), -1)
+    return [int(tick) for tick in ticks.tolist()]
+
+
+def _digits(film: Film) -> int:
+    """Decimal places of a time: a thousandth of the run can be told."""
+    return max(0, 3 - math.floor(math.log10(film.end_s)))
+
+
+def _seconds(value: float, film: Film) -> str:
+    return f"{value:.{_digits(film)}f}"
+
+
+def _at_most(value: float) -> str:
+    """An upper bound in four digits, never below what it bounds."""
+    return "∞" if math.isinf(value) else f"{four_digits(value, up=True):.4g}"

@@ -1,0 +1,116 @@
+// The stage: users as shapes of the picture, messages on a canvas above it.
+const stage = document.getElementById("stage"), canvas = document.getElementById("canvas"), pen = canvas.getContext("2d");
+const shapes = [...document.querySelectorAll("#users .user")];
+const KEYS = {
+  did: [[0, "has not begun"], [1, "waits for a reply"], [2, "has a noisy label"], [3, "the learner has her submission"], [4, "her request expired"]],
+  learner: [[0, "nothing"], [3, "a submission from her; not whose label it is"]],
+  peer: [[5, "the chosen user"], [0, "nothing"], [1, "her request"], [2, "her noisy label"]],
+  coalition: [[5, "a member of the coalition"], [0, "nothing"], [1, "her request"], [2, "her noisy label, known to be hers"], [3, "her submission"]],
+};
+let palette = {}, scale = 1;
+const place = (user) => user === LEARNER ? film.learner : [film.users.x[user], film.users.y[user]];
+const colours = () => {
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ["bad", "ask", "reply", "submit", "ink", "paper"]) palette[name] = style.getPropertyValue("--" + name).trim();
+};
+const resize = () => {
+  const ratio = Math.min(window.devicePixelRatio || 1, 2);
+  canvas.width = Math.round(stage.clientWidth * ratio);
+  canvas.height = Math.round(stage.clientHeight * ratio);
+  scale = canvas.width / 1000;
+};
+
+const was = new Array(people).fill(null);
+const paint = (user, state, off, prefix) => {
+  const key = prefix + state + off;
+  if (was[user] === key) return;
+  was[user] = key;
+  const shape = shapes[user], [use, slash] = shape.querySelectorAll("use");
+  shape.classList.remove("off", ...[0, 1, 2, 3, 4, 5].flatMap((k) => ["did" + k, "seen" + k]));
+  shape.classList.add((prefix === "did" ? "did" : "seen") + state);
+  use.setAttribute("href", "#k" + state);
+  if (off) shape.classList.add("off");
+  if (off && !slash) {
+    const line = use.cloneNode();
+    line.setAttribute("href", "#off"); line.setAttribute("class", "slash");
+    shape.append(line);
+  } else if (!off && slash) slash.remove();
+};
+
+const figure = (kind, x, y, r) => {
+  pen.beginPath();
+  if (kind === REQUEST) pen.arc(x, y, r, 0, 7);
+  else if (kind === REPLY) pen.rect(x - r, y - r, 2 * r, 2 * r);
+  else { pen.moveTo(x, y - 1.3 * r); pen.lineTo(x + 1.25 * r, y + r); pen.lineTo(x - 1.25 * r, y + r); pen.closePath(); }
+  pen.fill(); pen.stroke();
+};
+const cross = (x, y, r) => {
+  pen.beginPath(); pen.moveTo(x - r, y - r); pen.lineTo(x + r, y + r); pen.moveTo(x + r, y - r); pen.lineTo(x - r, y + r); pen.stroke();
+};
+
+// Messages bend a little to the right of their way, so that a reply does not hide its request.
+const bend = (a, b, share) => {
+  const dx = b[0] - a[0], dy = b[1] - a[1], side = 0.14 * 4 * share * (1 - share) / 2;
+  return [a[0] + dx * share - dy * side, a[1] + dy * share + dx * side];
+};
+const trail = (a, b, from, to) => {
+  pen.beginPath();
+  for (let k = 0; k <= 8; k++) { const p = bend(a, b, from + (to - from) * k / 8); if (k) pen.lineTo(p[0], p[1]); else pen.moveTo(p[0], p[1]); }
+  pen.stroke();
+};
+const drawMessages = (tick, chosen, linger) => {
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.clearRect(0, 0, 1000, 640);
+  const names = [palette.bad, palette.ask, palette.reply, palette.submit], r = Math.max(4.6, 0.75 * film.radius);
+  let flying = 0;
+  for (let i = 0; i < size && m.sent[i] <= tick; i++) {
+    const never = m.how[i] === LOST, end = never ? m.sent[i] + linger : m.end[i];
+    if (tick > end + linger || m.from[i] === -2 || m.to[i] === -2) continue;
+    const a = place(m.from[i]), b = place(m.to[i]), of = m.from[i] === chosen || m.to[i] === chosen;
+    const share = Math.min((tick - m.sent[i]) / Math.max(end - m.sent[i], 1), 1);
+    const reach = never ? 0.5 * share : share, fade = tick > end ? 1 - (tick - end) / linger : 1;
+    const failed = m.how[i] <= OFFLINE && share === 1, tail = Math.max(0, reach - 0.45) + (reach - Math.max(0, reach - 0.45)) * (1 - fade);
+    if (share < 1) flying++;
+    pen.globalAlpha = (chosen < 0 || of ? 0.75 : 0.2) * fade;
+    pen.strokeStyle = failed ? palette.bad : names[m.kind[i]]; pen.lineWidth = of ? 3 : 1.5;
+    trail(a, b, tail, reach);
+    pen.globalAlpha = (chosen < 0 || of ? 1 : 0.35) * fade;
+    const p = bend(a, b, reach);
+    if (failed) { pen.lineWidth = 2.6; cross(p[0], p[1], r); } 
+    else if (share < 1) { pen.fillStyle = names[m.kind[i]]; pen.strokeStyle = palette.paper; pen.lineWidth = 1.2; figure(m.kind[i], p[0], p[1], of ? 1.3 * r : r); }
+  }
+  pen.globalAlpha = 1;
+  return flying;
+};
+
+const keyList = document.getElementById("users-key");
+const KEYED = { did: (k) => "did" + k, other: (k) => "seen" + k };
+const drawKey = (view) => {
+  const lines = [...KEYS[view]];
+  if (film.offline.user.length) lines.push(["off", "offline now"]);
+  keyList.replaceChildren(...lines.map(([state, text]) => {
+    const line = document.createElement("li"), svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    svg.setAttribute("viewBox", "-11 -11 22 22"); svg.setAttribute("aria-hidden", "true");
+    svg.setAttribute("class", state === "off" ? "did6" : (view === "did" ? KEYED.did : KEYED.other)(state));
+    const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+    use.setAttribute("href", state === "off" ? "#off" : "#k" + state);
+    for (const [name, value] of [["x", -10], ["y", -10], ["width", 20], ["height", 20]]) use.setAttribute(name, value);
+    svg.append(use);
+    const words = document.createElement("span"), count = document.createElement("b");
+    count.dataset.state = state;
+    words.append(text + ": ", count);
+    line.append(svg, words);
+    return line;
+  }));
+};
+const drawUsers = (view, chosen, tick) => {
+  const counts = { off: 0 };
+  const seen = view === "did" ? null : seenBy(view, chosen, tick);
+  for (let user = 0; user < people; user++) {
+    const state = seen ? seen[user] : did(user, tick), off = offline(user, tick);
+    counts[state] = (counts[state] || 0) + 1;
+    if (off) counts.off++;
+    paint(user, state, off, seen ? "seen" : "did");
+  }
+  for (const cell of keyList.querySelectorAll("b")) cell.textContent = number(counts[cell.dataset.state] || 0);
+};

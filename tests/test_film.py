@@ -1,0 +1,218 @@
+"""The film of the exchange: its counts are the run's, and it says who could see what."""
+
+import importlib.util
+import json
+import re
+import shutil
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from markupsafe import escape
+from PIL import Image
+
+from docs import make_film
+from p2p_sim.cli.main import main
+from p2p_sim.outputs.film import film_html, film_of
+from p2p_sim.outputs.film.moment import doing, flying
+from p2p_sim.outputs.film.pictures import picture
+from p2p_sim.outputs.film.record import COUNTS, counts_at
+from p2p_sim.outputs.network_record import observe
+from p2p_sim.protocol.transcript import REPLY
+from tests.conftest import ROOT
+from tests.test_happened import COALITION, NETWORKS, scenario
+
+
+@pytest.fixture(scope="module")
+def found():
+    """What happened on each network, worked out once."""
+    kept = {}
+
+    def get(network, users=90):
+        users = {"walk": 30, "scale_free": 30}.get(network, users)  # theirs take longer to account for
+        if (network, users) not in kept:
+            kept[network, users] = observe(scenario(network, COALITION, users))
+        return kept[network, users]
+
+    return get
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_what_was_sent_adds_up_to_the_counts_and_to_the_transcript(found, network):
+    run = found(network)
+    film = film_of(run)
+    counts = counts_at(film, film.end_s)
+    submitted = counts.pop("submitted")
+    assert counts == {name: run.counts[column] for name, column in COUNTS.items()}
+    assert submitted == int(run.submissions.sum())
+    assert np.count_nonzero(run.trace.expired.begin_s <= film.end_s) == run.counts["expired"]
+    assert counts_at(film, -1.0) == dict.fromkeys(film.run, 0)
+
+
+@pytest.mark.parametrize("fault", ["one more sent", "one lost is not", "another number", "one never sent"])
+def test_a_miscount_is_caught(found, fault):
+    run = found("lossy")
+    sent = run.trace.sent
+    rows, arrives = np.arange(sent.kind.size), sent.arrives_s.copy()
+    if fault == "one more sent":
+        rows = np.append(rows, 0)
+    elif fault == "one lost is not":
+        arrives[np.argmax(np.isinf(arrives))] = 1.0
+    elif fault == "another number":
+        run = replace(run, counts={**run.counts, "messages_sent": run.counts["messages_sent"] + 1})
+    else:
+        rows = rows[1:]
+    changed = replace(sent, arrives_s=arrives)
+    changed = type(sent)(*(column[rows] for column in vars(changed).values()))
+    with pytest.raises(RuntimeError, match=r"the film counts|never sent"):
+        film_of(replace(run, trace=replace(run.trace, sent=changed)))
+
+
+def test_a_sample_of_a_larger_run_says_so_and_counts_the_whole_run(found):
+    run = found("lossy", 1000)
+    film, page = film_of(run), film_html(run)
+    assert film.users.size == 300
+    assert "the picture shows 300 of 1,000 users" in page
+    assert counts_at(film, film.end_s)["sent"] == run.counts["messages_sent"]
+    assert film.messages.kind.size < run.trace.sent.kind.size
+    inner = (film.messages.sender >= 0) & (film.messages.receiver >= 0)
+    assert inner.mean() > 0.3  # they know each other
+    assert "A sample" not in film_html(found("lossy"))
+
+
+def test_a_film_of_300_users_is_small_and_loads_nothing(found):
+    page = film_html(found("lossy", 300))
+    assert len(page.encode()) < 2_000_000
+    assert len(film_of(found("lossy", 300)).users) == 300
+    assert not re.search(r"(src|href)=[\"'](?!#|data:)", page)
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+
+
+def test_without_javascript_the_page_has_the_counts_a_picture_and_the_statement(found):
+    run = found("churn")
+    page = film_html(run)
+    for column, text in (("messages_sent", "sent by users"), ("messages_undelivered", "receiver offline")):
+        assert re.search(rf"{text}</th>.*?<td id=\"run-\w+\">{run.counts[column]:,}</td>", page)
+    assert page.count('class="user did') == 90
+    assert all(str(escape(condition)) in page for condition in run.statement.conditions)
+    assert "needs JavaScript" in page
+
+
+def test_the_page_has_each_users_own_epsilon_rounded_up(found):
+    run = found("fallback")
+    stated = [float(text) for text in data_of(film_html(run))["users"]["epsilon"]]
+    assert np.all(np.array(stated) >= run.epsilon)
+    assert np.allclose(stated, run.epsilon, rtol=1e-3)
+    assert len(set(stated)) > 1
+
+
+def test_a_name_cannot_become_a_part_of_the_page(found):
+    page = film_html(replace(found("complete"), name="</script><script>alert(1)</script>"))
+    assert "<script>alert" not in page
+
+
+def test_what_users_did_ends_as_the_run_ended(found):
+    run = found("lossy")
+    film = film_of(run)
+    assert set(doing(film, -1.0)) == {0}
+    last = doing(film, film.end_s)
+    assert np.array_equal(last == 3, np.isfinite(run.submitted_s))
+    assert np.array_equal(last >= 2, np.isfinite(run.answered_s) | np.isfinite(run.submitted_s) | (last == 4))
+
+
+def test_a_reply_flies_from_her_who_answers_to_her_who_asked(found):
+    film = film_of(found("complete"))
+    m = film.messages
+    row = int(np.flatnonzero((m.kind == REPLY) & (m.sender != m.receiver))[0])
+    line = next(line for kind, *line in flying(film, m.sent_s[row]) if kind == REPLY and line[:2] == line[2:])
+    assert line[:2] == pytest.approx(film.places.user[m.sender[row]].tolist())
+
+
+def test_no_user_hides_another_or_leaves_the_stage(found):
+    for network in ("complete", "scale_free"):
+        places = film_of(found(network)).places
+        gap = np.hypot(*(places.user[:, None] - places.user[None]).transpose(2, 0, 1)) + 1e9 * np.eye(len(places.user))
+        assert gap.min() > places.radius
+        assert ((places.user > 0) & (places.user < (1000, 640))).all()
+
+
+def test_the_picture_changes_with_time(found):
+    film = film_of(found("lossy"))
+    first, later = (np.asarray(picture(film, share * film.end_s)) for share in (0.0, 0.4))
+    assert first.shape == later.shape == (560, 800, 3)
+    assert np.count_nonzero((first != later).any(axis=2)) > 1000
+
+
+OPTIONS = ["--set", "population.users=40", "--set", "population.num_clusters=2"]
+
+
+def command(monkeypatch, *arguments):
+    monkeypatch.setattr("p2p_sim.outputs.network_record.draw", lambda *_: [])
+    monkeypatch.setattr(sys, "argv", ["p2p-sim", "network", "network/retry", *OPTIONS, *map(str, arguments)])
+    main()
+
+
+def test_the_command_writes_the_page_and_the_gif(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("p2p_sim.outputs.film.pictures.FRAMES", 3)
+    page, gif = tmp_path / "a.html", tmp_path / "a.gif"
+    with pytest.raises(SystemExit) as ended:
+        command(monkeypatch, "--out", tmp_path / "figures", "--film", page, "--gif", gif)
+    assert not ended.value.code
+    assert {str(page), str(gif)} <= set(capsys.readouterr().out.splitlines())
+    assert data_of(page.read_text())["run"]["sent"] > 40
+    assert Image.open(gif).n_frames == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--film", "a.txt"], "p2p-sim: --film a.txt: must end in .html or .htm"),
+        (["--gif", "none/a.gif"], "p2p-sim: --gif none/a.gif: cannot be written; its directory must be there"),
+        (["--mp4", "a.mp4"], "p2p-sim: --mp4: needs ffmpeg, which is not on the path; --gif and --film do without it"),
+    ],
+)
+def test_what_cannot_be_written_is_one_line_before_anything_runs(tmp_path, monkeypatch, capsys, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit) as ended:
+        command(monkeypatch, *arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1] == said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ffmpeg_gets_every_picture_and_its_failure_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("p2p_sim.outputs.film.pictures.FRAMES", 2)
+    program = tmp_path / "ffmpeg"
+    program.write_text('#!/bin/sh\nfor last; do :; done\n/bin/cat > "$last"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    wanted = ["--out", tmp_path / "figures", "--mp4", tmp_path / "a.mp4"]
+    with pytest.raises(SystemExit) as ended:
+        command(monkeypatch, *wanted)
+    assert not ended.value.code
+    assert (tmp_path / "a.mp4").stat().st_size == 2 * 800 * 560 * 3
+    program.write_text("#!/bin/sh\n/bin/cat > /dev/null\necho 'no encoder' >&2\nexit 3\n")
+    (tmp_path / "a.mp4").unlink()
+    with pytest.raises(SystemExit) as ended:
+        command(monkeypatch, *wanted)
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.splitlines()[-1].endswith("ffmpeg failed: no encoder")
+    assert not (tmp_path / "a.mp4").exists()
+
+
+def test_the_film_of_the_docs_is_made_anew(tmp_path):
+    assert make_film.main(tmp_path, tmp_path, shots=False) == [tmp_path / "exchange.html"]
+    assert (tmp_path / "exchange.html").read_bytes() == (ROOT / "docs" / "_static" / "exchange.html").read_bytes()
+
+
+@pytest.mark.slow
+def test_there_is_a_browser_for_the_films_own_tests():
+    assert shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert importlib.util.find_spec("playwright")
+    assert importlib.util.find_spec("axe_playwright_python")

@@ -1,0 +1,177 @@
+"""The film in a browser: what it counts, keys alone, accessibility, and that nothing is fetched."""
+
+import shutil
+
+import pytest
+
+from p2p_sim.outputs.film import film_html
+from p2p_sim.outputs.network_record import observe
+from tests.test_happened import COALITION, scenario
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")
+TAGS = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21aa"]}}
+NAMES = ("sent", "duplicated", "lost", "undelivered", "delivered", "submitted")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as started:
+        running = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def found():
+    return observe(scenario("lossy", COALITION))
+
+
+@pytest.fixture(scope="module")
+def page_file(found, tmp_path_factory):
+    path = tmp_path_factory.mktemp("film") / "film.html"
+    path.write_text(film_html(found))
+    return path
+
+
+@pytest.fixture
+def page(browser, page_file):
+    opened = browser.new_page(viewport={"width": 1200, "height": 900})
+    opened.faults, opened.asked = [], []
+    opened.on("pageerror", lambda error: opened.faults.append(str(error)))
+    opened.on("console", lambda said: opened.faults.append(said.text) if said.type == "error" else None)
+    opened.on("request", lambda request: opened.asked.append(request.url))
+    opened.goto(page_file.as_uri())
+    yield opened
+    assert opened.faults == []
+    assert [url for url in opened.asked if not url.startswith(("file:", "data:"))] == []
+    opened.close()
+
+
+def counts(page, which):
+    return {name: int(page.inner_text(f"#{which}-{name}").replace(",", "")) for name in NAMES}
+
+
+def to(page, place):
+    page.eval_on_selector("#slider", f"e => {{ e.value = {place}; e.dispatchEvent(new Event('input')); }}")
+
+
+def test_the_counts_at_the_last_frame_are_the_runs(page, found):
+    to(page, 0)
+    before = counts(page, "now")
+    to(page, 1000)
+    run = counts(page, "run")
+    assert counts(page, "now") == run != before
+    assert run["sent"] == found.counts["messages_sent"]
+    assert run["lost"] == found.counts["messages_lost"] > 0
+    assert run["delivered"] == found.counts["messages_delivered"]
+
+
+def test_a_planted_miscount_shows(browser, page_file):
+    page = browser.new_page()
+    text = page_file.read_text()
+    begin = text.index('"how":[') + len('"how":[')
+    end = text.index("]", begin)
+    changed = text[begin:end].replace("2", "0", 1)  # a delivered message is called lost
+    page.set_content(text[:begin] + changed + text[end:])
+    to(page, 1000)
+    now, run = counts(page, "now"), counts(page, "run")
+    assert (now["lost"], now["delivered"]) == (run["lost"] + 1, run["delivered"] - 1)
+    page.close()
+
+
+def test_it_plays_to_its_end_and_pauses(page):
+    page.select_option("#speed", "4")
+    page.click("#play")
+    assert page.inner_text("#play") == "Pause"
+    for _ in range(200):  # the page's policy forbids to wait for an expression
+        page.wait_for_timeout(25)
+        if int(page.input_value("#slider")) > 60:
+            break
+    page.click("#play")
+    stopped = page.input_value("#slider")
+    assert 60 < int(stopped) < 1000
+    page.wait_for_timeout(120)
+    assert page.input_value("#slider") == stopped
+
+
+def test_keys_alone_suffice(page):
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.classList.contains('user')"):
+            break
+    first = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    page.keyboard.press("ArrowRight")
+    second = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert first != second
+    page.keyboard.press("Enter")
+    assert second.split(",")[0].removeprefix("user ") in page.inner_text("#one dd >> nth=0")
+    page.keyboard.press("Escape")
+    assert "No user is chosen" in page.inner_text("#one")
+    page.focus("#slider")
+    page.keyboard.press("End")
+    assert counts(page, "now") == counts(page, "run")
+    page.focus("#view")
+    page.keyboard.press("End")
+    assert page.input_value("#view") == "coalition"
+
+
+def test_a_chosen_users_story_and_epsilon_are_the_runs(page, found):
+    user = int(found.messages.sender[found.messages.kind == 2][0])
+    page.select_option("#user", str(user))
+    text = page.inner_text("#one")
+    assert "sends her noisy label to" in text
+    assert float(text.split("at most ")[1].split(",")[0]) >= found.epsilon[user]
+    assert "Her noisy label, and that it is hers" in text
+    page.click("#one ol button >> nth=0")
+    assert page.inner_text("#now") == page.inner_text("#one time >> nth=0")
+
+
+def test_colours_follow_what_an_observer_has_seen(page, found):
+    to(page, 1000)
+    page.select_option("#view", "learner")
+    assert page.locator("#users .seen3").count() == int(found.submissions.sum())
+    page.select_option("#view", "coalition")
+    assert page.locator("#users .seen5").count() == int(found.member.sum())
+    assert page.locator("#users .seen2").count() == int(found.held.sum())
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(page, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    page.emulate_media(color_scheme=scheme)
+    page.select_option("#user", "3")
+    found = axe.Axe().run(page, options=TAGS).response["violations"]
+    assert [violation["id"] for violation in found] == []
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_it_does_not_scroll_sideways(page, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.select_option("#user", "3")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_without_javascript_it_shows_a_picture_and_counts(browser, page_file, found):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(page_file.as_uri())
+    assert page.locator("#users .user").count() == found.num_users
+    assert page.inner_text("#run-sent") == f"{found.counts['messages_sent']:,}"
+    assert not page.is_visible("#controls")
+    assert page.is_visible("noscript p")
+    context.close()
+
+
+@pytest.mark.slow
+def test_300_users_play_smoothly(browser, tmp_path):
+    path = tmp_path / "film.html"
+    path.write_text(film_html(observe(scenario("lossy", COALITION, 300))))
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    frames = "for (let k = 0; k < 50; k++) { tick = k * 20000; show(); }"
+    clock = "performance.now()"
+    spent = page.evaluate(f"() => {{ const begin = {clock}; {frames} return ({clock} - begin) / 50; }}")
+    assert spent < 33.0
+    page.close()
