@@ -51,7 +51,13 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
 
         app = application(places, lanes, token, host, started)
         settings = uvicorn.Config(
-            app, log_level="error", access_log=False, ws="none", server_header=False, timeout_graceful_shutdown=1
+            app,
+            log_level="error",
+            log_config=None,
+            access_log=False,
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=1,
         )
         listening.listen(128)
         with contextlib.suppress(KeyboardInterrupt):
