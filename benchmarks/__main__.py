@@ -121,8 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--against is for whole_jobs; name it with --only, or leave --only out")
     if given.page:
         draw(given.out)
-        for page in ("README.md", "docs/benchmarks.md"):
-            Page(page).write()
+        Page("docs/benchmarks.md").write()
         return
     try:
         measure(given.out, given.only or tuple(NAMES), given.small, given.against)

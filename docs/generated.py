@@ -22,13 +22,13 @@ def gallery() -> str:
     for figure in figures():
         path = Path(figure["path"])
         source = path.relative_to("docs") if path.is_relative_to("docs") else Path("..") / path
-        page, shown = DOCS.parent / figure["page"], "README"
+        page, shown = DOCS.parent / figure["page"], "In the README"
         if page.parent == DOCS:
             title = page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
             shown = f"On the page [{title}]({page.name})"
         parts.append(
-            f"## {path.stem}\n\n{figure['shows']}.\n\n![{figure['shows']}]({source})\n\n"
-            f"```\n{figure['command']}\n```\n\n{shown}. Run at reduced size by `{figure['test']}`.\n"
+            f"## {figure['shows']}\n\n![{figure['shows']}]({source})\n\n{shown}. This command draws it:\n\n"
+            f"```console\n$ {figure['command']}\n```\n"
         )
     return "\n".join(parts)
 

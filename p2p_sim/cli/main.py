@@ -45,15 +45,26 @@ if TYPE_CHECKING:
 app = App(
     name="p2p-sim",
     help="Simulate peer-to-peer label exchange and say exactly how private and how useful it is.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
 
+GREETING = """p2p-sim simulates peer-to-peer label exchange, and says exactly how private and how useful it is. Try:
+
+  p2p-sim run quickstart     the first scenario: a table, a figure, and where the results are
+  p2p-sim privacy --cluster-size 200 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6
+  p2p-sim scenarios          everything that runs by its name
+
+p2p-sim --help lists all commands."""
+
+
 @app.callback()
-def _root(version: Version = False) -> None:
-    """Keeps `run` a command of its own."""
+def _root(context: typer.Context, version: Version = False) -> None:
+    """Greets whoever names no command."""
+    if context.invoked_subcommand is None:
+        print(GREETING)
 
 
 @app.command()
