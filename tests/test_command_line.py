@@ -15,15 +15,16 @@ from p2p_sim.analysis.privacy import claims
 from p2p_sim.analysis.privacy.claims import comparison
 from p2p_sim.analysis.privacy.claims.comparison import bounds_table
 from p2p_sim.attacks import exchange as audit
-from p2p_sim.cli import questions as statements
 from p2p_sim.cli.main import app, main
 from p2p_sim.outputs import plots
 from p2p_sim.protocol.engines import EngineName
+from p2p_sim.questions import privacy as statements
 from tests.conftest import ROOT
 from tests.sweeps import AXES, write_sweep
 
 COMMANDS = typer.main.get_command(app).commands
 FASTER = {
+    "explore": ["--no-open"],
     "run": ["--set", "replicates=1", "--engine", "vectorised"],
     "sweep": ["--dry-run"],
     "audit": ["--trials", "2000"],
@@ -40,7 +41,7 @@ def example(name: str) -> list[str]:
 def test_every_command_is_here():
     assert set(COMMANDS) == {
         "new", "run", "sweep", "plot", "compare", "report", "validate", "schema", "privacy", "calibrate", "certify",
-        "audit", "network", "check-bounds", "scenarios", "data", "compose", "tune", "cite",
+        "audit", "network", "check-bounds", "scenarios", "data", "compose", "tune", "cite", "explore",
     }  # fmt: skip
 
 
@@ -54,6 +55,9 @@ def test_the_example_of_every_command_works(name, monkeypatch, tmp_path, capsys)
     for directory in re.findall(r"results/[\w-]+", " ".join(arguments)):
         users = [{"keys": ["population.users"], "values": [[200], [400]]}]
         write_sweep(tmp_path / directory, AXES[:1] + users, 2)
+    if name == "explore":  # what it serves is checked in tests/test_explore_browser.py
+        (tmp_path / "results").mkdir()
+        monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: print(sockets[0].getsockname()))
     if ">" in arguments:
         arguments = arguments[: arguments.index(">")]
     if name == "check-bounds":

@@ -15,6 +15,7 @@ from p2p_sim.cli.audit import audit
 from p2p_sim.cli.cite import cite
 from p2p_sim.cli.compose import compose
 from p2p_sim.cli.data import data
+from p2p_sim.cli.explore import explore
 from p2p_sim.cli.help import App
 from p2p_sim.cli.new import new
 from p2p_sim.cli.options import (
@@ -142,7 +143,7 @@ def _exports(
     return found
 
 
-for command in (new, sweep, tune, plot, compare, report, scenarios, data, cite):
+for command in (new, sweep, tune, plot, compare, report, explore, scenarios, data, cite):
     app.command()(command)
 
 

@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.table import Table
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.shown import four_digits
+from p2p_sim.base.plain import finite as finite
 from p2p_sim.base.terminal import console
+from p2p_sim.questions.told import EACH_NETWORK, protects
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,11 +23,6 @@ Line = tuple[str, str]
 PROSE, UNLIMITED = 80, 100_000
 """Columns of a sentence on a terminal; of a line in a file."""
 
-PROTECTED = {
-    "label": "It protects one user's label",
-    "example": "It protects one user's whole example, features and label",
-}
-"""What a statement protects, by adjacency."""
 ODDITIES = {
     "isolated_users": "users have no neighbour: they fetch nothing, and nobody fetches their label",
     "disconnected_clusters": "clusters fall into several parts that never hear of each other",
@@ -87,13 +83,11 @@ def warn_of_oddities(counts: Mapping[str, str]) -> None:
 
 def print_conditions(bound: PrivacyBound, together: bool = False) -> None:
     """Whom a statement protects, from whom, and its conditions, a line each; `together`: of several networks."""
-    given = f", given {bound.conditional_on}" if bound.conditional_on else ""
-    who = "learner who also sees when submissions arrive" if bound.observer == "learner-times" else bound.observer
-    say(f"{PROTECTED[bound.adjacency]}, for every data set{given}, from the {who}, if")
+    say(protects(bound))
     for condition in bound.conditions:
         say(f"- {condition}")
-    if given and not together:
-        say("Each realised network has a figure of its own: the worst is shown, and they must not be averaged.")
+    if bound.conditional_on and not together:
+        say(EACH_NETWORK)
 
 
 def number(value: float | None) -> str:
@@ -119,14 +113,3 @@ def at_least(value: float | None) -> str:
     ('0.7421', '0')
     """
     return number(None if value is None else four_digits(value, up=False))
-
-
-def finite(value: Any) -> Any:
-    """The value for JSON: plain numbers, infinities spelled out and NaN as null, at any depth."""
-    if isinstance(value, Mapping):
-        return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [finite(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value.item() if isinstance(value, np.generic) else value

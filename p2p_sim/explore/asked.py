@@ -1,0 +1,189 @@
+"""The page "How private?": questions from a browser's fields, answered by the code of `p2p-sim privacy`."""
+
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from p2p_sim.analysis.figures.report.listing import toml
+from p2p_sim.analysis.privacy.exchange.tradeoff import tradeoff_curve
+from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.record import whole
+from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.threads import one_thread
+from p2p_sim.questions.privacy import Answer, Question, answer, calibrated, observer_of
+from p2p_sim.questions.told import ADDS_NOTHING, answer_lines, calibration_lines, gain, protects
+
+Fields = Mapping[str, str]
+CURVE_POINTS = 81
+FEW, MANY = 6, 33
+"""Values of ε behind a trade-off curve: of a coalition, whose δ(ε) takes long, and of the other observers."""
+SLOW_ROUNDS_OR_CLASSES = 13
+LARGEST_SCENARIO = 10_000_000
+"""Users of a scenario that is offered."""
+
+
+def told(fields: Fields) -> dict[str, Any]:
+    """ε at δ, or δ at ε, with all that the command prints.
+
+    Args:
+        fields: cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes, and delta or
+            epsilon; as text.
+
+    Raises:
+        InputError: a field that is no number, or out of its range.
+    """
+    question, delta, epsilon = _question(fields)
+    found = answer(question, delta, epsilon)
+    bound = found.bound
+    return {
+        "lines": answer_lines(question, found),
+        "figures": {
+            **whole(bound),
+            "delta_lower": found.delta_lower,
+            "delta_upper": found.delta_upper,
+            "epsilon_local": found.local,
+            "epsilon_paper_lemma9": found.lemma9.epsilon,
+            "advantage_uniform": found.advantage,
+        },
+        "gain": gain(question, found),
+        "protects": protects(bound),
+        "conditions": [str(condition) for condition in bound.conditions],
+        "command": command(question, delta, epsilon),
+        "scenario": scenario(question, delta or 1e-5),
+    }
+
+
+def curve(fields: Fields) -> dict[str, Any]:
+    """The trade-off curve: at each type I error, the least type II error of any test of one label against another."""
+    question, delta, epsilon = _question(fields)
+    type_one = np.linspace(0.0, 1.0, CURVE_POINTS)
+    with one_thread():
+        profile, largest, points = _profile(question, answer(question, delta, epsilon))
+        try:
+            type_two = tradeoff_curve(profile, largest, type_one, points)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+    return {"type_one": type_one.tolist(), "type_two": type_two.tolist()}
+
+
+def _profile(question: Question, found: Answer) -> tuple[Callable[[Sequence[float]], Sequence[Bracket]], float, int]:
+    """δ(ε), the largest ε that is worth asking for, and at how many ε to ask."""
+    bound = found.bound
+    delta = bound.delta if found.delta_upper is None else found.delta_upper
+    if question.fresh and question.rounds > 1:  # the composition is known at this δ alone
+        top = bound.epsilon_upper
+        return lambda grid: [Bracket(0.0, delta if e >= top else 1.0) for e in grid], top, 2
+    observer = observer_of(question)
+    largest = observer.epsilon(1e-4).epsilon_upper if delta < 1e-4 else bound.epsilon_upper
+    few = FEW if question.observer == "coalition" else MANY
+    few = min(few, SLOW_ROUNDS_OR_CLASSES) if question.num_classes > 2 or question.rounds > 1 else few
+    return observer.profile, largest if math.isfinite(largest) else 0.0, few
+
+
+def needed(fields: Fields) -> dict[str, Any]:
+    """The smallest flip probability that certifies a target, as `p2p-sim calibrate` finds it.
+
+    Args:
+        fields: as of `told`, with both epsilon and delta; flip_prob, rounds and fresh play no part.
+    """
+    size, classes = _whole(fields, "cluster_size"), _whole(fields, "num_classes") or 2
+    theta, epsilon, delta = (_number(fields, name) for name in ("sampling_rate", "epsilon", "delta"))
+    observer, members = fields.get("observer", "learner"), _whole(fields, "members")
+    for name, value in (("--cluster-size", size), ("--epsilon", epsilon), ("--delta", delta)):
+        if value is None:
+            raise InputError(f"{name}: is missing")
+    assert size is not None and epsilon is not None and delta is not None  # noqa: PT018
+    members = members if observer == "coalition" else None
+    found = calibrated([size], classes, theta, epsilon, delta, observer, members)
+    options: list[tuple[str, Any]] = [
+        ("cluster-size", size),
+        ("epsilon", epsilon),
+        ("delta", delta),
+        ("sampling-rate", theta),
+    ]
+    options += [("observer", observer)] * (observer != "learner") + [("members", members)] * (members is not None)
+    options += [("num-classes", classes)] * (classes != 2)
+    return {
+        "flip_prob": found.flip_prob,
+        "lines": calibration_lines(found),
+        "note": ADDS_NOTHING if found.noise_alone else "",
+        "command": _command("calibrate", options),
+    }
+
+
+def command(question: Question, delta: float | None, epsilon: float | None) -> str:
+    """The command that prints the same."""
+    q = question
+    options: list[tuple[str, Any]] = [("cluster-size", q.cluster_size), ("flip-prob", q.flip_prob)]
+    options += [("sampling-rate", q.sampling_rate), ("delta", delta), ("epsilon", epsilon)]
+    options += [("observer", q.observer)] * (q.observer != "learner") + [("members", q.members)]
+    options += [("rounds", q.rounds)] * (q.rounds != 1) + [("num-classes", q.num_classes)] * (q.num_classes != 2)
+    return _command("privacy", options) + " --fresh" * q.fresh
+
+
+def _command(name: str, options: Sequence[tuple[str, Any]]) -> str:
+    given = [f"--{option} {shlex.quote(str(value))}" for option, value in options if value is not None]
+    return " ".join(["p2p-sim", name, *given])
+
+
+def scenario(question: Question, delta: float) -> str:
+    """A scenario of one such cluster, whose rows have the learner's ε; empty where no scenario says the same."""
+    q = question
+    if q.cluster_size is None or q.num_classes != 2 or q.rounds != 1 or q.cluster_size > LARGEST_SCENARIO:
+        return ""
+    exchange = {"kind": "label_exchange", "flip_prob": q.flip_prob, "sampling_rate": q.sampling_rate}
+    return toml(
+        {
+            "name": "explored",
+            "replicates": 10,
+            "engine": "vectorised",
+            "population": {"kind": "synthetic", "users": q.cluster_size, "num_clusters": 1},
+            "mechanism": exchange,
+            "privacy": {"delta": delta},
+        }
+    )
+
+
+def _question(fields: Fields) -> tuple[Question, float | None, float | None]:
+    """A question with its δ or ε."""
+    observer = fields.get("observer") or "learner"
+    flip_prob, rate = _number(fields, "flip_prob"), _number(fields, "sampling_rate")
+    if flip_prob is None:
+        raise InputError("--flip-prob: is missing")
+    rounds, classes = _whole(fields, "rounds"), _whole(fields, "num_classes")
+    question = Question(
+        _whole(fields, "cluster_size"),
+        flip_prob,
+        1.0 if rate is None else rate,
+        observer,
+        _whole(fields, "members") if observer == "coalition" else None,
+        1 if rounds is None else rounds,
+        fields.get("fresh") == "1",
+        2 if classes is None else classes,
+    )
+    return question, _number(fields, "delta"), _number(fields, "epsilon")
+
+
+def _number(fields: Fields, name: str) -> float | None:
+    """A number; None where nothing is given."""
+    text = fields.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--{name.replace('_', '-')} {shortened(text)}: must be a number") from None
+
+
+def _whole(fields: Fields, name: str) -> int | None:
+    """A whole number; None where nothing is given."""
+    text = fields.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"--{name.replace('_', '-')} {shortened(text)}: must be a whole number") from None

@@ -1,0 +1,114 @@
+"""Who may ask the explorer: whoever knows the token, from this machine's own address, and no page of another site."""
+
+import hmac
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import Any
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""What a page of the explorer may load: only what the explorer itself serves."""
+HEADERS = {
+    "content-security-policy": POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+}
+"""Of every response that has none of its own; the address, which holds the token, is told to nobody."""
+LONGEST_BODY = 200_000
+"""Bytes of a request's body; a scenario's text is far shorter."""
+
+
+class Guard:
+    """An ASGI application before another one: refuses requests with 403, or hands them on without the token.
+
+    A request is handed on if its path begins with the token, its Host is `host`, and its Origin, if it has one, is
+    that of `host`. Browsers say in Sec-Fetch-Site where a request comes from: what another site caused is refused.
+    Websockets are refused, as the explorer has none.
+
+    Args:
+        inner: what answers. token: secret. host: address and port, such as 127.0.0.1:8000.
+    """
+
+    def __init__(self, inner: ASGIApp, token: str, host: str) -> None:
+        self._inner, self._token, self._host = inner, token.encode(), host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one connection."""
+        if scope["type"] == "lifespan":
+            await self._inner(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008, "reason": "refused"})
+            return
+        rest = self._rest(scope)
+        if rest is None:
+            await _headed(PlainTextResponse("refused: open the address that p2p-sim explore printed\n", 403))(
+                scope, receive, send
+            )
+            return
+        if _length(scope) > LONGEST_BODY:
+            await _headed(PlainTextResponse("too large\n", 413))(scope, receive, send)
+            return
+        prefix = "/" + self._token.decode()
+        inner = {**scope, "path": rest, "raw_path": rest.encode(), "root_path": "", "explorer_prefix": prefix}
+        await self._inner(inner, receive, _adding(send))
+
+    def _rest(self, scope: Scope) -> str | None:
+        """The path after the token; None for a request that is refused."""
+        sent = _headers(scope)
+        if sent.get("host") != self._host or sent.get("origin", f"http://{self._host}") != f"http://{self._host}":
+            return None
+        if sent.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return None
+        path: str = scope["path"]
+        token, _, rest = path.removeprefix("/").partition("/")
+        return "/" + rest if hmac.compare_digest(token.encode(errors="replace"), self._token) else None
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """A request's headers; of one that is sent twice, a value that no check accepts."""
+    found: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1").lower()
+        found[key] = "sent twice" if key in found else value.decode("latin-1")
+    return found
+
+
+def _length(scope: Scope) -> int:
+    """Bytes that a request's body will have; one of unknown length counts as too large."""
+    sent = _headers(scope)
+    if "transfer-encoding" in sent:
+        return LONGEST_BODY + 1
+    length = sent.get("content-length", "0")
+    return int(length) if length.isdecimal() else LONGEST_BODY + 1
+
+
+def _adding(send: Send) -> Send:
+    """Sends a response with the headers that it lacks."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            _add(message)
+        await send(message)
+
+    return sending
+
+
+def _add(message: MutableMapping[str, Any], headers: Mapping[str, str] = HEADERS) -> None:
+    given: Iterable[tuple[bytes, bytes]] = message.get("headers", ())
+    names = {name.lower() for name, _ in given}
+    more = [(name.encode(), text.encode()) for name, text in headers.items() if name.encode() not in names]
+    message["headers"] = [*given, *more]
+
+
+def _headed(response: PlainTextResponse) -> PlainTextResponse:
+    for name, text in HEADERS.items():
+        response.headers[name] = text
+    return response

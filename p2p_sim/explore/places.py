@@ -1,0 +1,108 @@
+"""Results directories that the explorer may read: those named at its start, those below them, published studies."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.shipped import PACKAGE
+from p2p_sim.storage.lock import LOCK
+
+PUBLISHED = PACKAGE.parent / "results" / "published"
+"""Results of the published studies, where p2p-sim runs from a checkout."""
+DEEPEST, MOST = 4, 500
+"""Levels below a directory named at the start, and results directories, that are looked at."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A results directory. key: what a browser calls it; name: what people read; published: of a published study."""
+
+    key: str
+    name: str
+    path: Path
+    published: bool = False
+
+
+class Places:
+    """All results directories that may be read; a browser names them by keys alone, never by paths.
+
+    Args:
+        roots: directories named at the start; each holds results, or directories of results.
+        published: directory of the published studies; None: there is none.
+
+    Raises:
+        InputError: one of the roots is no directory.
+    """
+
+    def __init__(self, roots: tuple[Path, ...], published: Path | None = PUBLISHED) -> None:
+        for root in roots:
+            if not root.is_dir():
+                raise InputError(f"{root}: there is no such directory")
+        self._roots = [(root, root.resolve(), False) for root in roots]
+        if published is not None and published.is_dir():
+            self._roots.append((published, published.resolve(), True))
+
+    def all(self) -> list[Place]:
+        """Every results directory there is now, in the order of the roots and then of the names."""
+        found: dict[Path, Place] = {}
+        for given, root, published in self._roots:
+            for path in _results(root, root, 0):
+                if path not in found and len(found) < MOST:
+                    below = path.relative_to(root).as_posix()
+                    name = (given.name or given.as_posix()) if below == "." else below
+                    key = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+                    found[path] = Place(key, name, path, published)
+        return list(found.values())
+
+    def of(self, key: str) -> Place:
+        """The directory with a key.
+
+        Raises:
+            InputError: there is none among those that may be read.
+        """
+        for place in self.all():
+            if place.key == key:
+                return place
+        raise InputError("results: there is no such results directory among those named at the start")
+
+
+def _results(path: Path, root: Path, depth: int) -> Iterator[Path]:
+    """Directories with a manifest; links that lead outside, and directories whose files do, are left out."""
+    from p2p_sim.storage.rows import MANIFEST
+
+    try:
+        if not path.resolve().is_relative_to(root):
+            return
+        if (path / MANIFEST).is_file():
+            if all(file.resolve().is_relative_to(root) for file in path.iterdir()) and _of_scenarios(path):
+                yield path
+            return
+        inner = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.is_symlink())
+    except OSError:
+        return
+    if depth < DEEPEST:
+        for entry in inner:
+            yield from _results(entry, root, depth + 1)
+
+
+def _of_scenarios(path: Path) -> bool:
+    """Whether a directory holds rows of scenarios; some published studies hold rows of their own kind."""
+    from p2p_sim.storage.rows import read_manifest  # late: loads pandas
+
+    try:
+        return isinstance(read_manifest(path).get("scenario"), dict)
+    except InputError:
+        return False
+
+
+def is_running(place: Place) -> bool:
+    """Whether a process writes to a results directory, by the system's list: to try the lock could stop a new run."""
+    try:
+        inode = (place.path / LOCK).stat().st_ino
+        held = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return False
+    return any(line.split()[1] == "FLOCK" and f":{inode} " in line for line in held.splitlines() if "->" not in line)

@@ -1,0 +1,96 @@
+"""The page "The exchange, played": one replicate of a scenario, run on events, as a film."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.shipped import find_scenario, shipped
+from p2p_sim.base.toml import parsed, read_toml
+from p2p_sim.outputs.catalogue import catalogue, is_here
+from p2p_sim.outputs.film import film_html
+from p2p_sim.outputs.network_record import observe
+from p2p_sim.scenario import Scenario, parse_override, set_key
+
+LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
+"""Characters of a scenario from a browser; changed keys; users of a population that says its size."""
+
+
+def offered() -> list[dict[str, str]]:
+    """Shipped scenarios that may run here, with what they show."""
+    return [
+        {"name": entry.name, "shows": entry.shows}
+        for entry in catalogue()
+        if not entry.sweep and all(is_here(need) is not False for need in entry.needs)
+    ]
+
+
+def film(fields: Mapping[str, str]) -> dict[str, Any]:
+    """The film of one replicate, a whole page.
+
+    Args:
+        fields: scenario, the name of a shipped one, or text, a scenario in TOML; changes, lines of KEY=VALUE;
+            replicate, its index.
+
+    Raises:
+        InputError: there is no such scenario, it does not fit, names files, or sends no messages.
+    """
+    scenario = chosen(fields)
+    index = fields.get("replicate", "").strip() or "0"
+    if not index.isdecimal() or len(index) > 9:
+        raise InputError(f"replicate {index[:20]}: must be a whole number from 0 on")
+    return {"name": scenario.name, "film": film_html(observe(scenario, int(index)))}
+
+
+def chosen(fields: Mapping[str, str]) -> Scenario:
+    """The scenario that a browser asks for, on the event engine.
+
+    Raises:
+        InputError: as `film`.
+    """
+    text, name = fields.get("text", ""), fields.get("scenario", "")
+    if len(text) > LONGEST_TEXT:
+        raise InputError(f"scenario: has {len(text):,} characters, at most {LONGEST_TEXT:,} are read from a browser")
+    if text.strip():
+        try:
+            tree, folder = parsed(text), None
+        except ValueError as error:
+            raise InputError(f"scenario: not valid TOML ({error})") from None
+    elif name in shipped():
+        path = find_scenario(shipped()[name])
+        tree, folder = read_toml(path), path.parent
+    else:
+        raise InputError(f"scenario {name[:60]}: nothing of p2p-sim has this name")
+    if "axes" in tree:
+        raise InputError("scenario: this is a sweep; a film shows one scenario")
+    changes = [line for line in fields.get("changes", "").splitlines() if line.strip()]
+    if len(changes) > MOST_CHANGES:
+        raise InputError(f"changes: {len(changes)} lines, at most {MOST_CHANGES} are read")
+    for line in changes:
+        key, value = parse_override(line)
+        _check_no_file({key.split(".")[-1]: value})
+        set_key(tree, key, value)
+    if folder is None:
+        _check_no_file(tree)
+    tree["engine"] = "events"
+    scenario = Scenario.from_tree(tree) if folder is None else Scenario.from_tree(tree, folder)
+    users = getattr(scenario.population, "users", 0)
+    if isinstance(users, int) and users > MOST_USERS:
+        raise InputError(
+            f"population.users = {users:,}: at most {MOST_USERS:,} in the explorer; p2p-sim network takes more"
+        )
+    return scenario
+
+
+def _check_no_file(tree: Mapping[str, Any]) -> None:
+    for key in _keys(tree):
+        if key in ("path", "file", "files"):
+            raise InputError(f"{key}: a scenario from a browser names no files; p2p-sim network takes one that does")
+
+
+def _keys(node: object) -> Iterator[str]:
+    """All keys of a tree."""
+    if isinstance(node, Mapping):
+        yield from map(str, node)
+        node = list(node.values())
+    for part in node if isinstance(node, list) else ():
+        yield from _keys(part)

@@ -1,0 +1,64 @@
+"""Serves the explorer on 127.0.0.1, and opens a browser."""
+
+import asyncio
+import contextlib
+import importlib
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.explore.app import LANES, application
+from p2p_sim.explore.lane import Lane
+from p2p_sim.explore.places import Places
+
+ADDRESS = "127.0.0.1"
+"""The only address; other machines cannot reach it."""
+
+
+def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], None]) -> None:
+    """Serve until the process is interrupted.
+
+    Args:
+        roots: results directories, or directories of them. port: 0: a free one. open_: open the browser.
+        say: told the explorer's address, with its token, once it answers.
+
+    Raises:
+        InputError: a directory is not there, or the port is taken.
+    """
+    places, lanes, token = Places(roots), {name: Lane() for name in LANES}, secrets.token_urlsafe(24)
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((ADDRESS, port))
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or "must be from 0 to 65535"
+            raise InputError(f"--port {port}: cannot be used ({reason}); leave it out for a free one") from None
+        host = f"{ADDRESS}:{listening.getsockname()[1]}"
+        address = f"http://{host}/{token}/"
+
+        async def started() -> None:
+            say(address)
+            if open_:
+                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+            await lanes["told"].warm()
+            asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "p2p_sim.explore.worth")
+
+        app = application(places, lanes, token, host, started)
+        settings = uvicorn.Config(
+            app,
+            log_level="error",
+            log_config=None,
+            access_log=False,
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        listening.listen(128)
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(settings).run(sockets=[listening])

@@ -1,0 +1,87 @@
+// What all pages share: questions to the explorer, texts, copying.
+export const prefix = document.body.dataset.prefix;
+export const byId = (id) => document.getElementById(id);
+
+export function show(id, text) {
+  const node = byId(id);
+  if (node.textContent !== text) node.textContent = text;
+}
+
+export function element(name, attributes = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+// Pairs as rows of a table with headings at the left.
+export function lines(id, pairs) {
+  byId(id).replaceChildren(...pairs.map(([name, text]) => {
+    const row = element("tr");
+    row.append(element("th", { scope: "row" }, name), element("td", {}, text));
+    return row;
+  }));
+}
+
+export async function ask(path, query, signal, options = {}) {
+  const answer = await fetch(`${prefix}/api/${path}?${query}`, { signal, ...options });
+  const content = await answer.json();
+  if (!answer.ok) throw Object.assign(new Error(content.error ?? "the explorer failed"), { status: answer.status });
+  return content;
+}
+
+// Asks one kind of question; only the newest answer counts. `said` and `failed` are where work and errors are shown.
+export class Asking {
+  constructor(path, said, failed) {
+    Object.assign(this, { path, said, failed, controller: null });
+  }
+
+  async of(query, use) {
+    this.controller?.abort();
+    const controller = (this.controller = new AbortController());
+    const sign = setTimeout(() => show(this.said, "Working …"), 250);
+    try {
+      const found = await this.patiently(query, controller.signal);
+      if (controller !== this.controller) return;
+      show(this.failed, "");
+      use(found);
+    } catch (error) {
+      if (controller !== this.controller || error.name === "AbortError") return;
+      const lost = error instanceof TypeError ? "The explorer does not answer; is it still running in the terminal?" : error.message;
+      show(this.failed, lost);
+      use(null, lost);
+    } finally {
+      clearTimeout(sign);
+      if (controller === this.controller) show(this.said, "");
+    }
+  }
+
+  // Another window may have asked in between: ask again.
+  async patiently(query, signal) {
+    for (let tries = 0; ; tries++) {
+      try {
+        return await ask(this.path, query, signal);
+      } catch (error) {
+        if (error.status !== 409 || tries > 20) throw error;
+        await new Promise((wake) => setTimeout(wake, 300));
+        if (signal.aborted) throw error;
+      }
+    }
+  }
+}
+
+export async function copy(text, said, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+    show(said, `${what} copied.`);
+  } catch {
+    show(said, "The browser did not allow copying; select the text instead.");
+  }
+  setTimeout(() => show(said, ""), 4000);
+}
+
+export function figure(number) {
+  if (number === 0) return "0";
+  const size = Math.abs(number);
+  return size >= 1e5 || size < 1e-4 ? number.toExponential(2).replace("e+", "e") : String(Number(number.toPrecision(4)));
+}

@@ -1,0 +1,161 @@
+// How private? Fields and sliders ask for a statement, a trade-off curve, and the flip probability for a target.
+import { Asking, byId, copy, element, lines, show } from "./common.js";
+import { Chart } from "./chart.js";
+
+const form = byId("question");
+const two = (value) => Number(value.toPrecision(2));
+const short = (value) => String(value).includes("e") || value >= 0.01 ? String(two(value)) : two(value).toExponential().replace("e+", "e");
+const SLIDERS = {
+  cluster_size: { low: 2, high: 100000, log: true, text: (value) => String(value < 100 ? Math.round(value) : two(value)) },
+  flip_prob: { low: 0, high: 0.5, text: (value) => String(Number(value.toFixed(4))) },
+  sampling_rate: { low: 0.01, high: 1, text: (value) => String(Number(value.toFixed(3))) },
+  delta: { low: 1e-12, high: 0.1, log: true, text: short },
+  epsilon: { low: 0.01, high: 20, log: true, text: (value) => String(two(value)) },
+};
+const told = new Asking("told", "status", "error");
+const curved = new Asking("curve", "curve-status", "curve-error");
+const sought = new Asking("needed", "needed-status", "needed-error");
+const chart = new Chart(byId("curve"), "Trade-off curve: least share of misses against the share of false alarms. The sentences below say the same.");
+let latest = null, waiting = 0, drawing = 0;
+
+function fields() {
+  const data = new FormData(form);
+  const given = data.get("given");
+  data.delete(given === "delta" ? "epsilon" : "delta");
+  data.delete("given");
+  if (data.get("observer") !== "coalition") data.delete("members");
+  return new URLSearchParams([...data].filter(([, text]) => text.trim() !== ""));
+}
+
+function place(name) {
+  const { low, high, log } = SLIDERS[name];
+  const value = Number(byId(name).value), f = log ? Math.log : (v) => v;
+  const slider = form.querySelector(`[data-for=${name}]`);
+  if (Number.isFinite(value) && (!log || value > 0)) slider.value = Math.round((1000 * (f(value) - f(low))) / (f(high) - f(low)));
+  slider.setAttribute("aria-valuetext", byId(name).value);
+}
+
+function slid(slider) {
+  const name = slider.dataset.for, { low, high, log, text } = SLIDERS[name], share = Number(slider.value) / 1000;
+  byId(name).value = text(log ? low * (high / low) ** share : low + share * (high - low));
+  slider.setAttribute("aria-valuetext", byId(name).value);
+}
+
+function arrange() {
+  const coalition = byId("observer").value === "coalition", delta = form.elements.given.value === "delta";
+  byId("only-coalition").hidden = !coalition;
+  byId("given-delta").hidden = !delta;
+  byId("given-epsilon").hidden = delta;
+}
+
+function blame(message) {
+  const named = message?.match(/^--([a-z-]+)/)?.[1].replaceAll("-", "_");
+  for (const input of form.querySelectorAll("input:not([type=range])")) {
+    if (input.name === named) input.setAttribute("aria-invalid", "true");
+    else input.removeAttribute("aria-invalid");
+  }
+}
+
+function answered(found, message, query) {
+  blame(message);
+  byId("answer").classList.toggle("busy", !found);
+  if (!found) return;
+  latest = found;
+  byId("answer").dataset.query = query;
+  byId("answer").hidden = false;
+  const [name, value] = found.lines[2];
+  show("big-name", `${name}:`);
+  show("big", value);
+  const { figures } = found, asked = found.figures.delta_upper === null ? "epsilon" : "delta";
+  show("digits", `All digits: at most ${figures[`${asked}_upper`]}, at least ${figures[`${asked}_lower`]}`);
+  show("gain", found.gain);
+  lines("lines", found.lines);
+  show("protects", found.protects);
+  byId("conditions").replaceChildren(...found.conditions.map((text) => element("li", {}, text)));
+  show("command", found.command);
+  byId("copy-scenario").disabled = !found.scenario;
+}
+
+function drawn(found) {
+  byId("curve").classList.toggle("busy", !found);
+  if (!found) return show("curve-words", "");
+  const points = found.type_one.map((x, index) => ({ x, y: found.type_two[index] }));
+  const chance = [{ x: 0, y: 1 }, { x: 1, y: 0 }];
+  chart.draw({
+    x: { label: "false alarms: share of users with one label whom the test gives the other", range: [0, 1] },
+    y: { label: "misses: the same for the other label, at least", range: [0, 1] },
+    lines: [{ label: "this observer", place: 0, points }, { label: "nothing learned", place: 13, points: chance }],
+  });
+  const missed = (share) => Math.floor(1000 * found.type_two[Math.round(share * (points.length - 1))] + 1e-6) / 10;
+  show("curve-words", `A test with 5% false alarms misses at least ${missed(0.05)}% of the labels that it looks for; a test that learned nothing misses 95%. `
+    + `With 50% false alarms it misses at least ${missed(0.5)}%; a test that learned nothing misses 50%.`);
+}
+
+const PATIENCE_MS = 400;
+let begun = 0, behind = false;
+
+// The newest question is asked at once; while an answer is on its way, it waits for a moment.
+async function ask() {
+  clearTimeout(waiting);
+  const age = performance.now() - begun;
+  behind = begun > 0 && age < PATIENCE_MS;
+  if (behind) {
+    waiting = setTimeout(ask, PATIENCE_MS - age + 1);
+    return;
+  }
+  const query = fields(), mine = (begun = performance.now());
+  history.replaceState(null, "", `#${query}`);
+  clearTimeout(drawing);
+  drawing = setTimeout(() => curved.of(query, drawn), 600);
+  await told.of(query, (found, message) => answered(found, message, query));
+  if (mine !== begun) return;
+  begun = 0;
+  if (behind) ask();
+}
+
+function soon() {
+  arrange();
+  ask();
+}
+
+function restored() {
+  const kept = new URLSearchParams(location.hash.slice(1));
+  for (const [name, text] of kept) {
+    const control = form.elements[name];
+    if (name === "fresh") control.checked = text === "1";
+    else if (control) control.value = text;
+  }
+  if (kept.has("epsilon") && !kept.has("delta")) form.elements.given.value = "epsilon";
+}
+
+form.addEventListener("input", (event) => {
+  if (event.target.type === "range") slid(event.target);
+  else if (event.target.name in SLIDERS) place(event.target.name);
+  soon();
+});
+form.addEventListener("submit", (event) => event.preventDefault());
+byId("needed").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const query = fields();
+  query.set("delta", byId("delta").value);
+  query.set("epsilon", byId("target").value);
+  sought.of(query, (found) => {
+    byId("needed-answer").hidden = !found;
+    if (!found) return;
+    show("needed-alpha", String(found.flip_prob));
+    lines("needed-lines", found.lines);
+    show("needed-note", found.note);
+  });
+});
+byId("use").addEventListener("click", () => {
+  byId("flip_prob").value = byId("needed-alpha").textContent;
+  place("flip_prob");
+  soon();
+  byId("flip_prob").focus();
+});
+byId("copy-command").addEventListener("click", () => copy(latest.command, "copied", "The command is"));
+byId("copy-scenario").addEventListener("click", () => copy(latest.scenario, "copied", "A scenario of one such cluster is"));
+restored();
+for (const name of Object.keys(SLIDERS)) place(name);
+arrange();
+ask();

@@ -1,0 +1,150 @@
+// What is it worth? Results, axes and groups are chosen; the chart, the chosen point and a table follow.
+import { Asking, ask, byId, copy, element, figure, lines, prefix, show } from "./common.js";
+import { Chart } from "./chart.js";
+
+const form = byId("choice");
+const shown = new Asking("worth", "status", "error"), told = new Asking("point", "copied", "error");
+const chart = new Chart(byId("chart"), "Points of the results; the table below has the same points", picked);
+const chosen = { x: "", y: "", group: "", log_x: "", log_y: "" };
+let only = {}, drawn = null, latest = "", soon = 0;
+
+function query() {
+  const asked = new URLSearchParams();
+  for (const box of form.querySelectorAll("[name=results]:checked")) asked.append("results", box.value);
+  for (const [name, value] of Object.entries(chosen)) if (value) asked.set(name, value);
+  for (const [key, value] of Object.entries(only)) if (value) asked.set(`only.${key}`, value);
+  return asked;
+}
+
+function options(select, choices, value, none) {
+  const found = Object.entries(choices).map(([column, name]) => element("option", { value: column }, name === column ? column : `${name} (${column})`));
+  if (none) found.unshift(element("option", { value: "" }, none));
+  select.replaceChildren(...found);
+  select.value = value;
+}
+
+function limits(axes) {
+  const focused = document.activeElement?.dataset.only;
+  byId("only").replaceChildren(...axes.map((axis) => {
+    const id = `only-${axis.key.replaceAll(/[^a-z0-9]/gi, "-")}`, select = element("select", { id, "data-only": axis.key });
+    select.append(element("option", { value: "" }, "all"), ...axis.values.map(({ value, text }) => element("option", { value }, text)));
+    select.value = only[axis.key] ?? "";
+    return element("div", { class: "field" }, element("label", { for: id }, `Only ${axis.label}`), select);
+  }));
+  if (focused) byId("only").querySelector(`[data-only="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function answered(found, message) {
+  byId("chart").classList.toggle("busy", !found?.shown);
+  if (!found) return nothing(message);
+  show("error", found.error ?? "");
+  const now = found.shown;
+  options(byId("x"), found.columns, now?.x.column ?? chosen.x);
+  options(byId("y"), found.numbers, now?.y.column ?? chosen.y);
+  options(byId("group"), found.groups, chosen.group, "chosen for you");
+  limits(found.axes);
+  byId("downloads").hidden = !now;
+  if (!now) return;
+  drawn = now;
+  byId("chart").dataset.query = query();
+  byId("log_x").checked = now.x.log;
+  byId("log_y").checked = now.y.log;
+  show("chart-heading", now.title);
+  show("caption", now.caption);
+  chart.draw({ ...now, marked: true, ordered: true });
+  for (const format of ["png", "svg", "csv"]) byId(format).href = `${prefix}/api/download?${query()}&format=${format}`;
+  table();
+}
+
+function nothing() {
+  byId("downloads").hidden = true;
+  byId("chart").replaceChildren();
+  byId("table").replaceChildren();
+  show("caption", "");
+  show("chart-heading", "Figure");
+}
+
+const falling = (column) => /error|risk|epsilon|advantage|damage/.test(column);
+
+function table() {
+  if (!drawn) return;
+  const limit = byId("limit").value.trim() === "" ? Infinity : Number(byId("limit").value);
+  show("limit-label", `Only with ${drawn.x.column === "epsilon_upper" ? "ε" : drawn.x.column} at most`);
+  byId("best").hidden = Boolean(drawn.x.names);
+  show("head-x", drawn.x.column);
+  show("head-y", drawn.y.column);
+  const points = drawn.lines.flatMap((line) => line.points.map((point) => ({ ...point, line: line.label })));
+  const kept = points.filter((point) => drawn.x.names || !(point.x > limit));
+  kept.sort((a, b) => (falling(drawn.y.column) ? a.y - b.y : b.y - a.y));
+  byId("table").replaceChildren(...kept.map((point) => {
+    const button = element("button", { type: "button", class: "link" }, "show");
+    button.setAttribute("aria-label", `Show the point ${point.said}`);
+    button.addEventListener("click", () => chart.choose(point.key));
+    const interval = point.low === null ? "" : `${figure(point.low)} to ${figure(point.high)}`;
+    const row = element("tr");
+    row.append(element("td", {}, point.line || drawn.title), element("td", { class: "number" }, point.x_text),
+      element("td", { class: "number" }, point.y_text), element("td", { class: "number" }, interval), element("td", {}, button));
+    return row;
+  }));
+}
+
+function picked(key) {
+  clearTimeout(soon);
+  soon = setTimeout(() => {
+    const asked = query();
+    asked.set("point", key);
+    told.of(asked, (found) => {
+      if (!found) return;
+      latest = found.scenario;
+      show("point-name", found.name);
+      byId("point").hidden = false;
+      lines("point-lines", found.lines);
+      show("point-scenario", found.scenario);
+    });
+  }, 120);
+}
+
+function again() {
+  const asked = query();
+  history.replaceState(null, "", `#${asked}`);
+  if (asked.has("results")) shown.of(asked, answered);
+  else nothing();
+}
+
+form.addEventListener("change", ({ target }) => {
+  if (target.name === "results") Object.assign(chosen, { x: "", y: "", group: "", log_x: "", log_y: "" }, (only = {}, {}));
+  else if (target.dataset.only) only[target.dataset.only] = target.value;
+  else if (target.type === "checkbox") chosen[target.name] = target.checked ? "yes" : "no";
+  else if (target.name in chosen) {
+    chosen[target.name] = target.value;
+    if (target.name !== "group") chosen[`log_${target.name}`] = "";
+  } else return;
+  again();
+});
+byId("filter").addEventListener("input", ({ target }) => {
+  for (const label of byId("results").querySelectorAll("label")) label.hidden = !label.textContent.toLowerCase().includes(target.value.toLowerCase());
+});
+form.addEventListener("submit", (event) => event.preventDefault());
+byId("best").addEventListener("submit", (event) => event.preventDefault());
+byId("limit").addEventListener("input", table);
+byId("copy-scenario").addEventListener("click", () => copy(latest, "copied", "The scenario is"));
+
+const { results } = await ask("results", "");
+const kept = new URLSearchParams(location.hash.slice(1)), before = new Set(kept.getAll("results"));
+for (const [name, value] of kept) {
+  if (name in chosen) chosen[name] = value;
+  else if (name.startsWith("only.")) only[name.slice(5)] = value;
+}
+const preferred = results.find((one) => !one.published) ?? results.find((one) => one.name === "comparison/adult") ?? results[0];
+byId("none").hidden = results.length > 0;
+function listed(one) {
+  const box = element("input", { type: "checkbox", name: "results", value: one.key });
+  box.checked = before.size ? before.has(one.key) : one === preferred;
+  return element("label", { class: "choice" }, box, one.name);
+}
+const published = results.filter((one) => one.published);
+byId("results").append(...results.filter((one) => !one.published).map(listed));
+if (published.length) byId("results").append(element("p", { class: "tag" }, "Published studies"), ...published.map(listed));
+const first = byId("results").querySelector(":checked");
+if (first) byId("results").scrollTop = first.offsetTop - byId("results").offsetTop - 90;
+again();

@@ -1,0 +1,262 @@
+"""The page "What is it worth?": columns of one or several results directories as lines of points."""
+
+import io
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from p2p_sim.analysis.figures.labels import long, pairs, short, value
+from p2p_sim.analysis.figures.report.listing import scenario_in_order, toml
+from p2p_sim.analysis.figures.sweeps import (
+    MOST_SERIES,
+    REFERENCES,
+    View,
+    caption,
+    drawable,
+    is_number,
+    plot_lines,
+    series,
+    wants_log,
+)
+from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, points
+from p2p_sim.base.errors import InputError
+from p2p_sim.explore.places import Place
+from p2p_sim.explore.shown import shown_cell
+from p2p_sim.outputs.plots import Request, titles, view_of
+from p2p_sim.scenario import set_key
+from p2p_sim.storage.results import Results, read_results
+from p2p_sim.storage.rows import read_manifest
+
+RESULTS = "results"
+"""The column that says, of several directories, from which one a point is."""
+FORMATS = {"png": "image/png", "svg": "image/svg+xml", "csv": "text/csv"}
+SHOWN = ("accuracy", "error_rate", "excess_risk", "epsilon_upper", "delta", "observer", "adjacency", "replicates")
+"""Figures of a point that are shown first."""
+MOST_POINTS = 5_000
+
+
+def gathered(places: Sequence[Place]) -> Results:
+    """One or several results directories as one; several have the column `results`.
+
+    Raises:
+        InputError: none is named, or one cannot be read.
+    """
+    if not places:
+        raise InputError("results: choose at least one results directory")
+    read = [read_results(place.path) for place in places]
+    if len(read) == 1:
+        return read[0]
+    axes = list(dict.fromkeys(axis for one in read for axis in one.axes))
+    keys = list(dict.fromkeys(key for axis in axes for key in axis))
+    parts = []
+    for place, one in zip(places, read, strict=True):
+        part = one.rows.copy()
+        for key in keys:
+            if key not in part:
+                part[key] = pd.Series([_held(one.scenario, key)] * len(part), part.index)
+        part[RESULTS], part[POINT] = place.name, place.key + ":" + part[POINT].astype(str)
+        parts.append(part)
+    rows = pd.concat([part.dropna(axis="columns", how="all") for part in parts], ignore_index=True)
+    for key in keys:
+        if key not in rows:
+            rows[key] = None
+        if rows[key].dtype == object and not rows[key].map(lambda cell: isinstance(cell, str)).all():
+            rows[key] = [cell if isinstance(cell, str) else value(cell) for cell in rows[key]]
+    name = ", ".join(place.name for place in places)
+    return replace(read[0], name=name, rows=rows, axes=((RESULTS,), *axes), plots=())
+
+
+def _held(scenario: Mapping[str, Any], key: str) -> object:
+    """What a scenario that was not swept along a key says of it."""
+    node: Any = scenario
+    for part in key.split("."):
+        node = node.get(part) if isinstance(node, Mapping) else None
+    if isinstance(node, Mapping):
+        return str(node.get("kind", ""))
+    return node if isinstance(node, str | int | float) else None
+
+
+class Worth:
+    """A choice of columns of some results directories.
+
+    Args:
+        places: of the results. chosen: x, y and group, columns or empty; log_x, log_y: "yes", "no" or empty;
+            only.KEY: the value of a swept key to which the points are limited, as `axes` lists it.
+
+    Raises:
+        InputError: a directory cannot be read, or there are too many points.
+    """
+
+    def __init__(self, places: Sequence[Place], chosen: Mapping[str, str]) -> None:
+        whole = gathered(places)
+        keys = [key for key in whole.keys if whole.rows[key].nunique() > 1]
+        self.axes = [{"key": key, "label": short(key), "values": _values(whole.rows[key])} for key in keys]
+        rows = whole.rows
+        for key in keys:
+            if wanted := chosen.get(f"only.{key}"):
+                rows = rows[rows[key].map(_text) == wanted]
+        if rows.empty:
+            raise InputError("results: no point has all of these values")
+        self.places, self.results = tuple(places), replace(whole, rows=rows)
+        self.table = points(rows, whole.keys)
+        if len(self.table) > MOST_POINTS:
+            raise InputError(f"results: {len(self.table):,} points, at most {MOST_POINTS:,} are shown")
+        self._logs = [{"yes": True, "no": False}.get(chosen.get(name, "")) for name in ("log_x", "log_y")]
+        self._asked = Request(chosen.get("x") or None, chosen.get("y") or None, chosen.get("group") or None)
+
+    @cached_property
+    def view(self) -> View:
+        """The columns that are shown.
+
+        Raises:
+            InputError: a column is not there or not fit for its use, or there are too many lines.
+        """
+        found = view_of(self._asked, self.results, self.table)
+        return replace(found, log_x=self._logs[0], log_y=self._logs[1])
+
+    def offered(self) -> dict[str, Any]:
+        """What may be chosen: columns of numbers for y, columns for x and for groups, and swept keys with values."""
+        table = self.table
+        names = [str(name) for name in table if name != POINT and not str(name).endswith((LOW, HIGH))]
+        numbers = [name for name in names if is_number(table[name]) and table[name].notna().any()]
+        groups = [name for name in names if 1 < table[name].nunique() <= MOST_SERIES]
+        columns = [name for name in names if name in numbers or name in groups]
+        return {
+            "numbers": {name: short(name) for name in numbers},
+            "columns": {name: short(name) for name in columns},
+            "groups": {name: short(name) for name in groups},
+            "axes": self.axes,
+        }
+
+    def shown(self) -> dict[str, Any]:
+        """What the chart draws.
+
+        Raises:
+            InputError: as `view`.
+        """
+        view, table = self.view, self.table
+        drawn, places = drawable(table, view)
+        lines = [
+            {"label": line.label, "place": line.index, "points": self._points(line.points)}
+            for line in series(drawn, view.group)
+        ]
+        title, note = titles(self.results, table, f"{short(view.y)} against {short(view.x)}")
+        logs = wants_log(drawn["at"], view.log_x), wants_log(drawn[view.y], view.log_y)
+        return {
+            "title": title,
+            "x": {"column": view.x, "label": long(view.x, table), "log": logs[0], "names": places},
+            "y": {"column": view.y, "label": long(view.y, table), "log": logs[1]},
+            "group": list(view.group),
+            "lines": lines,
+            "reference": self._reference(drawn),
+            "caption": caption(table, drawn, view, note),
+        }
+
+    def _points(self, part: pd.DataFrame) -> list[dict[str, Any]]:
+        view = self.view
+        ends = [view.y + LOW, view.y + HIGH]
+        known = all(end in part for end in ends)
+        found = []
+        for _, row in part.iterrows():
+            low, high = (float(row[end]) for end in ends) if known else (np.nan, np.nan)
+            bounded = bool(np.isfinite(low) and np.isfinite(high))
+            found.append({
+                "x": float(row["at"]), "y": float(row[view.y]),
+                "low": low if bounded else None, "high": high if bounded else None,
+                "key": str(row[POINT]), "said": self._said(row),
+                "x_text": shown_cell(view.x, row[view.x]), "y_text": shown_cell(view.y, row[view.y]),
+            })  # fmt: skip
+        return found
+
+    def _said(self, row: pd.Series) -> str:
+        """A point in words."""
+        keys = [key for key in self.results.keys if self.table[key].nunique() > 1]
+        rest = [name for name in dict.fromkeys((self.view.x, self.view.y)) if name not in keys]
+        measured = [f"{short(name)} = {shown_cell(name, row[name])}" for name in rest]
+        return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
+
+    def _reference(self, drawn: pd.DataFrame) -> dict[str, Any] | None:
+        """What the same learner reaches without privacy, where that is one number for all points."""
+        column = REFERENCES.get(self.view.y)
+        if column is None or column not in drawn or not len(drawn) or not np.isfinite(drawn[column]).all():
+            return None
+        if np.ptp(drawn[column]) > 1e-9 * abs(drawn[column]).max():
+            return None
+        first = drawn.iloc[0]
+        low, high = float(first[column + LOW]), float(first[column + HIGH])
+        ends = [low, high] if np.isfinite(low) else None
+        return {"y": float(first[column]), "ends": ends, "label": "the same learner without privacy"}
+
+    def point(self, key: str) -> dict[str, Any]:
+        """One point: its figures and its scenario.
+
+        Raises:
+            InputError: there is no such point.
+        """
+        found = self.table[self.table[POINT].astype(str) == key]
+        if found.empty:
+            raise InputError("point: there is no such point in these results")
+        row = found.iloc[0]
+        swept = [key for key in self.results.keys if key in row]
+        rest = [name for name in (*SHOWN, self.view.x, self.view.y) if name in row and name not in swept]
+        known = [name for name in dict.fromkeys([*swept, *rest]) if pd.notna(row[name])]
+        lines = [(short(name), self._figure(row, name)) for name in known]
+        place = self.places[0]
+        if len(self.places) > 1:
+            place = next(one for one in self.places if key.startswith(one.key + ":"))
+        return {"name": self._said(row), "lines": lines, "scenario": scenario_of(place, row)}
+
+    def _figure(self, row: pd.Series, name: str) -> str:
+        text = shown_cell(name, row[name])
+        if name + LOW in row and np.isfinite(row[name + LOW]):
+            text += f" (95% interval {value(float(row[name + LOW]))} to {value(float(row[name + HIGH]))})"
+        return text
+
+    def written(self, format_: str) -> bytes:
+        """The figure as PNG or SVG, drawn as `p2p-sim plot` draws it, or the points as CSV."""
+        if format_ == "csv":
+            text = io.StringIO()
+            self.table.to_csv(text, index=False, float_format="%.17g")
+            return text.getvalue().encode()
+        if format_ not in FORMATS:
+            raise InputError(f"format {format_[:20]}: must be {', '.join(FORMATS)}")
+        title, note = titles(self.results, self.table, f"{short(self.view.y)} against {short(self.view.x)}")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"figure.{format_}"
+            plot_lines(self.table, self.view, title, note, path)
+            return path.read_bytes()
+
+
+def scenario_of(place: Place, row: pd.Series) -> str:
+    """The scenario of a point as a file: the base scenario with the values of its axes."""
+    manifest = read_manifest(place.path)
+    tree = json.loads(json.dumps(manifest["scenario"]))
+    for axis in manifest.get("axes") or []:
+        for index, step in enumerate(axis["values"]):
+            labels = axis.get("labels")
+            shown = [labels[index]] * len(step) if labels else [_text(part) for part in step]
+            if shown == [_text(row[key]) for key in axis["keys"]]:
+                for key, part in zip(axis["keys"], step, strict=True):
+                    set_key(tree, key, part)
+                break
+    return toml(scenario_in_order(tree))
+
+
+def _values(column: pd.Series) -> list[dict[str, str]]:
+    """The values of a swept key: as a browser sends them back, and as people read them."""
+    return [{"value": _text(cell), "text": value(cell)} for cell in column.dropna().unique()]
+
+
+def _text(cell: Any) -> str:
+    """A cell as axes and rows both have it."""
+    plain = cell.item() if isinstance(cell, np.generic) else cell
+    if isinstance(plain, bool) or not isinstance(plain, int | float):
+        return plain if isinstance(plain, str) else json.dumps(plain)
+    return repr(float(plain))

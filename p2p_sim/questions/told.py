@@ -1,0 +1,77 @@
+"""Answers as people read them: the same lines on a terminal and in a browser."""
+
+from typing import TYPE_CHECKING
+
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.in_words import SEES, equally_likely, guessed
+from p2p_sim.analysis.privacy.statement.shown import bound_text
+
+if TYPE_CHECKING:
+    from p2p_sim.questions.privacy import Answer, Calibration, Question
+
+Line = tuple[str, str]
+PROTECTED = {
+    "label": "It protects one user's label",
+    "example": "It protects one user's whole example, features and label",
+}
+"""What a statement protects, by adjacency."""
+EACH_NETWORK = "Each realised network has a figure of its own: the worst is shown, and they must not be averaged."
+ADDS_NOTHING = (
+    "No smaller α of three digits is certified: at this precision the exchange adds nothing to the noise on a "
+    "label alone."
+)
+
+
+def answer_lines(question: "Question", found: "Answer") -> list[Line]:
+    """A statement beside the local figure and the paper's: names and figures; bounds are rounded to the safe side."""
+    from p2p_sim.questions.privacy import RATED
+
+    bound = found.bound
+    rate = f", θ = {question.sampling_rate:g}" if bound.observer in RATED else ""
+    size = "any size" if question.cluster_size is None else f"{question.cluster_size:,} users"
+    lines = [("cluster", f"{size}, α = {question.flip_prob:g}{rate}"), ("observer", _who(bound, question.members))]
+    if found.delta_upper is not None and found.delta_lower is not None:
+        lines.append((f"δ at ε = {bound.epsilon_upper:g}, at most", bound_text(found.delta_upper, True)))
+        lines.append(("  no smaller δ holds than", bound_text(found.delta_lower, False)))
+    else:
+        lines.append((f"ε at δ = {bound.delta:g}, at most", bound_text(bound.epsilon_upper, True)))
+        lines.append(("  no smaller ε holds than", bound_text(bound.epsilon_lower, False)))
+        lines += [("  the paper's Lemma 9", str(found.lemma9))] * (bound.observer == "learner")
+    return [*lines, ("noisy label alone, ε₀", bound_text(found.local, True)), ("basis", bound.basis)]
+
+
+def gain(question: "Question", found: "Answer") -> str:
+    """What the observer gains, as a sentence about 100 labels."""
+    who = SEES[question.observer]
+    if question.members is not None:
+        who = f"a coalition of {question.members:,} with the learner"
+    return guessed(who, 1.0 / question.num_classes, found.advantage, equally_likely(question.num_classes))
+
+
+def calibration_lines(found: "Calibration") -> list[Line]:
+    """A flip probability for all clusters, and for each size on its own, with what it is certified for."""
+    bound, alone = found.bound, found.each if len(found.each) > 1 else {}
+    return [
+        ("flip probability α, all clusters", f"{found.flip_prob}"),
+        *((f"  clusters of {size:,} alone", f"{alpha}") for size, alpha in alone.items()),
+        ("sampling rate θ", "any" if found.sampling_rate is None else f"{found.sampling_rate:g}"),
+        (
+            f"certified ε at δ = {bound.delta:g}",
+            f"{bound_text(bound.epsilon_upper, True)} (target {found.epsilon:g})",
+        ),
+        ("  noisy label alone, ε₀", bound_text(found.local, True)),
+        ("observer", _who(bound, found.members)),
+        ("basis", bound.basis),
+    ]
+
+
+def protects(bound: PrivacyBound) -> str:
+    """Whom a statement protects and from whom; its conditions follow the last word."""
+    given = f", given {bound.conditional_on}" if bound.conditional_on else ""
+    who = "learner who also sees when submissions arrive" if bound.observer == "learner-times" else bound.observer
+    return f"{PROTECTED[bound.adjacency]}, for every data set{given}, from the {who}, if"
+
+
+def _who(bound: PrivacyBound, members: int | None) -> str:
+    """An observer, a coalition with its size."""
+    return bound.observer if members is None else f"{bound.observer} of {members:,} with the learner"
