@@ -6,9 +6,9 @@ from pathlib import Path
 
 from p2p_sim.scenario import load_scenario
 from p2p_sim.sweeps.local import at_a_time
-from p2p_sim.tuning.drive import make_tuning, tune
-from p2p_sim.tuning.goal import Goal
-from p2p_sim.tuning.outcome import FIGURE
+from p2p_sim.sweeps.tuning.drive import make_tuning, tune
+from p2p_sim.sweeps.tuning.goal import Goal
+from p2p_sim.sweeps.tuning.outcome import FIGURE
 from studies.frame import ROOT
 
 OUT = ROOT / "docs" / "figures"

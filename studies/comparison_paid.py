@@ -13,7 +13,7 @@ from p2p_sim import Scenario, load_scenario
 from p2p_sim.analysis.figures.curves import Panel
 from p2p_sim.analysis.figures.trust import plot_by_trust
 from p2p_sim.analysis.utility.intervals import mean_interval
-from p2p_sim.tuning.private import Plan, planned
+from p2p_sim.sweeps.tuning.private import Plan, planned
 from studies.comparison import PANELS
 from studies.comparison_runs import MECHANISMS
 from studies.comparison_second import CHANGES, CONFIDENCE, REDUCED, TRUST

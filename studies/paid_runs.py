@@ -13,7 +13,7 @@ from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.judge import judged, scored
 from p2p_sim.replicate.learn import learned_from
 from p2p_sim.replicate.run import account, exchange, set_up
-from p2p_sim.tuning.private import FIRST_RUN, TARGET, Plan
+from p2p_sim.sweeps.tuning.private import FIRST_RUN, TARGET, Plan
 from studies.comparison_runs import LEARNERS, MECHANISMS, candidates
 
 RELEASED, REHEARSED, CURATED = "released labels", "a rehearsal on the known law", "private selection by a curator"

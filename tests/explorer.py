@@ -5,9 +5,9 @@ import json
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from p2p_sim.explore.app import LANES, application
-from p2p_sim.explore.places import Places
-from p2p_sim.explore.work import answered
+from p2p_sim.cli.explorer.app import LANES, application
+from p2p_sim.cli.explorer.places import Places
+from p2p_sim.cli.explorer.work import answered
 
 TOKEN, HOST = "a-token", "127.0.0.1:8123"
 

@@ -16,9 +16,9 @@ from p2p_sim.analysis.privacy.claims import comparison
 from p2p_sim.analysis.privacy.claims.comparison import bounds_table
 from p2p_sim.attacks import exchange as audit
 from p2p_sim.cli.main import app, main
+from p2p_sim.cli.questions import privacy as statements
 from p2p_sim.outputs import plots
 from p2p_sim.protocol.engines import EngineName
-from p2p_sim.questions import privacy as statements
 from tests.conftest import ROOT
 from tests.sweeps import AXES, write_sweep
 

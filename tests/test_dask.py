@@ -224,9 +224,9 @@ def test_a_run_ends_when_all_workers_stay_away(tmp_path):
 @pytest.mark.slow
 def test_a_search_on_dask_whose_workers_are_killed_is_that_of_one_process(tmp_path):
     pytest.importorskip("optuna")
-    from p2p_sim.tuning.drive import make_tuning, tune
-    from p2p_sim.tuning.goal import Goal
-    from p2p_sim.tuning.space import Dimension, Space
+    from p2p_sim.sweeps.tuning.drive import make_tuning, tune
+    from p2p_sim.sweeps.tuning.goal import Goal
+    from p2p_sim.sweeps.tuning.space import Dimension, Space
 
     space = Space((Dimension("mechanism.sampling_rate", 0.2, 1.0), Dimension("learner.l2", 0.01, 100.0, log=True)))
     tuning = make_tuning(base("small").replace(replicates=4), Goal("accuracy", 0.5), space)

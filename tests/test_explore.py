@@ -12,12 +12,12 @@ import pytest
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli import explore as command_module
-from p2p_sim.explore import lane
-from p2p_sim.explore.app import MOST_FILMS
-from p2p_sim.explore.asked import CURVE_POINTS
-from p2p_sim.explore.places import PUBLISHED, Places
-from p2p_sim.explore.watch import Watch
-from p2p_sim.questions.privacy import Question, observer_of
+from p2p_sim.cli.explorer import lane
+from p2p_sim.cli.explorer.app import MOST_FILMS
+from p2p_sim.cli.explorer.asked import CURVE_POINTS
+from p2p_sim.cli.explorer.places import PUBLISHED, Places
+from p2p_sim.cli.explorer.watch import Watch
+from p2p_sim.cli.questions.privacy import Question, observer_of
 from tests.commands import command
 from tests.explorer import HOST, TOKEN, Client
 from tests.sweeps import AXES, base, made_rows, manifest, write_sweep

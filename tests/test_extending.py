@@ -47,7 +47,7 @@ def test_the_citation_agrees_with_the_project():
     assert {"cff-version", "message", "title", "authors"} <= set(cited)
     project = PROJECT["project"]
     assert (cited["cff-version"], cited["title"], cited["version"]) == ("1.2.0", project["name"], project["version"])
-    assert cited["license"] == project["license"]["text"]
+    assert cited["license"] == project["license"]
     assert len(cited["references"]) == 4
     for paper in cited["references"]:
         assert {"type", "title", "authors", "year"} <= set(paper)

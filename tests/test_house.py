@@ -11,8 +11,8 @@ ROOT = Path(__file__).parent.parent
 ROOMS = (
     ("studies",),
     ("p2p_sim.cli",),
-    ("p2p_sim.tuning", "p2p_sim.explore"),
-    ("p2p_sim.outputs", "p2p_sim.attacks", "p2p_sim.sweeps", "p2p_sim.questions"),
+    ("p2p_sim.sweeps.tuning", "p2p_sim.cli.explorer"),
+    ("p2p_sim.outputs", "p2p_sim.attacks", "p2p_sim.sweeps", "p2p_sim.cli.questions"),
     ("p2p_sim.replicate", "p2p_sim.storage"),
     ("p2p_sim.scenario", "p2p_sim.extend"),
     ("p2p_sim.histograms", "p2p_sim.learning"),

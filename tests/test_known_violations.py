@@ -23,10 +23,10 @@ from p2p_sim.analysis.privacy.others.vector import vector_delta
 from p2p_sim.analysis.privacy.statement.conditions import REAL_NOISE
 from p2p_sim.analysis.privacy.statement.local import local_delta
 from p2p_sim.cli.main import main
+from p2p_sim.cli.questions.privacy import Question, answer, calibrated
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.outputs.report import write_report
 from p2p_sim.protocol.peers import Peers
-from p2p_sim.questions.privacy import Question, answer, calibrated
 from p2p_sim.sweeps.point import run_point
 
 

@@ -15,11 +15,11 @@ import pytest
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.sweeps.local import LocalProcesses
-from p2p_sim.tuning.drive import make_tuning, tune
-from p2p_sim.tuning.goal import Goal, Measured
-from p2p_sim.tuning.search import best, table
-from p2p_sim.tuning.space import Dimension, Settings, Space, read_search
-from p2p_sim.tuning.study import JOURNAL, Trials
+from p2p_sim.sweeps.tuning.drive import make_tuning, tune
+from p2p_sim.sweeps.tuning.goal import Goal, Measured
+from p2p_sim.sweeps.tuning.search import best, table
+from p2p_sim.sweeps.tuning.space import Dimension, Settings, Space, read_search
+from p2p_sim.sweeps.tuning.study import JOURNAL, Trials
 from tests.commands import command
 from tests.conftest import ROOT
 from tests.sweeps import base
@@ -216,9 +216,9 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from p2p_sim.sweeps.local import LocalProcesses
-from p2p_sim.tuning.drive import make_tuning, tune
-from p2p_sim.tuning.goal import Goal
-from p2p_sim.tuning.space import read_search
+from p2p_sim.sweeps.tuning.drive import make_tuning, tune
+from p2p_sim.sweeps.tuning.goal import Goal
+from p2p_sim.sweeps.tuning.space import read_search
 from tests.sweeps import base
 folder, trials, replicates = Path(sys.argv[1]), *map(int, sys.argv[2:])
 scenario, search = base("small").replace(replicates=replicates), read_search(folder / "search.toml")

@@ -17,12 +17,12 @@ from p2p_sim.replicate import judge
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.judge import two_sided_geometric
 from p2p_sim.replicate.run import prepare
-from p2p_sim.tuning import curator, private
-from p2p_sim.tuning.curator import tune_privately
-from p2p_sim.tuning.drive import make_tuning, perform_judged, tune
-from p2p_sim.tuning.goal import Goal
-from p2p_sim.tuning.private import FIRST_RUN, planned
-from p2p_sim.tuning.space import Dimension, Space
+from p2p_sim.sweeps.tuning import curator, private
+from p2p_sim.sweeps.tuning.curator import tune_privately
+from p2p_sim.sweeps.tuning.drive import make_tuning, perform_judged, tune
+from p2p_sim.sweeps.tuning.goal import Goal
+from p2p_sim.sweeps.tuning.private import FIRST_RUN, planned
+from p2p_sim.sweeps.tuning.space import Dimension, Space
 from tests.commands import command
 from tests.sweeps import base
 

@@ -27,7 +27,7 @@ def explore(
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise InputError("explore: needs Starlette and uvicorn: pip install 'p2p-sim[explore]'")
-    from p2p_sim.explore.serve import serve
+    from p2p_sim.cli.explorer.serve import serve
 
     def say(address: str) -> None:
         print(address, flush=True)

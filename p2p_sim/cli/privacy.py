@@ -46,7 +46,7 @@ def privacy(
     Example: p2p-sim privacy --cluster-size 1000 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6
     """
     from p2p_sim.cli.printing.privacy import print_privacy
-    from p2p_sim.questions.privacy import Question, answer
+    from p2p_sim.cli.questions.privacy import Question, answer
 
     question = Question(cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes)
     print_privacy(question, answer(question, delta, epsilon), json_)
@@ -75,7 +75,7 @@ def calibrate(
     Example: p2p-sim calibrate --cluster-size 100 --cluster-size 250 --epsilon 0.5 --delta 1e-6 --sampling-rate 0.5
     """
     from p2p_sim.cli.printing.privacy import print_calibration
-    from p2p_sim.questions.privacy import calibrated
+    from p2p_sim.cli.questions.privacy import calibrated
 
     found = calibrated(cluster_size, num_classes, sampling_rate, epsilon, delta, observer, members)
     print_calibration(found, json_)
@@ -106,7 +106,7 @@ def certify(
     """
     from p2p_sim.base.files import write_whole, writing
     from p2p_sim.cli.printing.privacy import print_certified
-    from p2p_sim.questions.privacy import Question, certified, verifier_source
+    from p2p_sim.cli.questions.privacy import Question, certified, verifier_source
 
     _check_new("--out", out)
     program = None if verifier is None else verifier / verifier_source().name

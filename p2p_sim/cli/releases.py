@@ -28,7 +28,7 @@ from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.nearest import nearest
 from p2p_sim.base.threads import one_thread
 from p2p_sim.base.toml import read_toml
-from p2p_sim.questions.privacy import Question, observer_of
+from p2p_sim.cli.questions.privacy import Question, observer_of
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario, load_scenario

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.cli.printing.values import print_conditions, print_object, print_table, say
-from p2p_sim.questions.privacy import Answer, Calibration, Question
-from p2p_sim.questions.told import ADDS_NOTHING, answer_lines, calibration_lines, gain
+from p2p_sim.cli.questions.privacy import Answer, Calibration, Question
+from p2p_sim.cli.questions.told import ADDS_NOTHING, answer_lines, calibration_lines, gain
 
 
 def print_privacy(question: Question, found: Answer, as_json: bool) -> None:

@@ -6,8 +6,8 @@ from collections import Counter
 from p2p_sim.analysis.figures.labels import at_most
 from p2p_sim.analysis.utility.intervals import Mean, mean_interval
 from p2p_sim.cli.printing.values import print_object, print_table
-from p2p_sim.tuning.drive import Tuned, Tuning
-from p2p_sim.tuning.look import COSTS
+from p2p_sim.sweeps.tuning.drive import Tuned, Tuning
+from p2p_sim.sweeps.tuning.look import COSTS
 
 
 def print_tuned(tuning: Tuning, tuned: Tuned, quiet: bool) -> None:

@@ -14,7 +14,7 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.shown import four_digits
 from p2p_sim.base.plain import finite as finite
 from p2p_sim.base.terminal import console
-from p2p_sim.questions.told import EACH_NETWORK, protects
+from p2p_sim.cli.questions.told import EACH_NETWORK, protects
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,12 +17,12 @@ from starlette.routing import Route
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plain import finite
 from p2p_sim.base.version import version
-from p2p_sim.explore.guard import Guard
-from p2p_sim.explore.lane import Asker, Superseded
-from p2p_sim.explore.places import Place, Places, is_running
+from p2p_sim.cli.explorer.guard import Guard
+from p2p_sim.cli.explorer.lane import Asker, Superseded
+from p2p_sim.cli.explorer.places import Place, Places, is_running
 
 if TYPE_CHECKING:
-    from p2p_sim.explore.watch import Watch
+    from p2p_sim.cli.explorer.watch import Watch
 
 HERE = Path(__file__).parent
 PAGES = {
@@ -65,7 +65,7 @@ class Explorer:
 
     @cached_property
     def _watch(self) -> "Watch":
-        from p2p_sim.explore.watch import Watch  # late, as all that loads pandas: the first page is there sooner
+        from p2p_sim.cli.explorer.watch import Watch  # late, as all that loads pandas: the first page is there sooner
 
         return Watch()
 
@@ -121,7 +121,7 @@ class Explorer:
 
     async def _worth(self, request: Request) -> Response:
         def worth() -> dict[str, Any]:
-            from p2p_sim.explore.worth import Worth
+            from p2p_sim.cli.explorer.worth import Worth
 
             made = Worth(self._chosen(request), request.query_params)
             try:
@@ -133,7 +133,7 @@ class Explorer:
 
     async def _point(self, request: Request) -> Response:
         def point() -> dict[str, Any]:
-            from p2p_sim.explore.worth import Worth
+            from p2p_sim.cli.explorer.worth import Worth
 
             return Worth(self._chosen(request), request.query_params).point(request.query_params.get("point", ""))
 
@@ -143,7 +143,7 @@ class Explorer:
         format_ = request.query_params.get("format", "")
 
         def written() -> tuple[bytes, str]:
-            from p2p_sim.explore.worth import FORMATS, Worth
+            from p2p_sim.cli.explorer.worth import FORMATS, Worth
 
             return Worth(self._chosen(request), request.query_params).written(format_), FORMATS[format_]
 
@@ -159,7 +159,7 @@ class Explorer:
 
     async def _scenarios(self, request: Request) -> Response:
         def offered() -> list[dict[str, str]]:
-            from p2p_sim.explore.played import offered
+            from p2p_sim.cli.explorer.played import offered
 
             return offered()
 

@@ -13,8 +13,8 @@ from p2p_sim.analysis.privacy.statement.bound import Bracket
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.threads import one_thread
-from p2p_sim.questions.privacy import Answer, Question, answer, calibrated, observer_of
-from p2p_sim.questions.told import ADDS_NOTHING, answer_lines, calibration_lines, gain, protects
+from p2p_sim.cli.questions.privacy import Answer, Question, answer, calibrated, observer_of
+from p2p_sim.cli.questions.told import ADDS_NOTHING, answer_lines, calibration_lines, gain, protects
 
 Fields = Mapping[str, str]
 CURVE_POINTS = 81

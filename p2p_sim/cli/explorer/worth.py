@@ -27,8 +27,8 @@ from p2p_sim.analysis.figures.sweeps import (
 )
 from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, points
 from p2p_sim.base.errors import InputError
-from p2p_sim.explore.places import Place
-from p2p_sim.explore.shown import shown_cell
+from p2p_sim.cli.explorer.places import Place
+from p2p_sim.cli.explorer.shown import shown_cell
 from p2p_sim.outputs.plots import Request, titles, view_of
 from p2p_sim.scenario import set_key
 from p2p_sim.storage.results import Results, read_results

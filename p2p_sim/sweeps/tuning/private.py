@@ -23,9 +23,9 @@ from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.judge import row_scored
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import Row
+from p2p_sim.sweeps.tuning.runs import scenario_with
+from p2p_sim.sweeps.tuning.space import Settings, Space
 from p2p_sim.sweeps.work import Batch, Done, Task, done
-from p2p_sim.tuning.runs import scenario_with
-from p2p_sim.tuning.space import Settings, Space
 
 FIRST_RUN = 1_000_000
 """Index of the replicate of the first run of a selection: its users are those of replicate 0, its noise is its own."""

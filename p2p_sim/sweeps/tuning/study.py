@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import repair_jsonl
-from p2p_sim.tuning.space import Dimension, Settings, Space
+from p2p_sim.sweeps.tuning.space import Dimension, Settings, Space
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.scenario import Scenario
-from p2p_sim.tuning.goal import Goal
+from p2p_sim.sweeps.tuning.goal import Goal
 
 COSTS = {
     "public": "rehearsal on a synthetic or public data set; the choice costs no ε",

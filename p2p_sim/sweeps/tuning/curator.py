@@ -13,13 +13,13 @@ from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.judge import PRIVATE
 from p2p_sim.storage.rows import Row, Store, open_store, read_rows, write_manifest
 from p2p_sim.sweeps.stopped import counted
+from p2p_sim.sweeps.tuning.drive import Found, Told, Tuned, Tuning
+from p2p_sim.sweeps.tuning.goal import Measured
+from p2p_sim.sweeps.tuning.outcome import write_outcome
+from p2p_sim.sweeps.tuning.private import FIRST_RUN, TARGET, Plan, candidates_of, perform_runs, plan_of
+from p2p_sim.sweeps.tuning.runs import LOOK, TRIAL
+from p2p_sim.sweeps.tuning.study import Trial
 from p2p_sim.sweeps.work import Executor, Perform, Serial, Task, perform
-from p2p_sim.tuning.drive import Found, Told, Tuned, Tuning
-from p2p_sim.tuning.goal import Measured
-from p2p_sim.tuning.outcome import write_outcome
-from p2p_sim.tuning.private import FIRST_RUN, TARGET, Plan, candidates_of, perform_runs, plan_of
-from p2p_sim.tuning.runs import LOOK, TRIAL
-from p2p_sim.tuning.study import Trial
 
 
 def tune_privately(

@@ -19,10 +19,10 @@ def answered(task: str, fields: Mapping[str, str]) -> dict[str, Any]:
         InputError: the question cannot be answered, in one line.
     """
     if task == "film":
-        from p2p_sim.explore.played import film
+        from p2p_sim.cli.explorer.played import film
 
         return film(fields)
-    from p2p_sim.explore import asked
+    from p2p_sim.cli.explorer import asked
 
     tasks: dict[str, Task] = {"told": asked.told, "curve": asked.curve, "needed": asked.needed}
     found: dict[str, Any] = finite(tasks[task](fields))
@@ -33,7 +33,7 @@ def main() -> None:
     """Answer until standard input ends; what libraries print goes nowhere."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    from p2p_sim.explore import asked  # noqa: F401  # before the first question
+    from p2p_sim.cli.explorer import asked  # noqa: F401  # before the first question
 
     for line in sys.stdin:
         question = json.loads(line)

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from p2p_sim.analysis.figures.labels import pairs, short
 from p2p_sim.base.errors import LONGEST_LINE, InputError
-from p2p_sim.explore.places import Place, is_running
-from p2p_sim.explore.shown import shown_cell
+from p2p_sim.cli.explorer.places import Place, is_running
+from p2p_sim.cli.explorer.shown import shown_cell
 from p2p_sim.outputs.report import read_failures
 from p2p_sim.storage.rows import ROWS, TABLE, read_manifest
 

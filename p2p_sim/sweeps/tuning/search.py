@@ -4,9 +4,9 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from p2p_sim.tuning.goal import Goal, Measured
-from p2p_sim.tuning.space import Settings, Space
-from p2p_sim.tuning.study import Trial, Trials
+from p2p_sim.sweeps.tuning.goal import Goal, Measured
+from p2p_sim.sweeps.tuning.space import Settings, Space
+from p2p_sim.sweeps.tuning.study import Trial, Trials
 
 Found = dict[int, Measured | None]
 """Measured replicates of a setting, by index; None: it could not be run."""

@@ -13,9 +13,9 @@ from pathlib import Path
 import uvicorn
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.explore.app import LANES, application
-from p2p_sim.explore.lane import Lane
-from p2p_sim.explore.places import Places
+from p2p_sim.cli.explorer.app import LANES, application
+from p2p_sim.cli.explorer.lane import Lane
+from p2p_sim.cli.explorer.places import Places
 
 ADDRESS = "127.0.0.1"
 """The only address; other machines cannot reach it."""
@@ -47,7 +47,7 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
             if open_:
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
             await lanes["told"].warm()
-            asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "p2p_sim.explore.worth")
+            asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "p2p_sim.cli.explorer.worth")
 
         app = application(places, lanes, token, host, started)
         settings = uvicorn.Config(

@@ -7,7 +7,7 @@ from p2p_sim.analysis.privacy.statement.in_words import SEES, equally_likely, gu
 from p2p_sim.analysis.privacy.statement.shown import bound_text
 
 if TYPE_CHECKING:
-    from p2p_sim.questions.privacy import Answer, Calibration, Question
+    from p2p_sim.cli.questions.privacy import Answer, Calibration, Question
 
 Line = tuple[str, str]
 PROTECTED = {
@@ -24,7 +24,7 @@ ADDS_NOTHING = (
 
 def answer_lines(question: "Question", found: "Answer") -> list[Line]:
     """A statement beside the local figure and the paper's: names and figures; bounds are rounded to the safe side."""
-    from p2p_sim.questions.privacy import RATED
+    from p2p_sim.cli.questions.privacy import RATED
 
     bound = found.bound
     rate = f", θ = {question.sampling_rate:g}" if bound.observer in RATED else ""

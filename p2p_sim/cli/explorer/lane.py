@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from p2p_sim.base.errors import InputError
 
-COMMAND = (sys.executable, "-m", "p2p_sim.explore.work")
+COMMAND = (sys.executable, "-m", "p2p_sim.cli.explorer.work")
 LONGEST_S = 300.0
 """Seconds after which an answer is given up."""
 PATIENCE_S = 0.4
@@ -24,7 +24,7 @@ class Asker(Protocol):
     """What answers questions of one kind."""
 
     async def ask(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:
-        """The answer of a task of `p2p_sim.explore.work`."""
+        """The answer of a task of `p2p_sim.cli.explorer.work`."""
 
     async def close(self) -> None:
         """Nothing more is asked."""

@@ -9,11 +9,11 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario
 from p2p_sim.storage.rows import Row, Store, read_rows
+from p2p_sim.sweeps.tuning.goal import Goal, Measured
+from p2p_sim.sweeps.tuning.search import Found
+from p2p_sim.sweeps.tuning.space import Settings
+from p2p_sim.sweeps.tuning.study import Trial
 from p2p_sim.sweeps.work import Executor, Perform, Task, perform
-from p2p_sim.tuning.goal import Goal, Measured
-from p2p_sim.tuning.search import Found
-from p2p_sim.tuning.space import Settings
-from p2p_sim.tuning.study import Trial
 
 TRIAL, LOOK = "trial", "look"
 """Columns of the rows besides those of sweeps: number of the trial, and what the search looks at."""

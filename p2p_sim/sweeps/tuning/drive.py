@@ -17,14 +17,14 @@ from p2p_sim.scenario import EITHER, MODEL_VERSION, Scenario, drop_key
 from p2p_sim.storage.rows import Row, Store, open_store, write_manifest
 from p2p_sim.sweeps.place import default_directory
 from p2p_sim.sweeps.stopped import counted
+from p2p_sim.sweeps.tuning.goal import Goal, Measured
+from p2p_sim.sweeps.tuning.look import check_goal, check_look
+from p2p_sim.sweeps.tuning.outcome import write_outcome
+from p2p_sim.sweeps.tuning.runs import LOOK, TRIAL, Runs
+from p2p_sim.sweeps.tuning.search import Search, best, nearest
+from p2p_sim.sweeps.tuning.space import USUAL, Dimension, Space, calibrated, noise_key, usual_space
+from p2p_sim.sweeps.tuning.study import JOURNAL, Trial, Trials
 from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Serial, done, perform
-from p2p_sim.tuning.goal import Goal, Measured
-from p2p_sim.tuning.look import check_goal, check_look
-from p2p_sim.tuning.outcome import write_outcome
-from p2p_sim.tuning.runs import LOOK, TRIAL, Runs
-from p2p_sim.tuning.search import Search, best, nearest
-from p2p_sim.tuning.space import USUAL, Dimension, Space, calibrated, noise_key, usual_space
-from p2p_sim.tuning.study import JOURNAL, Trial, Trials
 
 Told = Callable[[int, int], None]
 """Called with (trials ended, trials wanted)."""

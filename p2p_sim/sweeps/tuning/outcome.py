@@ -10,12 +10,12 @@ import pandas as pd
 from p2p_sim.base.errors import RunFailed
 from p2p_sim.base.files import in_place_of, write_whole, writing
 from p2p_sim.scenario import Scenario, load_scenario
-from p2p_sim.tuning.goal import SCORES, Goal, Measured
-from p2p_sim.tuning.look import COSTS
-from p2p_sim.tuning.runs import LOOK, TRIAL, scenario_with
-from p2p_sim.tuning.search import is_met
-from p2p_sim.tuning.space import Settings
-from p2p_sim.tuning.study import Trial
+from p2p_sim.sweeps.tuning.goal import SCORES, Goal, Measured
+from p2p_sim.sweeps.tuning.look import COSTS
+from p2p_sim.sweeps.tuning.runs import LOOK, TRIAL, scenario_with
+from p2p_sim.sweeps.tuning.search import is_met
+from p2p_sim.sweeps.tuning.space import Settings
+from p2p_sim.sweeps.tuning.study import Trial
 
 TRIALS_CSV, TRIALS_TABLE, FIGURE, SCENARIO = "trials.csv", "trials.parquet", "tune.png", "found.toml"
 
