@@ -218,14 +218,14 @@ def test_the_walk_is_added_up_correctly(users, variation):
 
 
 PRIOR = PriorMessages(prior=(0.4, 0.3, 0.2, 0.1))
-MORE = [(VectorMessages(), 1.0), (AlibiMessages(), 0.2), (PRIOR, 0.2)]
+MORE = [(VectorMessages(), 1.0), (AlibiMessages(), 1.0), (PRIOR, 0.2)]
 
 
 @pytest.mark.parametrize(
     ("config", "rate"),
     [
         (VectorMessages(), 0.2),
-        (AlibiMessages(), 1.0),
+        (AlibiMessages(), 0.2),
         (PRIOR, 1.0),
         *(pytest.param(*o, marks=pytest.mark.slow) for o in MORE),
     ],

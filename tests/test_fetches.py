@@ -85,7 +85,7 @@ def test_the_law_is_what_comes_of_every_possible_choice(case):
     assert fault(case) is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(case=cases)
 def test_what_the_journey_says_of_a_reply_is_what_comes_of_it(case):
     """Closed forms of who is answered, when, and whose submission arrives, against the finished run."""

@@ -248,7 +248,11 @@ LATE = [
 
 @pytest.mark.parametrize(
     ("settings", "overlay"),
-    [(GEOMETRIC, True), (ALONE, True), ([*LATE, "--set", "mechanism.flip_prob=0.0"], False)],
+    [
+        pytest.param(GEOMETRIC, True, marks=pytest.mark.slow),
+        (ALONE, True),
+        ([*LATE, "--set", "mechanism.flip_prob=0.0"], False),
+    ],
     ids=["geometric", "isolated", "late, without noise"],
 )
 def test_every_figure_is_a_png_that_shows_something(call, tmp_path, settings, overlay):

@@ -55,7 +55,11 @@ def check_round_trip(model: Accountant, deltas: tuple[float, ...]) -> int:
     return checked
 
 
-@pytest.mark.parametrize("model", EVERY, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(one, marks=[pytest.mark.slow] * isinstance(one, FetchDistribution)) for one in EVERY],
+    ids=lambda model: type(model).__name__,
+)
 def test_the_exported_law_loses_less_than_a_hundredth(model):
     assert check_round_trip(model, (1e-2, 1e-5, 1e-8))
 

@@ -103,7 +103,8 @@ def test_different_caps_attain_more_than_the_smallest_one_would():
 
 
 @pytest.mark.parametrize(
-    ("n", "theta", "members", "delta"), [(1000, 1.0, 3, 1e-6), (1000, 1.0, 3, 5e-3), (1000, 0.1, 5, 1e-2)]
+    ("n", "theta", "members", "delta"),
+    [pytest.param(1000, 1.0, 3, 1e-6, marks=pytest.mark.slow), (1000, 1.0, 3, 5e-3), (1000, 0.1, 5, 1e-2)],
 )
 def test_coalitions_in_large_clusters_have_both_ends_at_once(n, theta, members, delta):
     """Each end is where the bracket of δ(ε) crosses δ."""

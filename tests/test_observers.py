@@ -15,7 +15,7 @@ from p2p_sim.analysis.privacy.statement.local import local_delta
 from tests.reference import coalition as reference
 
 
-@pytest.mark.parametrize(("n", "members"), [(2, 1), (3, 1), (3, 2), (4, 1), (4, 2)])
+@pytest.mark.parametrize(("n", "members"), [(2, 1), (3, 1), (3, 2), (4, 1), pytest.param(4, 2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("alpha", "theta"), [(0.1, 0.5), pytest.param(0.3, 1.0, marks=pytest.mark.slow)])
 def test_coalition_equals_enumeration_of_its_full_view(n, members, alpha, theta):
     laws = reference.view_laws(n, members, alpha, theta)

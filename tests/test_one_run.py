@@ -82,6 +82,7 @@ def test_a_hundred_thousand_clusters_with_loss_and_retries():
     assert not audit_exchange(faulty, 100_000, 100, claimed_flip_prob=flip_prob_with(0.6)).passed
 
 
+@pytest.mark.slow
 def test_loss_and_retries():
     """Refuses the curve of the α whose δ(0) is 40% as large, in clusters of 40 users."""
     faulty = case(engine="events", network=FAULTY)

@@ -127,7 +127,11 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.kind)
+@pytest.mark.parametrize(
+    "config",
+    [pytest.param(one, marks=[pytest.mark.slow] * (one.kind in ("regular", "small_world"))) for one in CONFIGS],
+    ids=lambda config: config.kind,
+)
 def test_a_neighbouring_shard_changes_nothing(config):
     """The first shard is many clusters in one case and a single one in the other; the second is the same."""
     tail = [30, 31, 3]

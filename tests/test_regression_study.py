@@ -29,6 +29,7 @@ from studies.regression_methods import (
 )
 
 
+@pytest.mark.slow
 def test_the_study_of_regression_labels(frame):
     *tables, figure = regression.main(frame)
     assert figure.stat().st_size > 20_000
@@ -118,7 +119,10 @@ def test_the_floor_is_zero_without_heterogeneity():
     assert regression.floor_of(Law(0.0)) == pytest.approx(0.0, abs=1e-20)
 
 
-@pytest.mark.parametrize("method", METHODS)
+SLOW = ("exchanged unbiased",)
+
+
+@pytest.mark.parametrize("method", [pytest.param(one, marks=[pytest.mark.slow] * (one in SLOW)) for one in METHODS])
 def test_every_method_releases_within_its_epsilon(method):
     people = Law(0.1, clusters=5).draw(Streams(2, 0))
     found = release(method, people, 1.0, 1e-5, Streams(2, 0))

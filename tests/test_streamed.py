@@ -141,7 +141,8 @@ def test_rows_over_networks_are_those_of_a_run_that_holds_its_users(small_shards
 @pytest.mark.parametrize(
     "mechanism",
     [{"kind": "randomized_response", "sampling_rate": None}, {"target_epsilon": 2.0, "flip_prob": None},
-     {"randomizer": {"kind": "rr_with_prior", "epsilon": 1.0}, "flip_prob": None}],
+     pytest.param({"randomizer": {"kind": "rr_with_prior", "epsilon": 1.0}, "flip_prob": None},
+                  marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_rows_of_other_noise_are_those_of_a_run_that_holds_its_users(small_shards, mechanism):
     tree = json.loads(scenario(engine="vectorised").model_dump_json())

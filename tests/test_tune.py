@@ -88,6 +88,7 @@ def test_a_search_finds_one_of_the_best_in_90_of_100_seeds():
     assert mean > 3 * error
 
 
+@pytest.mark.slow
 def test_workers_and_more_trials_change_nothing(tmp_path):
     tuning = make_tuning(small(), GOAL, read_search(written(tmp_path)))
     whole = tune(tuning, 7, tmp_path / "whole")

@@ -60,7 +60,7 @@ def test_the_table_is_private_unbiased_and_a_law(k, epsilon):
         assert np.all(np.diff(best.outputs) > 0)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 6.0])
+@pytest.mark.parametrize("epsilon", [0.3, 3.0, *(pytest.param(one, marks=pytest.mark.slow) for one in (1.0, 6.0))])
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_no_unbiased_private_law_on_a_fine_grid_has_a_smaller_error(k, epsilon):
     beyond = 1.0 / math.expm1(epsilon)
