@@ -51,6 +51,7 @@ def flip_prob_with(share: float, size: int = 100) -> float:
     return high
 
 
+@pytest.mark.slow
 def test_a_hundred_users_vectorised():
     """Refuses the curve of an α whose δ(0) is 40% smaller, with probability above .99, and accepts the true one."""
     done = audit_exchange(case(), 100_000, 100)

@@ -133,6 +133,7 @@ def test_the_synthetic_study_of_the_vector_approximation_paper(tmp_path, frame, 
     assert len(bounds) == 8
 
 
+@pytest.mark.slow
 def test_the_consistency_study(frame):
     *figures, table = consistency.main(frame, sizes=(1000,), replicates=2)
     assert all(figure.stat().st_size > 20_000 for figure in figures)

@@ -11,6 +11,7 @@ from studies import closed_form, privacy
 from tests.conftest import ROOT
 
 
+@pytest.mark.slow
 def test_the_privacy_study(frame):
     tables = {path.stem: pd.read_csv(path) for path in privacy.main(frame)}
     for table in tables.values():

@@ -1,10 +1,12 @@
 """The study of the shipped scenarios at reduced size."""
 
 import pandas as pd
+import pytest
 
 from studies import shipped
 
 
+@pytest.mark.slow
 def test_the_shipped_study(frame):
     table, fits = (pd.read_csv(path) for path in shipped.main(frame))
     assert set(table["panel"]) == {"quickstart", "batch", "heterogeneity", "users"}

@@ -75,6 +75,7 @@ def test_a_source_distribution_leads_to_the_same_wheel(source, wheel, tmp_path):
     assert names(built(tree, "build_wheel", tmp_path / "again")) == names(wheel)
 
 
+@pytest.mark.slow
 def test_the_unpacked_wheel_does_without_the_checkout(wheel, tmp_path):
     site, plug_in, here = unpacked(wheel, tmp_path / "site"), tmp_path / "plug-in", tmp_path / "here"
     plug_in.mkdir()
