@@ -49,7 +49,7 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
     column = view.facet
     facets = list(table[column].unique()) if column else []
     parts = [shown[shown[column] == facet] for facet in facets] if column else [shown]
-    varied = [key for key in dict.fromkeys(keys) if key in table and table[key].nunique(dropna=False) > 1]
+    varied = [key for key in dict.fromkeys([*view.group, *keys]) if table[key].nunique(dropna=False) > 1]
     lines: dict[int, Chart] = {}
     for panel, part in enumerate(parts):
         for line in apart(series(part, view.group, shown), places):
@@ -57,7 +57,7 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
             group = lines.setdefault(line.index, {"label": label, "look": line.index, "points": []})
             group["points"] += [_point(row, panel, view, varied) for row in line.points.to_dict("records")]
     return {
-        "x": plain(long(view.x, shown)),
+        "x": plain(long(view.x, shown), 200),
         "y": plain(long(view.y, shown), 200),
         "logs": [wants_log(shown["at"], view.log_x) and places is None, wants_log(shown[view.y], view.log_y)],
         "places": None if places is None else [plain(name, 40) for name in places],
@@ -103,7 +103,7 @@ def run_chart(rows: pd.DataFrame) -> Chart | None:
                     {
                         "panel": 0,
                         "at": [_number(epsilon), *ends],
-                        "said": [f"ε at most {rounded_up(epsilon)}", *measured],
+                        "said": [f"{plain(text, 120)}: ε = {rounded_up(epsilon)}", *measured],
                     }
                 ],
             }
@@ -128,9 +128,10 @@ def said_value(row: Mapping[Any, Any], column: str) -> str:
     if not isinstance(found, float | int) or isinstance(found, bool):
         return plain(pairs([column], [found]), LONGEST_CELL)
     if is_privacy(column) and column != "delta":
-        lower = column == "epsilon_lower"
-        shown = rounded_down(float(found)) if lower else rounded_up(float(found))
-        return f"{short(column)} {'at least' if lower else 'at most'} {shown}"
+        if column == "epsilon_lower":
+            return f"{short(column)} at least {rounded_down(float(found))}"
+        claim = "" if "paper" in column else "at most "  # a paper's bound is the paper's word
+        return f"{short(column)} {claim}{rounded_up(float(found))}"
     low, high = (float(row.get(column + end, math.nan)) for end in (LOW, HIGH))
     text, interval = with_interval(float(found), low, high)
     return f"{short(column)} {text} {interval}".strip()

@@ -72,7 +72,7 @@ function startChart(box, which) {
   make(body, "p", { class: "axis right" }, `${data.x}${logX ? ", log scale" : ""} →`);
   const values = make(body, "p", { class: "values" });
   const legend = make(body, "div", { class: "legend", role: "group", "aria-label": `Figure ${which}: show or hide` });
-  make(body, "p", { class: "axis" }, data.note ? `${data.note[0].toUpperCase()}${data.note.slice(1)}.` : "");
+  make(body, "p", { class: "axis" }, data.note);
   const entry = (key, text, paint) => {
     const found = make(legend, "button", { type: "button", "aria-pressed": "true" });
     paint(make(found, "svg", { viewBox: "-16 -8 32 16", width: 32, height: 16, "aria-hidden": "true" }));
@@ -121,7 +121,7 @@ function startChart(box, which) {
     draw();
   }
   function say() {
-    values.textContent = chosen ? `${groups.length > 1 ? `${groups[chosen.group].label}: ` : ""}${chosen.said.join("; ")}.`
+    values.textContent = chosen ? `${chosen.said.join("; ")}.`
       : "Point at a marker, or reach the chart with Tab and use the arrow keys: its values stand here.";
   }
   function choose(point, focus) {
@@ -168,7 +168,7 @@ function startChart(box, which) {
       make(axes, "path", { d: `M${frame.left} ${py(at)}H${frame.right}` });
       make(axes, "text", { x: frame.left - 8, y: py(at) + 4, "text-anchor": "end" }, text);
     }
-    const most = Math.max(2, Math.floor((frame.right - frame.left) / 80));
+    const most = Math.max(2, Math.floor((frame.right - frame.left) / 60));
     const xTicks = data.places ? data.places.map((name, place) => [place, name]).filter(([at]) => at >= x0 && at <= x1) : ticksOf(x0, x1, logX, most);
     xTicks.forEach(([at, text], index) => {
       make(axes, "path", { d: `M${px(at)} ${frame.top}V${frame.bottom}` });
@@ -206,8 +206,7 @@ function startChart(box, which) {
     });
     for (const { point, colour, shape, x, y } of marks) {
       if (x < frame.left - 6 || x > frame.right + 6 || y < frame.top - 6 || y > frame.bottom + 6) continue;
-      const words = `${groups.length > 1 ? `${groups[point.group].label}: ` : ""}${point.said.join("; ")}`;
-      const node = make(plot, "g", { class: "mark", role: "img", tabindex: -1, "aria-label": words, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
+      const node = make(plot, "g", { class: "mark", role: "img", tabindex: -1, "aria-label": point.said.join("; "), transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
       make(node, "circle", { r: 10, class: "ring" });
       make(node, "path", { d: shape, fill: colour });
       node.addEventListener("focus", () => { if (!same(point, chosen)) choose(point, false); });
