@@ -85,10 +85,12 @@ function startChart(box, which) {
       draw();
     });
   };
+  // The eighth line has the first colour and shape again, but hollow; the fifteenth is hollow with a broken rim.
+  const rim = (look) => (look < 7 ? { fill: hue(look) } : { fill: "var(--paper)", stroke: hue(look), "stroke-width": 2, "stroke-dasharray": look < 14 ? "" : "2 2" });
   const hue = (look) => `var(--c${look % SHAPES.length})`;
   groups.forEach((group, index) => entry(`g${index}`, group.label, (swatch) => {
     make(swatch, "path", { d: "M-16 0h32", class: "swatch", stroke: hue(group.look), "stroke-width": 1.8, "stroke-dasharray": DASHES[Math.floor(group.look / 7) % 3] });
-    make(swatch, "path", { d: SHAPES[group.look % 7], fill: hue(group.look) });
+    make(swatch, "path", { d: SHAPES[group.look % 7], ...rim(group.look) });
   }));
   data.levels.forEach((level, index) => entry(`l${index}`, level.label, (swatch) =>
     make(swatch, "path", { d: "M-16 0h32", class: "level", "stroke-dasharray": level.dash })));
@@ -114,7 +116,9 @@ function startChart(box, which) {
   }
   function zoom(factor) {
     const [x0, x1, y0, y1] = view || extent();
-    const centre = chosen ? [toX(chosen.at[0]), toY(chosen.at[1])] : [(x0 + x1) / 2, (y0 + y1) / 2];
+    const far = ({ x, y }) => (x - (frame.left + frame.right) / 2) ** 2 + (y - (frame.top + frame.bottom) / 2) ** 2;
+    const near = chosen || shownMarks.reduce((best, shown) => (best && far(best) <= far(shown) ? best : shown), null)?.point;
+    const centre = near ? [toX(near.at[0]), toY(near.at[1])] : [(x0 + x1) / 2, (y0 + y1) / 2];
     const [w, h] = [(x1 - x0) * factor / 2, (y1 - y0) * factor / 2];
     const [e0, e1, f0, f1] = extent();
     view = 2 * w >= e1 - e0 && 2 * h >= f1 - f0 ? null : [centre[0] - w, centre[0] + w, centre[1] - h, centre[1] + h];
@@ -162,7 +166,7 @@ function startChart(box, which) {
     frame.back = (x, y) => [x0 + (x - frame.left) / (frame.right - frame.left) * (x1 - x0), y0 + (frame.bottom - y) / (frame.bottom - frame.top) * (y1 - y0)];
     plot.replaceChildren();
     plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    make(make(plot, "clipPath", { id: `clip-${which}` }), "rect", { x: frame.left - 1, y: frame.top - 6, width: frame.right - frame.left + 8, height: frame.bottom - frame.top + 12 });
+    make(make(plot, "clipPath", { id: `clip-${which}` }), "rect", { x: frame.left, y: frame.top, width: frame.right - frame.left, height: frame.bottom - frame.top });
     const axes = make(plot, "g", { class: "axes", "aria-hidden": "true" });
     for (const [at, text] of yTicks) {
       make(axes, "path", { d: `M${frame.left} ${py(at)}H${frame.right}` });
@@ -172,23 +176,25 @@ function startChart(box, which) {
     const xTicks = data.places ? data.places.map((name, place) => [place, name]).filter(([at]) => at >= x0 && at <= x1) : ticksOf(x0, x1, logX, most);
     xTicks.forEach(([at, text], index) => {
       make(axes, "path", { d: `M${px(at)} ${frame.top}V${frame.bottom}` });
-      const room = data.places ? Math.max(5, Math.floor(2 * (frame.right - frame.left) / xTicks.length / 7.5)) : 99;
+      const beside = Math.min((frame.right - frame.left) / xTicks.length, px(at), width - px(at));
+      const room = data.places ? Math.max(5, Math.floor(2 * beside / 7)) : 99;
       const label = text.length > room ? `${text.slice(0, room - 1)}…` : text;
       make(axes, "text", { x: px(at), y: frame.bottom + (data.places && index % 2 ? 36 : 18), "text-anchor": "middle" }, label);
     });
     make(axes, "path", { d: `M${frame.left} ${frame.top}V${frame.bottom}H${frame.right}`, class: "edge" });
-    const inside = make(plot, "g", { "clip-path": `url(#clip-${which})` });
+    const [bands, inside] = [0, 1].map(() => make(plot, "g", { "clip-path": `url(#clip-${which})` }));
+    const faint = Math.min(0.16, 0.5 / groups.length).toFixed(2);
     const path = (points) => points.map(([x, y], index) => `${index ? "L" : "M"}${px(x).toFixed(1)} ${py(y).toFixed(1)}`).join("");
     const floor = (y, middle) => (logY && y <= 0 ? Math.min(y0, toY(middle)) - 1 : toY(y));
-    const band = (parent, points, colour) => {
+    const band = (points, colour) => {
       const ends = points.filter((point) => point[2] !== null && point[3] !== null);
-      if (ends.length > 1) make(parent, "path", { class: "band", fill: colour,
+      if (ends.length > 1) make(bands, "path", { class: "band", fill: colour, opacity: faint,
         d: `${path([...ends.map((p) => [p[0], toY(p[3])]), ...ends.reverse().map((p) => [p[0], floor(p[2], p[1])])])}Z` });
     };
     for (const piece of pieces()) {
       const across = piece.points.flatMap((p) => p[0] === null ? [[x0, ...p.slice(1)], [x1, ...p.slice(1)]] : [[toX(p[0]), ...p.slice(1)]])
         .filter((p) => p[1] !== null && (!logY || p[1] > 0));
-      band(inside, across, "var(--soft)");
+      band(across, "var(--soft)");
       make(inside, "path", { class: "level", "stroke-dasharray": piece.dash, d: path(across.map((p) => [p[0], toY(p[1])])) });
     }
     guides = make(plot, "g", { "aria-hidden": "true" });
@@ -198,23 +204,25 @@ function startChart(box, which) {
       const line = lineOf(index), colour = hue(group.look);
       const at = line.map((point) => [toX(point.at[0]), toY(point.at[1])]);
       const rising = at.every(([x], place) => !place || x >= at[place - 1][0]);
-      if (data.joined && rising && line.length > 2) band(inside, line.map((point, place) => [at[place][0], ...point.at.slice(1)]), colour);
+      if (data.joined && rising && line.length > 2) band(line.map((point, place) => [at[place][0], ...point.at.slice(1)]), colour);
       else for (const [place, point] of line.entries()) if (point.at[2] !== null) make(inside, "path", { class: "bar", stroke: colour,
         d: `M${px(at[place][0])} ${py(floor(point.at[2], point.at[1]))}V${py(toY(point.at[3]))}` });
       if (data.joined && line.length > 1) make(inside, "path", { class: "line", stroke: colour, d: path(at), "stroke-dasharray": DASHES[Math.floor(group.look / 7) % 3] });
-      line.forEach((point, place) => marks.push({ point, colour, shape: SHAPES[group.look % 7], x: px(at[place][0]), y: py(at[place][1]) }));
+      line.forEach((point, place) => marks.push({ point, look: group.look, shape: SHAPES[group.look % 7], x: px(at[place][0]), y: py(at[place][1]) }));
     });
-    for (const { point, colour, shape, x, y } of marks) {
+    for (const { point, look, shape, x, y } of marks) {
       if (x < frame.left - 6 || x > frame.right + 6 || y < frame.top - 6 || y > frame.bottom + 6) continue;
       const node = make(plot, "g", { class: "mark", role: "img", tabindex: -1, "aria-label": point.said.join("; "), transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
       make(node, "circle", { r: 10, class: "ring" });
-      make(node, "path", { d: shape, fill: colour });
+      make(node, "path", { d: shape, ...rim(look) });
       node.addEventListener("focus", () => { if (!same(point, chosen)) choose(point, false); });
       shownMarks.push({ node, point, x, y });
     }
     if (!marks.length) make(plot, "text", { x: (frame.left + frame.right) / 2, y: height / 2, "text-anchor": "middle", class: "empty" }, "All groups are hidden.");
+    if (shownMarks.length) plot.removeAttribute("tabindex");
+    else plot.setAttribute("tabindex", 0);  // keys still work where no point is in sight
     mark();
-    if (focused) (shownMarks.find(({ point }) => same(point, chosen)) || shownMarks[0] || { node: zoomers[2] }).node.focus();
+    if (focused) (shownMarks.find(({ point }) => same(point, chosen)) || shownMarks[0] || { node: plot }).node.focus();
   }
   const placeOf = (event) => {
     const area = plot.getBoundingClientRect(), scale = plot.viewBox.baseVal.width / area.width;
