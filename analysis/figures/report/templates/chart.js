@@ -1,5 +1,5 @@
 // Charts: the values of a figure, by pointer and by keys; without this script the picture stands alone.
-const NS = "http://www.w3.org/2000/svg";
+const NS = document.querySelector("figure svg")?.namespaceURI; // a chart stands beside a picture
 const SHAPES = ["M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0", "M-4.5 -4.5h9v9h-9z", "M0 -5.5l5.5 10h-11z", "M0 -6l6 6l-6 6l-6 -6z",
   "M0 5.5l5.5 -10h-11z", "M-2 -5.5h4v3.5h3.5v4h-3.5v3.5h-4v-3.5h-3.5v-4h3.5z", "M-5.5 -3l2.5 -2.5l3 3l3 -3l2.5 2.5l-3 3l3 3l-2.5 2.5l-3 -3l-3 3l-2.5 -2.5l3 -3z"];
 const DASHES = ["", "7 4", "2 4"];
@@ -40,10 +40,11 @@ function ticksOf(low, high, log, most) {
     found.push([log ? Math.log10(number * step) : number * step, tidy(number * step)]);
   return found;
 }
-function startChart(box, which) {
+function startChart(box) {
   const data = JSON.parse(box.dataset.chart);
   const [logX, logY] = data.logs;
   const figure = box.closest("figure");
+  const which = figure.id.replace("figure-", "");
   const hidden = new Set();
   let panel = 0, view = null, chosen = null, drag = null, shownMarks = [], frame = null;
   const toX = (x) => (logX ? Math.log10(x) : x);
@@ -300,4 +301,4 @@ function startChart(box, which) {
   let known = window.innerWidth;
   window.addEventListener("resize", () => { if (known !== window.innerWidth && !body.hidden) { known = window.innerWidth; draw(); } });
 }
-document.querySelectorAll(".chart").forEach((box, index) => startChart(box, index + 1));
+document.querySelectorAll(".chart").forEach(startChart);
