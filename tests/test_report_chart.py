@@ -8,7 +8,9 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.image import imread
 
+from docs.make_report_figures import take
 from p2p_sim.analysis.figures.report.chart import MOST_POINTS, said_value, sweep_chart
 from p2p_sim.analysis.figures.report.choices import choices
 from p2p_sim.analysis.figures.report.page import TEMPLATES, report_page
@@ -228,6 +230,12 @@ def test_axe_finds_nothing(page, scheme):
         found = {fault["id"] for fault in axe.Axe().run(page, options=TAGS).response["violations"]}
         assert "color-contrast" in found
         assert found & {"role-img-alt", "svg-img-alt"}
+
+
+def test_the_pictures_of_the_guide_are_taken(browser, report, tmp_path):
+    light, dark = (imread(path)[..., :3].mean() for path in take(browser, report, tmp_path))
+    assert light > 0.8
+    assert dark < 0.2
 
 
 @pytest.mark.parametrize("width", [320, 1280])
