@@ -168,6 +168,13 @@ def test_pointer_and_keys_show_the_same_values(page, report):
     assert page.evaluate("document.activeElement.closest('.legend') !== null")
 
 
+def test_lines_meet_their_markers(page):
+    spot = "found => { const box = found.getBoundingClientRect(); return [box.x, box.x + box.width]; }"
+    line = page.eval_on_selector("#figure-2 .line >> nth=0", spot)
+    ends = [page.eval_on_selector(f"#figure-2 .mark >> nth={place}", spot) for place in (0, 2)]
+    assert line == pytest.approx([(low + high) / 2 for low, high in ends], abs=1.5)
+
+
 def test_groups_hide_and_the_axes_zoom(page):
     legend = page.locator("#figure-1 .legend button")
     before = page.inner_html("#figure-1 .axes")

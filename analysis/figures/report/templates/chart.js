@@ -167,7 +167,6 @@ function startChart(box) {
     frame.back = (x, y) => [x0 + (x - frame.left) / (frame.right - frame.left) * (x1 - x0), y0 + (frame.bottom - y) / (frame.bottom - frame.top) * (y1 - y0)];
     plot.replaceChildren();
     plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    make(make(plot, "clipPath", { id: `clip-${which}` }), "rect", { x: frame.left, y: frame.top, width: frame.right - frame.left, height: frame.bottom - frame.top });
     const axes = make(plot, "g", { class: "axes", "aria-hidden": "true" });
     for (const [at, text] of yTicks) {
       make(axes, "path", { d: `M${frame.left} ${py(at)}H${frame.right}` });
@@ -183,7 +182,9 @@ function startChart(box) {
       make(axes, "text", { x: px(at), y: frame.bottom + (data.places && index % 2 ? 36 : 18), "text-anchor": "middle" }, label);
     });
     make(axes, "path", { d: `M${frame.left} ${frame.top}V${frame.bottom}H${frame.right}`, class: "edge" });
-    const [bands, inside] = [0, 1].map(() => make(plot, "g", { "clip-path": `url(#clip-${which})` }));
+    const [w, h] = [frame.right - frame.left, frame.bottom - frame.top];  // an inner <svg> cuts off what lies beyond the axes
+    const inner = make(plot, "svg", { x: frame.left, y: frame.top, viewBox: `${frame.left} ${frame.top} ${w} ${h}`, width: w, height: h, "aria-hidden": "true" });
+    const [bands, inside] = [0, 1].map(() => make(inner, "g"));
     const faint = Math.min(0.16, 0.5 / groups.length).toFixed(2);
     const path = (points) => points.map(([x, y], index) => `${index ? "L" : "M"}${px(x).toFixed(1)} ${py(y).toFixed(1)}`).join("");
     const floor = (y, middle) => (logY && y <= 0 ? Math.min(y0, toY(middle)) - 1 : toY(y));
