@@ -60,6 +60,7 @@ figures: .venv/.dev  ## the figures of README and docs
 	$(BIN)/python -m docs.make_clustering_figures
 	$(BIN)/python -m docs.make_tune_figure
 	$(BIN)/python -m docs.make_explore_figures
+	$(BIN)/python -m docs.make_report_figures
 	$(BIN)/p2p-sim check-bounds --figure docs/figures/bounds.png
 
 published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_SIM_DATA; goes on where it was stopped

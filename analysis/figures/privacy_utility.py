@@ -46,7 +46,7 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
         axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
         axes.axhline(reference.value, color=GREY, linestyle="--", label=f"without privacy: {reference.value:.3f}")
     _draw_baseline(axes, rows, excess)
-    shown = _statements(rows)
+    shown = statements(rows)
     low, high = _ends(value)
     error = [[value.value - low], [high - value.value]]
     for index, (epsilon, text) in enumerate(shown):
@@ -80,7 +80,7 @@ def _draw_baseline(axes: Axes, rows: pd.DataFrame, excess: bool) -> None:
     axes.axhline(level, color=GREY, linestyle=":", linewidth=1.0, label=f"{text}: {level:.3f}")
 
 
-def _statements(rows: pd.DataFrame) -> list[tuple[float, str]]:
+def statements(rows: pd.DataFrame) -> list[tuple[float, str]]:
     """The finite ε of each kind, the worst over replicates: ε is never averaged."""
     found = []
     for column, text in STATEMENTS:

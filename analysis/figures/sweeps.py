@@ -113,7 +113,7 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
         for axes, (name, part) in zip(grid, panels, strict=True):
             draw_reference(axes, part, view)
             draw_baseline(axes, part, view)
-            for line in _apart(series(part, view.group, shown), places):
+            for line in apart(series(part, view.group, shown), places):
                 draw_series(axes, line, view, places)
             if view.facet:
                 axes.set_title(f"{short(view.facet)} = {name}")
@@ -152,7 +152,7 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
     shown, places = drawable(table, view)
     draw_reference(axes, shown, view)
     draw_baseline(axes, shown, view)
-    for line in _apart(series(shown, view.group, shown), places):
+    for line in apart(series(shown, view.group, shown), places):
         draw_series(axes, line, view, places)
     scale(axes, shown, view, places)
     width, height = inches(axes)
@@ -197,7 +197,7 @@ def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | No
     )  # fmt: skip
 
 
-def _apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
+def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
     """Groups side by side over each text of a text axis."""
     if places is None or not lines:
         return lines

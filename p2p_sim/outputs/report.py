@@ -8,17 +8,21 @@ from xml.etree.ElementTree import ParseError
 
 import pandas as pd
 
+from p2p_sim.analysis.utility.points import points
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import write_whole
 from p2p_sim.base.plugins import member
 from p2p_sim.mechanisms.interface import MechanismBase
-from p2p_sim.outputs.plots import Request, plot, request_of
+from p2p_sim.outputs.plots import Request, plot, request_of, titles, view_of
 from p2p_sim.scenario import MechanismConfig
 from p2p_sim.storage.results import Results, read_results
 from p2p_sim.storage.rows import FAILURES, ROWS, read_manifest
 from p2p_sim.storage.statements import read_lines, read_terms
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from p2p_sim.analysis.figures.report.chart import Chart
     from p2p_sim.analysis.figures.report.page import Picture
 
 REPORT = "report.html"
@@ -72,13 +76,15 @@ def _mechanisms(rows: pd.DataFrame) -> dict[str, str]:
 def _pictures(results: Results) -> "list[Picture]":
     """The figure of a run; those that a sweep's author asked for, or what is learned and ε along the first axis."""
     from p2p_sim.analysis.figures.privacy_utility import plot_privacy_utility
+    from p2p_sim.analysis.figures.report.chart import run_chart
 
     quality = "excess_risk" if results.rows["excess_risk"].notna().all() else "accuracy"
     if not results.axes:
         title = f"{_named(quality)} beside every ε that one could state for it"
         draw = partial(plot_privacy_utility, results.rows, results.name)
         note = "Each ε is the largest over clusters and replicates. Dashed: the same learner without privacy."
-        return [_picture(draw, f"{title}. {_behind(results, True)} {note}")]
+        told = f"{title}. {_behind(results, True)} {note}{_chosen(results)}"
+        return [_picture(draw, told, partial(run_chart, results.rows))]
     requests = [request_of(entry, results) for entry in results.plots] or _usual(results, quality)
     return [_of_sweep(results, request) for request in requests[:MOST_FIGURES]]
 
@@ -103,10 +109,28 @@ def _of_sweep(results: Results, request: Request) -> "Picture":
     told = _behind(results, not shown.startswith("epsilon"))
     if "epsilon" in f"{request.x} {shown}":
         told += " ε is the largest over clusters and replicates."
-    return _picture(partial(plot, results.directory, request), f"{title}{by}. {told}")
+    draw = partial(plot, results.directory, request)
+    return _picture(draw, f"{title}{by}. {told}{_chosen(results)}", partial(_chart, results, request))
 
 
-def _picture(draw: Any, caption: str) -> "Picture":
+def _chart(results: Results, request: Request) -> "Chart | None":
+    """The values of a figure of lines; colours over two axes and fitted curves are pictures alone."""
+    from p2p_sim.analysis.figures.report.chart import sweep_chart
+
+    if request.heat or request.fit:
+        return None
+    table = points(results.rows, results.keys)
+    return sweep_chart(table, view_of(request, results, table), results.keys, titles(results, table, "")[1])
+
+
+def _chosen(results: Results) -> str:
+    """What every figure of a search says if ε does not count its choices."""
+    from p2p_sim.analysis.figures.report.choices import choices
+
+    return "".join(f" {sentence}" for sentence in choices(results.rows))
+
+
+def _picture(draw: Any, caption: str, chart: "Callable[[], Chart | None]") -> "Picture":
     """A figure, or why there is none: what a sweep asks for need not fit its rows, and a label may hold anything."""
     from p2p_sim.analysis.figures.report.page import Picture
     from p2p_sim.analysis.figures.report.svg import drawn, embedded
@@ -117,7 +141,7 @@ def _picture(draw: Any, caption: str) -> "Picture":
         embedded(text, "", "")
     except (InputError, ValueError, ParseError) as error:
         return Picture(f"{caption} Not drawn: {error}")
-    return Picture(caption, text)
+    return Picture(caption, text, chart())
 
 
 def _named(column: str | None) -> str:

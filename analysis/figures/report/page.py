@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from p2p_sim.analysis.figures.report.cards import key_figures
+from p2p_sim.analysis.figures.report.chart import Chart
+from p2p_sim.analysis.figures.report.choices import choices
 from p2p_sim.analysis.figures.report.groups import groups_table
 from p2p_sim.analysis.figures.report.listing import base_file, blocks, scenario_in_order, sweep_file
 from p2p_sim.analysis.figures.report.points import Failure, standing, with_failures
@@ -24,6 +27,7 @@ from p2p_sim.analysis.figures.report.text import count, plain
 from p2p_sim.analysis.figures.report.words import learned_nothing, subtitle, unfinished, what_was_run
 from p2p_sim.analysis.privacy.statement.record import Terms
 
+SCRIPTS, STYLES = ("page.js", "chart.js"), ("page.css", "chart.css")
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000
 
@@ -32,11 +36,13 @@ MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000
 class Picture:
     """A figure: the text of an SVG file, and a caption that says what it shows and how many replicates are behind it.
 
-    A figure that could not be drawn has no text, and the caption says why.
+    A figure that could not be drawn has no text, and the caption says why. chart: its values, if a reader can ask for
+    them in a browser; as `report.chart` makes it.
     """
 
     caption: str
     svg: str = ""
+    chart: Chart | None = None
 
 
 def report_page(
@@ -62,12 +68,13 @@ def report_page(
     left = standing(failures, rows)
     points = with_failures(rows, keys, left)
     name = plain(manifest["name"])
-    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    script = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in SCRIPTS)
     content = {
         "name": name,
         "subtitle": subtitle(points, keys),
         "paragraphs": what_was_run(rows, points, axes, mechanisms, manifest["scenario"].get("clusters")),
         "learned_nothing": learned_nothing(rows),
+        "choices": choices(rows),
         "unfinished": unfinished(points, axes, manifest.get("replicates")),
         "key_figures": key_figures(points),
         "privacy": statement(rows, points, mechanisms, terms),
@@ -80,17 +87,19 @@ def report_page(
         "all_failures": len(left),
         **_listings(manifest, name),
         "provenance": _provenance(manifest),
-        "style": Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),
+        "style": Markup("".join((TEMPLATES / name).read_text(encoding="utf-8") for name in STYLES)),
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }
     return _environment().get_template("page.html").render(content)
 
 
-def _embedded(picture: Picture, number: int) -> tuple[str, Markup]:
-    """Caption and <svg> element."""
+def _embedded(picture: Picture, number: int) -> tuple[str, Markup, str]:
+    """Caption, <svg> element, and the chart's values as JSON or nothing."""
     alt = plain(picture.caption, LONGEST_ERROR)
-    return alt, Markup(embedded(picture.svg, f"figure-{number}-", alt) if picture.svg else "")
+    svg = Markup(embedded(picture.svg, f"figure-{number}-", alt) if picture.svg else "")
+    values = json.dumps(picture.chart, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return alt, svg, values if picture.chart else ""
 
 
 def _environment() -> Environment:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from p2p_sim.analysis.figures.report.choices import choices
 from p2p_sim.analysis.figures.report.points import worst_bases
 from p2p_sim.analysis.figures.report.text import count, number, plain, span
 from p2p_sim.analysis.privacy.statement.record import Terms
@@ -67,7 +68,12 @@ def statement(
     compared = [_line(done, *entry) for entry in COMPARED if (done[entry[0]] > 0).any()]
     return {
         "promise": (
-            *(_who(rows), *filter(None, (_figure(rows, done), _guesses(rows), _little(rows), _caution(rows, done)))),
+            *(
+                _who(rows),
+                *filter(
+                    None, (_figure(rows, done), _guesses(rows), _little(rows), *choices(rows), _caution(rows, done))
+                ),
+            ),
         ),
         "lines": lines,
         "compared": compared,
