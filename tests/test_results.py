@@ -20,6 +20,8 @@ from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.replicate.case import identity
 from p2p_sim.storage.crate import CRATE
 from p2p_sim.storage.rows import open_store
+from tests.commands import command as called
+from tests.conftest import ROOT
 
 
 def small(**changes):
@@ -250,3 +252,10 @@ def test_a_directory_in_place_of_a_file_is_named(tmp_path):
     (tmp_path / "a" / "rows.parquet").mkdir()
     with pytest.raises(InputError, match=r"rows.parquet: is not a file"):
         p2p_sim.run_all(small(replicates=4), tmp_path / "a")
+
+
+@pytest.mark.parametrize("command_name", ["report", "plot"])
+def test_a_study_that_is_no_run_is_refused_in_one_line(command_name):
+    status, out, said = called(command_name, ROOT / "results" / "published" / "regression")
+    assert (status, out, len(said.splitlines())) == (2, "", 1)
+    assert "holds a study that is no run and no sweep" in said

@@ -200,7 +200,7 @@ def load_results(directory: str | Path) -> pd.DataFrame:
     Points of a finished sweep are in the sweep's order, others in the order of their completion; replicates ascend.
 
     Raises:
-        InputError: the directory holds no results.
+        InputError: the directory holds no results of a run or a sweep.
     """
     directory = path_of("directory", directory)
     if not (directory / MANIFEST).is_file():
@@ -208,6 +208,10 @@ def load_results(directory: str | Path) -> pd.DataFrame:
     frame = _frame(directory) if (directory / ROWS).exists() else _table(directory)
     if frame.empty:
         return frame
+    if not {"scenario", "replicate"} <= set(frame):
+        raise InputError(
+            f"{directory}: holds a study that is no run and no sweep; its tables (*.csv) say what it found"
+        )
     first = pd.factorize(frame["scenario"])[0]
     frame = frame.assign(_first=first).drop_duplicates(["scenario", "replicate"], keep="last")
     return frame.sort_values(["_first", "replicate"], kind="stable").drop(columns="_first").reset_index(drop=True)
