@@ -8,10 +8,12 @@ from p2p_sim.analysis.utility.intervals import Mean, mean_interval
 
 MAJORITY = "majority_error_rate"
 LEARNED = (
-    ("error_rate", "what is learned", ""),
+    ("error_rate", "what is learned", "; smaller clusters mix fewer labels, and a larger ε takes less noise"),
     ("nonprivate_error_rate", "even without privacy, what is learned", "; look at the features and their scales"),
 )
 """Columns of error rates, how messages call them, and what else they say."""
+ENOUGH, FEW = 5, "; with so few replicates hardly anything is clear: run more"
+"""Replicates from which on a missing gain says something of the data, and what is said below."""
 CONSTANT, SQUARED = "constant_squared_error", ("squared_error", "nonprivate_squared_error")
 """Columns of squared errors: of a constant, and of both models."""
 
@@ -58,9 +60,10 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
     for column, who, more in LEARNED:
         for gain in gains(rows):
             if gain.column == column and not gain.clear:
+                advice = FEW if 1 < gain.gain.replicates < ENOUGH else more
                 found.append(
                     f"{who} has accuracy {gain.accuracy:.4f}, not clearly above the {gain.majority:.4f} of always "
-                    f"saying the majority class (difference {gain.gain}){more}"
+                    f"saying the majority class (difference {gain.gain}){advice}"
                 )
     return [*found, *_no_better_than_a_constant(rows)]
 

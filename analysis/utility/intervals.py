@@ -1,6 +1,6 @@
 """Confidence intervals of means over replicates."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,10 @@ class Mean:
         if self.replicates < 2:
             return f"{self.value:.4f} (1 replicate, no interval)"
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+    def within(self, least: float, most: float) -> "Mean":
+        """The same for a figure that cannot lie elsewhere: an interval may be cut there, and holds as often."""
+        return replace(self, low=min(max(self.low, least), most), high=max(min(self.high, most), least))
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:

@@ -253,7 +253,8 @@ def _groups(rows: Any) -> list[Line]:
 def _accuracy(errors: Any) -> str:
     from p2p_sim.analysis.utility.intervals import mean_interval
 
-    return str(mean_interval(1.0 - errors.astype(float)))
+    found = mean_interval(1.0 - errors.astype(float))
+    return str(found if found.replicates < 2 else found.within(0.0, 1.0))
 
 
 def _range(values: Any) -> str:
