@@ -167,7 +167,11 @@ def test_what_is_no_better_than_a_constant_is_said():
     rows = pd.DataFrame({"squared_error": [3.0, 3.2], "nonprivate_squared_error": [1.0, 1.1]})
     assert warnings_of(rows.assign(constant_squared_error=[9.0, 9.1])) == []
     (line,) = warnings_of(rows.assign(constant_squared_error=[3.1, 3.1]))
-    assert line == "what is learned has squared error 3.1, not clearly below the 3.1 of a constant"
+    said = "what is learned has squared error 3.1, not clearly below the 3.1 of a constant"
+    assert line == said + "; with so few replicates hardly anything is clear: run more"
+    three = pd.concat([rows] * 3, ignore_index=True)
+    (line,) = warnings_of(three.assign(constant_squared_error=3.1))
+    assert line.startswith(said + "; smaller clusters")
 
 
 def test_numbers_are_rounded_to_the_nearest_value_and_clipped():

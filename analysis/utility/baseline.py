@@ -77,9 +77,10 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
         constant, errors = rows[CONSTANT].astype(float), rows[column].astype(float)
         gain = mean_interval(constant - errors)
         if (gain.low if gain.replicates > 1 else gain.value) <= 0:
+            advice = FEW if 1 < gain.replicates < ENOUGH else more
             found.append(
                 f"{who} has squared error {errors.mean():.4g}, not clearly below the {constant.mean():.4g} of "
-                f"a constant{more}"
+                f"a constant{advice}"
             )
     return found
 
