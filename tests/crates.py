@@ -1,8 +1,21 @@
 """A reader of RO-Crate metadata of its own: what makes a crate wrong whatever its content is."""
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
+
+CRATE = "ro-crate-metadata.json"
+
+
+def read(directory: Path) -> dict[str, dict[str, Any]]:
+    """Entities of a crate by their identifier; nothing is wrong with it, and no file is left out."""
+    content = json.loads((directory / CRATE).read_text(encoding="utf-8"))
+    assert faults(directory, content) == []
+    found = {entity["@id"]: entity for entity in content["@graph"]}
+    files = {path.name for path in directory.iterdir()} - {CRATE, ".lock"}
+    assert {part["@id"] for part in found["./"]["hasPart"]} == files
+    return found
 
 
 def faults(directory: Path, content: dict[str, Any]) -> list[str]:
@@ -26,7 +39,7 @@ def faults(directory: Path, content: dict[str, Any]) -> list[str]:
                 wrong.append(f"{entity['@id']}: is not there")
             elif hashlib.sha256(path.read_bytes()).hexdigest() != entity["sha256"]:
                 wrong.append(f"{entity['@id']}: another SHA-256")
-    descriptor = [entity for entity in graph if entity["@id"] == "ro-crate-metadata.json"]
+    descriptor = [entity for entity in graph if entity["@id"] == CRATE]
     if not descriptor or descriptor[0]["about"] != {"@id": "./"}:
         wrong.append("the metadata do not say what they are about")
     return wrong

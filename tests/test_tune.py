@@ -1,6 +1,7 @@
 """Searching settings: what is chosen, what is kept, what a choice may look at."""
 
 import csv
+import hashlib
 import json
 import os
 import random
@@ -22,6 +23,7 @@ from p2p_sim.sweeps.tuning.space import Dimension, Settings, Space, read_search
 from p2p_sim.sweeps.tuning.study import JOURNAL, Trials
 from tests.commands import command
 from tests.conftest import ROOT
+from tests.crates import read
 from tests.sweeps import base
 
 pytest.importorskip("optuna")
@@ -109,6 +111,12 @@ def test_the_found_scenario_runs_and_meets_the_goal(tmp_path):
     assert {one["replicate"] for one in tuned.found.fresh} == {2, 3}
     assert tuned.found.trial == best(tuned.trials)[0]
     assert {row["look"] for row in rows_of(tuned.directory)} == {"public"}
+    described = read(tuned.directory)
+    assert (
+        described["found.toml"]["sha256"] == hashlib.sha256((tmp_path / "out" / "found.toml").read_bytes()).hexdigest()
+    )
+    assert (described["#search/look"]["value"], described["#search/goal.epsilon"]["value"]) == ("public", 0.5)
+    assert json.loads(described["#space/mechanism.sampling_rate"]["value"]) == {"low": 0.2, "high": 1.0, "log": False}
 
 
 def test_epsilon_of_a_setting_above_the_goal_is_refused(tmp_path):

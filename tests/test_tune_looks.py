@@ -24,6 +24,7 @@ from p2p_sim.sweeps.tuning.goal import Goal
 from p2p_sim.sweeps.tuning.private import FIRST_RUN, planned
 from p2p_sim.sweeps.tuning.space import Dimension, Space
 from tests.commands import command
+from tests.crates import CRATE, read
 from tests.sweeps import base
 
 pytest.importorskip("optuna")
@@ -34,7 +35,7 @@ CURATOR = {"kind": "dp_sgd", "target_epsilon": 1.0, "sampling_rate": 1.0, "epoch
 
 
 def files_of(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name not in ("timings.jsonl",)}
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name not in ("timings.jsonl", CRATE)}
 
 
 def rows_of(directory: Path) -> list[dict]:
@@ -127,6 +128,8 @@ def test_runs_are_independent_and_the_best_private_score_wins(tmp_path):
     assert max(row["epsilon_upper"] for row in rows.values()) < 0.9
     text = (tmp_path / "out" / "found.toml").read_text()
     assert f"score and choice included: {tuned.found.epsilon:.6g}" in text
+    described = read(tmp_path / "out")
+    assert (described["#search/look"]["value"], described["#search/runs"]["value"]) == ("curator", len(rows))
     before = files_of(tmp_path / "out")
     tune_privately(tuning, 6, tmp_path / "out")
     assert files_of(tmp_path / "out") == before  # no run is drawn a second time

@@ -32,8 +32,15 @@ FILES = {
     "timings.jsonl": ("application/jsonl", "Seconds that each replicate took"),
     "failures.jsonl": ("application/jsonl", "Replicates that could not be run, and why"),
     "privacy-utility.png": ("image/png", "Accuracy against ε"),
+    "trials.csv": ("text/csv", "One line for each setting that a search tried"),
+    "trials.parquet": ("application/vnd.apache.parquet", "The same settings as a table"),
+    "trials.journal": ("application/jsonl", "The settings as a stopped search goes on from them"),
+    "tune.png": ("image/png", "What each setting of a search is worth, and its ε"),
+    "found.toml": ("application/toml", "The scenario with the setting that a search found"),
 }
 """Files of a results directory that are described: media type, and what they are."""
+SEARCH = ("goal", "look", "batch", "mean_runs", "runs")
+"""Keys of the manifest of a search that say what it was for, what its choice looked at and how it went."""
 Entity = dict[str, Any]
 
 
@@ -131,13 +138,18 @@ def _software(versions: Mapping[str, str]) -> Iterator[Entity]:
 
 
 def _keys(manifest: Mapping[str, Any]) -> Iterator[Entity]:
-    """The keys of the scenario with their values, and the axes of a sweep."""
+    """The keys of the scenario with their values, the axes of a sweep, and what a search is."""
     for key, value in _flat(manifest["scenario"]):
         yield _property(f"#scenario/{quote(key)}", key, value)
     for axis in manifest["axes"]:
         for place, key in enumerate(axis["keys"]):
             text = "Values along an axis"
             yield _property(f"#axis/{quote(key)}", key, [step[place] for step in axis["values"]], description=text)
+    for key, value in _flat({name: manifest[name] for name in SEARCH if name in manifest}):
+        yield _property(f"#search/{quote(key)}", key, value, description="Of the search for settings")
+    for one in manifest.get("space", ()):
+        text = json.dumps({name: value for name, value in one.items() if name != "key"}, ensure_ascii=False)
+        yield _property(f"#space/{quote(one['key'])}", one["key"], text, description="What the search chose from")
 
 
 def _flat(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

@@ -43,7 +43,7 @@ def main(directory: str) -> None:
             "name": crate.name,
             "files": sorted(part.id for part in crate.root_dataset["hasPart"]),
             "version": run["instrument"]["softwareVersion"],
-            "flip_prob": crate.get("#scenario/mechanism.flip_prob")["value"],
+            "values": {one.id: one["value"] for one in crate.get_by_type("PropertyValue")},
         }
     except Exception as error:  # whatever the library refuses with
         read = {"error": repr(error)}

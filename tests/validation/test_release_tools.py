@@ -14,6 +14,8 @@ import pytest
 import p2p_sim
 from p2p_sim.base.version import version
 from p2p_sim.storage.crate import CRATE
+from p2p_sim.sweeps.tuning.drive import make_tuning, tune
+from p2p_sim.sweeps.tuning.goal import Goal
 from tests.conftest import ROOT
 
 TOOLS = Path(os.environ.get("P2P_SIM_RELEASE_TOOLS", ROOT / "build" / "release")) / "bin"
@@ -39,23 +41,31 @@ def judged(directory: Path) -> dict:
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Results of a run and of a sweep."""
+    """Results of a run, of a sweep and of a search."""
     base, folder = p2p_sim.Scenario.from_tree(TREE), tmp_path_factory.mktemp("results")
     p2p_sim.run_all(base, folder / "run")
     p2p_sim.sweep(base, {"mechanism.flip_prob": [0.1, 0.2]}, 1, folder / "sweep")
+    tune(make_tuning(base, Goal("accuracy", epsilon=0.9), None), 3, folder / "tune")
     return folder
 
 
-@pytest.mark.parametrize("kind", ["run", "sweep"])
-def test_the_crate_library_reads_a_crate_and_the_validator_takes_it(kind, places):
+@pytest.mark.parametrize(
+    ("kind", "key", "value", "files"),
+    [
+        ("run", "#scenario/mechanism.flip_prob", 0.2, set()),
+        ("sweep", "#axis/mechanism.flip_prob", "[0.1, 0.2]", set()),
+        ("tune", "#search/goal.epsilon", 0.9, {"found.toml", "trials.csv", "trials.parquet", "tune.png"}),
+    ],
+)
+def test_the_crate_library_reads_a_crate_and_the_validator_takes_it(kind, key, value, files, places):
     found = judged(places / kind)
     assert set(found["issues"]) <= {"RECOMMENDED"}
     told = found["issues"].get("RECOMMENDED", [])
     assert [line for line in told if not any(word in line for word in UNKNOWN)] == []
     assert found["read"]["name"] == f"p2p-sim {kind} of tiny"
     assert found["read"]["version"] == version()
-    assert found["read"]["flip_prob"] == 0.2
-    assert {"manifest.json", "rows.jsonl", "rows.parquet"} <= set(found["read"]["files"])
+    assert found["read"]["values"][key] == value
+    assert {"manifest.json", "rows.jsonl", "rows.parquet", *files} <= set(found["read"]["files"])
 
 
 @pytest.mark.parametrize("lost", ["datePublished", "instrument", "rows.jsonl"])
