@@ -42,3 +42,12 @@ def test_the_directory_that_the_readme_loads_is_that_of_its_own_run():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     scenario = load_scenario(ROOT / "scenarios" / "quickstart.toml").replace(**{"mechanism.flip_prob": 0.2})
     assert f'load_results("results/quickstart-{identity(scenario)[:8]}")' in text
+
+
+def test_the_start_page_names_every_page_one_a_line():
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    lines = [line for line in text.splitlines() if line.startswith("- ")]
+    named = [re.findall(r"\]\(([\w-]+)\.md\)", line) for line in lines]
+    assert sorted(page for line in named for page in line) == sorted(pages)
+    assert {len(line) for line in named} == {1}
