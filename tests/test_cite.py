@@ -1,5 +1,6 @@
 """What to cite: every kind of a scenario has its papers, or says that there are none."""
 
+import email.message
 import json
 import re
 
@@ -7,6 +8,7 @@ import pytest
 import yaml
 
 from p2p_sim.base.shipped import shipped
+from p2p_sim.base.version import url
 from p2p_sim.outputs.citation import PROJECT, cited, references, without_paper
 from p2p_sim.scenario import Scenario, load_scenario
 from tests.commands import command
@@ -61,7 +63,9 @@ def test_every_reference_is_complete():
     venue = {"inproceedings": "booktitle", "article": "journal", "techreport": "institution"}
     for key, one in references().items():
         assert {"author", "title"} <= set(one.fields), key
-        assert key == PROJECT or isinstance(one.fields["year"], int), key
+        assert isinstance(one.fields["year"], int), key
+        assert "others" not in one.fields["author"], key
+        assert len(set(one.fields["author"])) == len(one.fields["author"]), key
         assert one.type not in venue or venue[one.type] in one.fields, key
         assert one.type != "misc" or {"note", "eprint"} & set(one.fields), key
         text = one.bibtex()
@@ -74,11 +78,25 @@ def test_the_citation_file_says_the_same_of_the_project_and_of_its_papers():
     assert mine["title"].startswith(told["title"])
     assert (mine["version"], mine["license"]) == (told["version"], told["license"])
     assert mine["author"] == [f"{{{author['name']}}}" for author in told["authors"]]
+    paper = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
+    assert f"{mine['year']}" in re.findall(r"^date: .*(\d{4})$", paper, re.MULTILINE)
+    assert str(told.get("date-released", mine["year"])).startswith(f"{mine['year']}")
     papers = {one.fields["title"].casefold(): one for one in references().values()}
+    assert len(papers.keys() & {paper["title"].casefold() for paper in told["references"]}) == 4
     for paper in told["references"]:
         if (one := papers.get(paper["title"].casefold())) is not None:  # Bayes consistency has no scenario
             authors = [f"{author['family-names']}, {author['given-names']}" for author in paper["authors"]]
             assert (one.fields["author"], one.fields["year"]) == (authors, paper["year"])
+
+
+def test_the_projects_entry_has_its_address_as_soon_as_the_package_names_one(monkeypatch):
+    made = email.message.Message()
+    monkeypatch.setattr("importlib.metadata.metadata", lambda name: made)
+    assert url() is None
+    made["Project-URL"] = "Homepage, https://example.org/p2p-sim"
+    made["Project-URL"] = "Issues, https://example.org/issues"
+    assert url() == "https://example.org/p2p-sim"
+    assert "  url = {https://example.org/p2p-sim},\n" in references.__wrapped__()[PROJECT].bibtex()
 
 
 def test_the_quickstart_cites_the_project_and_its_papers():

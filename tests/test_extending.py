@@ -48,7 +48,7 @@ def test_the_citation_agrees_with_the_project():
     project = PROJECT["project"]
     assert (cited["cff-version"], cited["title"], cited["version"]) == ("1.2.0", project["name"], project["version"])
     assert cited["license"] == project["license"]
-    assert len(cited["references"]) == 4
+    assert len(cited["references"]) == 5
     for paper in cited["references"]:
         assert {"type", "title", "authors", "year"} <= set(paper)
         assert all({"family-names", "given-names"} == set(author) for author in paper["authors"])

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.base.version import version
+from p2p_sim.base.version import url, version
 from p2p_sim.scenario import Scenario
 
 TABLE = Path(__file__).with_name("papers.toml")
@@ -44,7 +44,7 @@ def references() -> dict[str, Reference]:
         if isinstance(entry, dict):
             fields = {name: value for name, value in entry.items() if name not in ("type", "used", "eprint")}
             if key == PROJECT:
-                fields["version"] = version()
+                fields |= {"version": version()} | ({"url": address} if (address := url()) else {})
             if "eprint" in entry:
                 fields |= {"eprint": entry["eprint"], "archiveprefix": "arXiv"}
             found[key] = Reference(key, entry["type"], fields, tuple(entry["used"]))
