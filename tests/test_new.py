@@ -10,10 +10,12 @@ import pytest
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.shipped import SCENARIOS
-from p2p_sim.outputs.new_scenario import copied
+from p2p_sim.outputs.new_scenario import copied, from_table, proposed
 from p2p_sim.population.look import look_at
+from p2p_sim.replicate.run import run
 from p2p_sim.scenario import load_scenario
 from tests.commands import command
+from tests.conftest import ROOT
 
 ROWS = 240
 
@@ -56,6 +58,7 @@ def test_four_commands_lead_from_a_table_to_a_report():
         "missing values are filled in: 'age' (9), 'city' (7)",
         "columns of text become one-hot: 'city'",
         "columns of numbers are standardised",
+        "clusters: 13, of about 14 users each, by the number of users alone",
     ):
         assert seen in out
     assert Path("patients.toml").read_text("utf-8").count("#") >= 15
@@ -69,6 +72,46 @@ def test_four_commands_lead_from_a_table_to_a_report():
     status, page, _ = command("report", results)
     assert status == 0
     assert "accuracy, always the majority class" in Path(page.strip()).read_text("utf-8")
+
+
+def small(users: int, seed: int = 0, shuffled: bool = False) -> None:
+    """A table patients.csv of four numbers and a diagnosis that depends on three of them; shuffled: on none."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(users, 4)).round(3)
+    ill = features @ [1.5, -1.0, 0.7, 0.0] + rng.normal(0, 0.5, users) > 0
+    label = np.where(rng.permutation(ill) if shuffled else ill, "ill", "well")
+    pd.DataFrame(features, columns=list("abcd")).assign(diagnosis=label).to_csv("patients.csv", index=False)
+
+
+def test_the_guide_shows_what_is_written_for_160_users_and_labels_have_no_part_in_it():
+    for shuffled in (False, True):
+        small(160, shuffled=shuffled)
+        assert command("new", "patients", "--data", "patients.csv", "--label", "diagnosis")[0] == 0
+        text = Path("patients.toml").read_text("utf-8")
+        assert f"```toml\n{text}```" in (ROOT / "docs" / "own-data.md").read_text("utf-8")
+        Path("patients.toml").unlink()
+
+
+@pytest.mark.parametrize("rows", [2, 3, 5, 100, 1000, 32_561])
+def test_there_are_as_many_clusters_as_users_in_each_and_at_most_100(rows):
+    count, users = proposed(rows)
+    assert users == max(2, round(0.8 * rows))
+    assert 1 <= count <= 100
+    assert count == 100 or 0 <= users // count - count <= 2
+
+
+def test_the_proposed_clusters_of_160_users_teach_more_than_two_large_ones():
+    """Accuracy on 10 replicates each of three tables; two large clusters, the control, teach little."""
+    accuracy: dict[str, list[float]] = {"proposed": [], "two": []}
+    for seed in range(3):
+        small(160, seed)
+        made = from_table(f"s{seed}", Path("patients.csv"), "diagnosis")
+        scenario = load_scenario(made.path).replace(engine="vectorised")
+        two = scenario.replace(clusters={"kind": "kmeans", "count": 2, "min_size": 32})
+        for name, one in (("proposed", scenario), ("two", two)):
+            accuracy[name] += [1 - run(one, replicate=replicate).row["error_rate"] for replicate in range(10)]
+    assert np.mean(accuracy["two"]) < 0.65
+    assert np.mean(accuracy["proposed"]) > 0.75
 
 
 def test_each_problem_of_the_same_table_is_named_in_one_line_with_a_way_out():

@@ -1,6 +1,7 @@
 """A first scenario file: a copy of one that exists, or one for a user's own table."""
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Iterator
@@ -43,9 +44,8 @@ kind = "table"
 {keys}
 
 [clusters]
-kind = "kmeans"                # groups users by their (public) features
-count = {count:<23}# clusters asked for
-min_size = {min_size:<20}# smaller clusters are merged into their nearest neighbour
+kind = "balanced"              # groups users by their (public) features; sizes differ by at most one user
+count = {count:<23}# fewer clusters: a smaller epsilon; more: users of a cluster are more alike
 
 [mechanism]
 kind = "label_exchange"
@@ -58,6 +58,8 @@ kind = "logistic_regression"
 [privacy]
 delta = {delta:<23}# well below one in the number of users
 """
+MOST_CLUSTERS = 100
+"""More are not proposed: among 10,000 users and more, larger clusters lower ε and lose little."""
 
 
 @dataclass(frozen=True)
@@ -112,17 +114,30 @@ def from_table(name: str, data: Path, label: str | None) -> Made:
     case = Case(Scenario.from_tree(parsed(text)))
     examined(case)
     _write(path, text)
-    return Made(path, tuple(found.notes), case.identity)
+    count, users = proposed(found.rows)
+    note = f"clusters: {count}, of about {users // count} users each, by the number of users alone; see the file"
+    return Made(path, (*found.notes, note), case.identity)
+
+
+def proposed(rows: int) -> tuple[int, int]:
+    """How many clusters are proposed for a table, and of how many users: √users clusters, at most 100.
+
+    There are about as many clusters as users in each. Labels have no part in it, so that it costs no privacy.
+
+    Args:
+        rows: with a label, of which 80% are users and the others are held out.
+    """
+    users = max(2, round(0.8 * rows))
+    return min(MOST_CLUSTERS, math.isqrt(users)), users
 
 
 def _text(name: str, data: Path, label: str, found: Look) -> str:
-    users = max(2, round(0.8 * found.rows))
-    count = min(20, max(1, users // 60))
-    least, delta = max(2, min(36, users // (2 * count))), f"1e-{len(str(users)) + 1}"
+    count, users = proposed(found.rows)
+    delta = f"1e-{len(str(users)) + 1}"
     keys = {"path": str(data), "label": label, **found.keys}
     lines = [f"{f'{key} = {_toml(keys[key])}':<30} # {said}" for key, said in COMMENTS.items() if key in keys]
     shown = data.name if data.name.isprintable() else "A table"
-    return TABLE.format(data=shown, name=name, keys="\n".join(lines), count=count, min_size=least, delta=delta)
+    return TABLE.format(data=shown, name=name, keys="\n".join(lines), count=count, delta=delta)
 
 
 def _toml(value: Any) -> str:
