@@ -3,13 +3,17 @@
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: several workers' threads wait for
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # each other
 
 import pytest
+from matplotlib.figure import Figure
+from PIL import Image
 
+from p2p_sim.analysis.figures import style
 from studies.frame import Frame
 
 ROOT = Path(__file__).parent.parent
@@ -23,6 +27,28 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
+    """Pictures are blank in tests without the mark `figures`; with P2P_SIM_DRAW=all every one is drawn."""
+    drawn = style.save
+    if not item.get_closest_marker("figures") and os.environ.get("P2P_SIM_DRAW") != "all":
+        style.save = blank
+    try:
+        return (yield)
+    finally:
+        style.save = drawn
+
+
+def blank(figure: Figure, path: Path) -> None:
+    """Write a white picture in place of a PNG; other formats are drawn."""
+    if path.suffix != ".png":
+        return DRAWN(figure, path)
+    Image.new("RGB", (8, 8), "white").save(path)
+
+
+DRAWN = style.save
 
 
 @pytest.fixture

@@ -50,6 +50,7 @@ def test_columns_of_other_rows_stay_out(tmp_path):
     assert "extra" not in run_sweep(plan(tmp_path, AXIS.format("[0.1]")), tmp_path / "a", work=other).rows
 
 
+@pytest.mark.figures
 def test_fewer_replicates_than_on_disk_are_what_a_run_returns_and_draws(tmp_path):
     run_point(scenario(5), tmp_path / "a")
     few, alone = run_point(scenario(2), tmp_path / "a"), run_point(scenario(2), tmp_path / "b")

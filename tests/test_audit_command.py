@@ -93,6 +93,7 @@ def test_a_leak_in_large_clusters_fails_in_one_line(call, monkeypatch):
     assert "p2p-sim: audit failed: the learner's attack proves δ >=" in err
 
 
+@pytest.mark.figures
 def test_the_figure_is_that_of_an_audit_in_one_run(call):
     status, out, err = call("--cluster-size", "8", "--trials", "2000", "--figure", "small.png")
     assert (status, out, len(err.splitlines())) == (2, "", 1)

@@ -24,6 +24,7 @@ def out(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.figures
 def test_a_small_run_leaves_a_table_figures_and_a_manifest(out):
     assert (out / "table.csv").read_text(encoding="utf-8").splitlines()[0] == ",".join(table.COLUMNS)
     rows = table.read(out / "table.csv")

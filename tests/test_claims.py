@@ -299,6 +299,7 @@ def test_shuffled_epsilon_is_where_delta_of_all_noisy_labels_crosses(n, alpha, d
     assert exact(found * (1 - 1e-6)) > delta > exact(found * (1 + 1e-6))
 
 
+@pytest.mark.figures
 def test_the_command(monkeypatch, capsys, tmp_path):
     from p2p_sim.analysis.privacy import claims
     from p2p_sim.analysis.privacy.claims import comparison

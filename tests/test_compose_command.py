@@ -68,6 +68,7 @@ def test_the_total_is_that_of_the_accountants(tmp_path):
     assert found["renyi"]["2"] == "inf"  # the rounding of the steps is an infinite loss
 
 
+@pytest.mark.figures
 def test_the_table_says_each_release_and_the_conditions(tmp_path):
     path = written(tmp_path, EXCHANGE, STATED + 'adjacency = "example"\nname = "next year"\n')
     status, out, _ = command("compose", path, "--figure", tmp_path / "f.png")

@@ -29,6 +29,8 @@ from p2p_sim.scenario import Scenario
 from p2p_sim.storage.results import load_results
 from p2p_sim.sweeps.point import run_all
 
+pytestmark = pytest.mark.figures
+
 SIDE, CLASSES = 16, 3
 with_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="needs PyTorch: pip install 'p2p-sim[deep]'"

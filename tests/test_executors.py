@@ -28,9 +28,8 @@ def local(workers: int = 2, attempts: int = 3) -> LocalProcesses:
 
 def scenario_tasks(replicates: int) -> list[Task]:
     """A scenario that takes a few milliseconds."""
-    scenario = Scenario.from_tree(
-        {"name": "tiny", "population": {"kind": "synthetic", "users": 500}, "mechanism": {"flip_prob": 0.1}}
-    )
+    tree = {"name": "tiny", "population": {"kind": "synthetic", "users": 500}, "mechanism": {"flip_prob": 0.1}}
+    scenario = Scenario.from_tree({**tree, "learner": {"kind": "table"}})  # quick to start: it needs no scikit-learn
     return [Task("0" * 16, i, json.dumps(scenario.model_dump(mode="json")), ".") for i in range(replicates)]
 
 

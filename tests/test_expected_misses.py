@@ -11,6 +11,8 @@ from p2p_sim.analysis.figures.network import plot_sampling
 from p2p_sim.analysis.privacy.attack.power import clopper_pearson
 from p2p_sim.analysis.utility.intervals import expected_misses
 
+pytestmark = pytest.mark.figures
+
 
 def enumerated(size: int, asked: float, true: float, tail: float) -> float:
     """The same for one interval, over every number of hits."""

@@ -21,6 +21,8 @@ from studies.clustering_figure1 import _cluster_panel
 from tests.conftest import ROOT
 from tests.sweeps import made_rows
 
+pytestmark = pytest.mark.figures
+
 WIDEST = 1260
 """Pixels at which a page still shows the text of a figure in nearly full size."""
 

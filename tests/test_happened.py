@@ -255,6 +255,7 @@ LATE = [
     ],
     ids=["geometric", "isolated", "late, without noise"],
 )
+@pytest.mark.figures
 def test_every_figure_is_a_png_that_shows_something(call, tmp_path, settings, overlay):
     status, out, err = call("network", "small.toml", "--out", "there", *settings)
     assert status == 0
@@ -304,6 +305,7 @@ def test_a_run_may_follow_into_the_same_directory(call, tmp_path):
     assert {"rows.jsonl", "network"} <= {path.name for path in directory.iterdir()}
 
 
+@pytest.mark.figures
 def test_a_figure_that_fails_leaves_the_earlier_one(tmp_path, monkeypatch, found):
     before = b"of an earlier run"
     (tmp_path / "load.png").write_bytes(before)

@@ -24,6 +24,7 @@ import p2p_sim
 base = p2p_sim.Scenario.from_tree({
     "name": "small", "engine": "vectorised",
     "population": {"kind": "synthetic", "users": 300}, "mechanism": {"flip_prob": 0.1},
+    "learner": {"kind": "table"},
 })
 rows = p2p_sim.sweep(base, {"mechanism.flip_prob": [0.1, 0.2]}, replicates=4, workers=2, out="results")
 print(len(rows), "came back")

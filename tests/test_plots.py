@@ -17,6 +17,8 @@ from p2p_sim.cli.main import main
 from p2p_sim.outputs.plots import Request, draw_plots, plot
 from p2p_sim.replicate.run import run
 
+pytestmark = pytest.mark.figures
+
 BASE = {
     "name": "small",
     "seed": 5,

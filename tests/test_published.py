@@ -118,6 +118,7 @@ def test_the_tables_of_the_guide_to_label_mechanisms(tmp_path, frame, monkeypatc
 
 
 @pytest.mark.slow
+@pytest.mark.figures
 def test_the_synthetic_study_of_the_vector_approximation_paper(tmp_path, frame, monkeypatch):
     monkeypatch.setattr(vector, "SPREADS", {"scaled": "σ = 2/K"})
     written = vector.main(frame)

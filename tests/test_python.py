@@ -13,6 +13,8 @@ from p2p_sim.sweeps.drive import run_sweep
 from p2p_sim.sweeps.plan import make_plan
 from p2p_sim.sweeps.point import run_point
 
+pytestmark = pytest.mark.figures
+
 TREE = {
     "name": "tiny", "engine": "vectorised", "replicates": 2,
     "population": {"kind": "synthetic", "users": 60, "num_clusters": 2}, "mechanism": {"flip_prob": 0.2},

@@ -13,7 +13,7 @@ from p2p_sim.outputs.report import write_report
 from tests.sweeps import AXES, write_sweep
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")
+pytestmark = [pytest.mark.figures, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")]
 LOOK = """
 const root = document.documentElement;
 root.dataset.wide = root.scrollWidth; root.dataset.inner = window.innerWidth;

@@ -92,7 +92,7 @@ def test_a_killed_run_resumes_where_it_stopped(tmp_path):
     scenario = tmp_path / "s.toml"
     scenario.write_text(
         'name = "s"\nreplicates = 400\n[population]\nkind = "synthetic"\nusers = 300\nnum_clusters = 3\n'
-        "[mechanism]\nflip_prob = 0.1\n"
+        '[mechanism]\nflip_prob = 0.1\n[learner]\nkind = "table"\n'
     )
     out = tmp_path / "out"
     command = [

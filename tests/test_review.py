@@ -68,6 +68,7 @@ def test_the_files_of_tests_are_there():
 
 
 @pytest.mark.slow
+@pytest.mark.figures
 def test_the_figure_is_drawn_again(tmp_path):
     [line] = review.figure(tmp_path)
     assert line.good

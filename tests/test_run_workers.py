@@ -33,6 +33,8 @@ num_clusters = 5
 [mechanism]
 flip_prob = 0.1
 sampling_rate = 0.5
+[learner]
+kind = "table"  # quick to start: it needs no scikit-learn
 """
 
 
@@ -138,10 +140,11 @@ def test_what_waits_for_a_worker_is_run_here_when_there_is_nothing_else(tmp_path
 
 
 class StubbornError(Exception):
-    """Cannot be sent."""
+    """Cannot be sent, not even where Dask has taught pickle about exceptions."""
 
     def __init__(self, first: int, second: int) -> None:
         super().__init__(f"{first} and {second}")
+        self.kept = lambda: None
 
 
 def raised(fault):

@@ -7,6 +7,8 @@ import pytest
 
 from docs.make_tutorial_figure import PAGE, PLOT, prepare, run, steps
 
+pytestmark = pytest.mark.figures
+
 
 def follow(page: str, folder: Path) -> list[str]:
     """Lines that a page shows and its commands did not print."""
