@@ -66,6 +66,15 @@ def page(axes=AXES, replicates=3, failures=(), exact=True, **changes):
     return report_page(rows, manifest(axes, replicates, **changes), failures, terms=made_terms()), rows
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The report of a sweep, `s`, with a failure, and of a run, `r`: their paths."""
+    folder = tmp_path_factory.mktemp("reports")
+    write_sweep(folder / "s", AXES, 2, [{"point": "x", "replicate": 0, "error": "e"}])
+    p2p_sim.run_all(base(), folder / "r")
+    return {name: write_report(folder / name) for name in ("s", "r")}
+
+
 def headings(text):
     found = re.search(r'<table id="points".*?<thead>(.*?)</thead>', text, re.S)
     assert found
@@ -176,11 +185,9 @@ def test_a_label_that_no_figure_can_hold_is_said_not_fatal(tmp_path):
     assert "Not drawn" in text
 
 
-def test_the_page_refers_to_nothing_outside(tmp_path):
-    write_sweep(tmp_path / "s", AXES, 2)
-    p2p_sim.run_all(base(), tmp_path / "r")
-    for name in ("s", "r"):
-        text = write_report(tmp_path / name).read_text()
+def test_the_page_refers_to_nothing_outside(written):
+    for path in written.values():
+        text = path.read_text()
         assert outside(text) == []
         assert "default-src 'none'" in text
         ids = Page(text).ids
@@ -202,18 +209,16 @@ def test_a_planted_reference_is_seen(leak):
     assert outside(page()[0] + leak)
 
 
-def test_the_same_results_give_the_same_bytes(tmp_path):
-    write_sweep(tmp_path / "s", AXES, 2)
-    first = write_report(tmp_path / "s").read_bytes()
+def test_the_same_results_give_the_same_bytes(written, tmp_path):
     imports = "from pathlib import Path; from p2p_sim.outputs.report import write_report"
-    script = f"{imports}; write_report(Path({str(tmp_path)!r}, 's'))"
+    again = tmp_path / "again.html"
+    script = f"{imports}; write_report(Path({str(written['s'].parent)!r}), Path({str(again)!r}))"
     subprocess.run([sys.executable, "-c", script], check=True, env={"PYTHONHASHSEED": "17", "PATH": ""})
-    assert (tmp_path / "s" / "report.html").read_bytes() == first
+    assert again.read_bytes() == written["s"].read_bytes()
 
 
-def test_headings_are_in_order_and_figures_have_words(tmp_path):
-    write_sweep(tmp_path / "s", AXES, 2, [{"point": "x", "replicate": 0, "error": "e"}])
-    text = write_report(tmp_path / "s").read_text()
+def test_headings_are_in_order_and_figures_have_words(written):
+    text = written["s"].read_text()
     found = Page(text)
     assert found.headings[0] == 1
     assert found.headings.count(1) == 1
