@@ -62,7 +62,7 @@ def test_the_truth_is_between(name, alpha, theta):
 
 def test_it_lies_above_the_blanket_of_one_cluster_and_below_the_noise():
     """A uniform table is the exchange in one cluster, whose lower end is attained by the same data set."""
-    n, alpha = 300, 0.5
+    n, alpha = 150, 0.5
     exchange, fetch = KaryExchange(n, alpha, 1.0, 4).epsilon(1e-6), KaryFetch(np.full((n, n), 1 / n), alpha, 1.0, 4)
     upper, lower = fetch.epsilon(1e-6).epsilon_upper, fetch.lower_epsilon(1e-6)
     assert exchange.epsilon_lower <= upper < local_epsilon(alpha, 4)

@@ -192,7 +192,7 @@ def test_strays_are_charged_where_bands_are_left_by_chance():
     assert wide.stray < narrow.stray
 
 
-@pytest.mark.parametrize(("n", "theta"), [(100, 0.1), (100, 1.0), (400, 1.0)])
+@pytest.mark.parametrize(("n", "theta"), [(100, 0.1), (100, 1.0), pytest.param(400, 1.0, marks=pytest.mark.slow)])
 def test_even_tables_cost_little_more_than_the_exact_figure(n, theta):
     """The table is not recognised as even; three-point pairs alone cost 1.5 to 1.9 times."""
     bound = FetchDistribution(np.full((n, n), 1.0 / n), 0.1, theta).epsilon(DELTA).epsilon_upper
@@ -206,7 +206,7 @@ FOUR_HUNDRED = ((others_only(400), 0.1, 1.1), (uneven(400, 1), 0.1, 1.3), (uneve
 @pytest.mark.parametrize(
     ("weights", "theta", "most"),
     [
-        (others_only(400), 1.0, 1.1),
+        pytest.param(others_only(400), 1.0, 1.1, marks=pytest.mark.slow),
         (others_only(100), 0.1, 1.2),
         *(pytest.param(w, t, m, marks=pytest.mark.slow) for w, t, m in (*FOUR_HUNDRED, (uneven(200, 1), 1.0, 1.35))),
     ],
@@ -226,7 +226,7 @@ def test_tables_of_two_thousand_users(theta):
 
 
 def test_known_users_and_members_cost_more():
-    n = 150
+    n = 120
     weights, some = np.full((n, n), 1.0 / n), np.arange(n) < 6
     plain = FetchDistribution(weights, 0.2, 0.3).user_delta(100, 0.5)
     known = FetchDistribution(weights, 0.2, 0.3, known=some).user_delta(100, 0.5)

@@ -292,7 +292,7 @@ def test_an_audit_catches_a_wrong_normaliser_and_bins_chosen_on_the_data():
     noise = prepare(case).mechanism.randomizer
     assert len(noise.bins) > 2  # with two bins the normaliser is right
     wrong = WrongNormaliser(**{field.name: getattr(noise, field.name) for field in dataclasses.fields(noise)})
-    assert not audit_local(case, 10_000, mechanism=LocalValues(wrong)).passed
+    assert not audit_local(case, 8_000, mechanism=LocalValues(wrong)).passed
     case = Case(numbers())
     assert not audit_local(case, 4_000, mechanism=BinsOfTheData(prepare(case).mechanism.randomizer)).passed
 

@@ -125,10 +125,10 @@ def test_a_variance_that_ignores_repeated_labels_does_not_cover(monkeypatch):
 def test_the_variance_of_exchanged_scores_is_that_of_the_formula():
     """Mean of the estimated variances against the variance of the estimates; 6.1 standard errors each, 1e-9."""
     given = judged("constant", 2)
-    found = estimates(mechanism_of("exchange", 2), given, range(2_000))
+    found = estimates(mechanism_of("exchange", 2), given, range(1_000))
     values = np.array([one.value for one in found])
     widths = np.array([one.upper - one.lower for one in found]) / (2 * scipy.stats.norm.ppf(0.975))
-    assert np.mean(widths**2) == pytest.approx(values.var(), rel=6.1 * (2 / 2_000) ** 0.5)
+    assert np.mean(widths**2) == pytest.approx(values.var(), rel=6.1 * (2 / 1_000) ** 0.5)
 
 
 def test_one_prediction_each_and_two_in_an_even_cluster():
