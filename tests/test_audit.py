@@ -49,7 +49,7 @@ def drawn() -> list[tuple[int, float, float, float]]:
 
 @pytest.mark.parametrize(
     ("n", "alpha", "theta", "delta", "trials"),
-    [(*drawn()[1], 60_000), *(pytest.param(*case, 150_000, marks=pytest.mark.slow) for case in drawn())],
+    [(*drawn()[1], 40_000), *(pytest.param(*case, 150_000, marks=pytest.mark.slow) for case in drawn())],
 )
 def test_attack_exact_and_paper_are_in_order(n, alpha, theta, delta, trials):
     """Detects an exact bound that is too low, by the margin that `detectable` names, or a paper's bound below it."""
@@ -70,7 +70,7 @@ def test_lemma9_applies_to_some_of_the_drawn_scenarios():
 @pytest.mark.parametrize("members", [1, *(pytest.param(count, marks=pytest.mark.slow) for count in (2, 5))])
 def test_the_honest_exchange_passes_against_a_coalition(members):
     """Detects a coalition that learns more than the exact law of its view allows; the attack is worth something."""
-    done = audit(scenario(0.1, 0.6), "coalition", members, trials=40_000, cluster_size=10)
+    done = audit(scenario(0.1, 0.6), "coalition", members, trials=25_000, cluster_size=10)
     assert done.result.passed
     assert done.result.delta_lower_confidence > 0.6 * done.result.delta_exact.lower
     assert done.result.epsilon_lower_confidence > 0.8 * done.result.epsilon_exact.lower
@@ -120,7 +120,7 @@ def test_a_true_label_is_caught(members):
     The learner then proves δ = 0.27 where 0.21 is exact; one member and the learner 0.28 where 0.19 is, two 0.41, 0.29.
     """
     views = CoalitionViews(8, 0.1, 0.8, members) if members else LearnerViews(LabelExchange(8, 0.1, 0.8))
-    attack = plan(views, 1e-3, 60_000)
+    attack = plan(views, 1e-3, 40_000)
     assert attacked(attack, exchange(0.1, 0.8)).passed
     leak = attacked(attack, LabelExchangeMechanism(Truthful(0.1, size=8), 0.8))
     assert not leak.passed
@@ -137,7 +137,7 @@ def test_an_ignored_sampling_rate_is_caught():
 
 def test_fresh_noise_in_every_round_is_caught():
     """Detects fresh noise sold as memoised: four rounds, n = 6, α = 0.2, θ = 1."""
-    attack = plan(CountViews(LabelExchange(6, 0.2, 1.0, rounds=4)), 1e-3, 40_000)
+    attack = plan(CountViews(LabelExchange(6, 0.2, 1.0, rounds=4)), 1e-3, 25_000)
     assert attacked(attack, Rounds(0.2, 1.0, 4)).passed
     leak = attacked(attack, Rounds(0.2, 1.0, 4, fresh=True))
     assert leak.delta_lower_confidence > leak.delta_exact.upper
@@ -145,7 +145,7 @@ def test_fresh_noise_in_every_round_is_caught():
 
 def test_fresh_noise_per_request_is_caught(monkeypatch):
     """Detects one round in which every request draws new noise (n = 10, α = 0.2, θ = 1)."""
-    attack = plan(LearnerViews(LabelExchange(10, 0.2, 1.0)), 1e-3, 100_000)
+    attack = plan(LearnerViews(LabelExchange(10, 0.2, 1.0)), 1e-3, 60_000)
     assert attacked(attack, exchange(0.2, 1.0)).passed
     monkeypatch.setattr(engines, "ShardExchange", FreshNoise)
     leak = attacked(attack, exchange(0.0, 1.0))
@@ -155,7 +155,7 @@ def test_fresh_noise_per_request_is_caught(monkeypatch):
 def test_own_label_after_a_failed_fetch_is_caught(monkeypatch):
     """Detects the fall back to one's own noisy label where most replies are late (n = 8, α = 0.1, θ = 1)."""
     network = NetworkConfig(latency=Exponential(mean_s=1.0), request_timeout_s=0.5)
-    attack = plan(LearnerViews(LabelExchange(8, 0.1, 1.0)), 1e-3, 100_000)
+    attack = plan(LearnerViews(LabelExchange(8, 0.1, 1.0)), 1e-3, 60_000)
     assert attacked(attack, exchange(0.1, 1.0), network).passed
     monkeypatch.setattr(engines, "ShardExchange", OwnLabel)
     leak = attacked(attack, exchange(0.1, 1.0), network)

@@ -50,7 +50,7 @@ def test_the_command_prints_a_table_or_one_json_object(call, observer):
 
 def test_the_command_fails_a_leak_in_one_line(call, monkeypatch):
     monkeypatch.setattr(label_exchange, "RandomizedResponse", lambda alpha, k: Truthful(alpha, k, size=8))
-    status, out, err = call("--cluster-size", "8", "--json")
+    status, out, err = call("--cluster-size", "8", "--trials", "20000", "--json")
     assert (status, json.loads(out)["passed"], len(err.splitlines())) == (1, False, 1)
     assert "p2p-sim: audit failed: the learner's attack proves δ >=" in err
 

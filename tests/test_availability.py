@@ -46,7 +46,7 @@ def periods_of(held: Availability) -> list[list[tuple[float, float]]]:
     return [pairs[a:b] for a, b in zip(held.indptr[:-1], held.indptr[1:], strict=True)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(people=people, extra=st.lists(moments, max_size=5), cut=st.tuples(st.integers(0, 6), st.integers(0, 6)))
 def test_queries_say_what_a_plain_search_says(people, extra, cut):
     people = [plain(periods) for periods in people]

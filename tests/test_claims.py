@@ -133,7 +133,7 @@ def test_the_edge_event_of_theorem_1_has_the_ratio_of_two_moved_shares():
     """By quadrature: labels (0, 1, 2, 2) against (1, 1, 2, 2), σ = 1, τ = 1/4, event q̃(1) = τ < q̃(0) <= τ + 0.1."""
     chance = []
     for share in ([0.25, 0.25, 0.5], [0.0, 0.5, 0.5]):
-        noise = laplace_nodes(3, 0.25, 160)
+        noise = laplace_nodes(3, 0.25, 110)
         q = released_distribution(np.array(share), noise, 0.25)
         chance.append(((q[:, 0] > 0.25 + 1e-12) & (q[:, 0] <= 0.35) & (np.abs(q[:, 1] - 0.25) < 1e-12)).mean())
     assert math.log(chance[0] / chance[1]) == pytest.approx(2.0, abs=0.1)

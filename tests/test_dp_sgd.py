@@ -136,7 +136,10 @@ def test_epsilon_and_delta_agree():
     assert DpSgd(2.0, 0.05, 800).epsilon(1e-6).epsilon_upper > bound.epsilon_upper
 
 
-@pytest.mark.parametrize(("epsilon", "rate", "steps"), [(0.1, 0.05, 200), (1.0, 1.0, 20), pytest.param(2.0, 0.01, 50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("epsilon", "rate", "steps"),
+    [(0.1, 0.05, 200), (1.0, 1.0, 20), pytest.param(2.0, 0.01, 50, marks=pytest.mark.slow)],
+)
 def test_calibration_finds_the_smallest_of_three_digits(epsilon, rate, steps):
     sigma = calibrate_noise(epsilon, 1e-5, rate, steps)
     assert float(f"{sigma:.3g}") == sigma

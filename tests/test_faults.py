@@ -41,7 +41,7 @@ def finished(case: Case) -> ShardExchange:
 # -- the books balance -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(case=cases)
 def test_every_request_and_every_message_ends_exactly_once(case):
     exchange = case.exchange(record=False)
@@ -59,7 +59,7 @@ def test_who_passes_on_her_own_label_is_counted():
     assert exchange.run().fallbacks == np.count_nonzero(exchange.fallback) > 10
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=cases)
 def test_requests_follow_each_other_and_at_most_one_of_a_user_is_answered(case):
     outcomes = PlainEngine(case.journey(), case.payload, case.probe_every_s).run().outcomes
@@ -71,7 +71,7 @@ def test_requests_follow_each_other_and_at_most_one_of_a_user_is_answered(case):
     assert len(answered) == len(set(answered))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(case=cases)
 def test_a_user_submits_at_most_one_label_and_always_answers_the_same(case):
     exchange = finished(case)
@@ -136,7 +136,7 @@ class AlwaysFlips(RandomizedResponse):
         return ((labels + 1) % self.num_classes).astype(np.uint8)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     network=networks(),
     roles=adversaries,
@@ -179,7 +179,7 @@ def steadfast(case: Case) -> Case:
     return changed(case, on_timeout=OnTimeout(retry=retry, attempts=rule.attempts, backoff=rule.backoff))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=cases, losses=st.sampled_from([(0.0, 0.01), (0.01, 0.02), (0.1, 0.5)]))
 def test_more_loss_only_removes_submissions_and_delays_them(case, losses):
     case = steadfast(case)
@@ -188,7 +188,7 @@ def test_more_loss_only_removes_submissions_and_delays_them(case, losses):
     assert np.all(little.arrival <= much.arrival)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=cases, shares=st.sampled_from([(0.0, 0.1), (0.1, 0.5), (0.5, 1.0)]))
 def test_more_duplicates_only_add_submissions_and_hasten_them(case, shares):
     case = steadfast(case)
@@ -197,7 +197,7 @@ def test_more_duplicates_only_add_submissions_and_hasten_them(case, shares):
     assert np.all(many.arrival <= few.arrival)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=cases)
 def test_falling_back_changes_nothing_for_who_got_a_reply(case):
     assume(case.config.request_timeout_s is not None)
@@ -213,7 +213,7 @@ def test_falling_back_changes_nothing_for_who_got_a_reply(case):
     assert not np.isfinite(without.arrival[with_own.fallback]).any()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=cases, share=st.sampled_from([0.2, 0.9]))
 def test_free_riders_and_liars_change_nobodys_choices(case, share):
     case = replace(steadfast(case), adversaries=AdversariesConfig())
@@ -225,7 +225,7 @@ def test_free_riders_and_liars_change_nobodys_choices(case, share):
     assert np.array_equal(rogue.arrival[users], honest.arrival[users])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=cases, losses=st.sampled_from([(0.0, 0.02), (0.01, 0.02)]))
 def test_loss_touches_only_those_whose_messages_it_takes(case, losses):
     """Whatever users do when a fetch fails: who is answered at the first request in both runs passes on the same."""
@@ -247,7 +247,7 @@ def test_chances_drawn_in_the_order_of_events_would_be_seen(monkeypatch):
 # -- a link that all share -------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     arrivals=st.lists(st.floats(0.0, 20.0), max_size=40).map(np.array),
     service=st.sampled_from([0.01, 0.5, 3.0]),

@@ -182,9 +182,9 @@ def test_realised_submitters_and_known_bits_lie_above_enumeration(name):
 
 
 def test_a_realised_network_is_worth_what_its_submitters_are():
-    """Of 400 users 40 submit: as rates of 0 and 1 about the figure of a rate of .1; known bits only cost."""
-    n, alpha = 400, 0.2
-    weights, rates, known = np.full((n, n), 1 / n), (np.arange(n) < 40).astype(float), np.arange(n) >= 300
+    """Of 300 users 30 submit: as rates of 0 and 1 about the figure of a rate of .1; known bits only cost."""
+    n, alpha = 300, 0.2
+    weights, rates, known = np.full((n, n), 1 / n), (np.arange(n) < 30).astype(float), np.arange(n) >= 225
     some = FetchDistribution(weights, alpha, rates)
     drawn = FetchDistribution(weights, alpha, 0.1).epsilon(1e-6).epsilon_upper
     assert some.epsilon(1e-6).epsilon_upper == pytest.approx(drawn, rel=0.1)

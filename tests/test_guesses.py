@@ -93,7 +93,7 @@ def test_no_mechanism_tells_more_than_its_epsilon_allows(mechanism):
 def test_ten_classes_have_a_public_model_of_held_out_rows():
     digits = {"kind": "digits", "task": "classes"}
     row = of(
-        population=digits, clusters={"kind": "kmeans", "count": 10, "min_size": 20}, learner={"kind": "one_vs_rest"}
+        population=digits, clusters={"kind": "kmeans", "count": 40, "min_size": 5}, learner={"kind": "one_vs_rest"}
     )
     assert 0.9 < row["guess_model"] <= 1.0
     assert row["guess_uniform"] == pytest.approx(0.1)

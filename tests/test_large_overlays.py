@@ -112,7 +112,7 @@ def test_tails_without_one_entry_lie_above_the_truth_and_near_the_bound_of_the_r
             assert all(worst.at(level)[1] >= truth[level] - 1e-15 for level in range(4))
 
 
-@pytest.mark.parametrize("theta", [0.3, 1.0])
+@pytest.mark.parametrize("theta", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_a_large_overlay_gets_a_bound_for_all_and_the_figure_of_a_sample(monkeypatch, theta):
     graph = nx.random_regular_graph(40, 120, seed=1)
     submits = (np.random.default_rng(1).random(120) < theta).astype(float)

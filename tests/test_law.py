@@ -140,7 +140,7 @@ MORE = [(RegularOverlay(degree=3), 5), (ScaleFreeOverlay(), 1), (SPARSE, 1), (SP
     ("overlay", "length"),
     [
         (RegularOverlay(degree=3), 1),
-        (ScaleFreeOverlay(), 5),
+        (ScaleFreeOverlay(), 2),
         (SPARSE, 5),
         *(pytest.param(*o, marks=pytest.mark.slow) for o in MORE),
     ],

@@ -176,7 +176,7 @@ def test_mu_covers_the_whole_curve(model):
 
 
 def test_without_a_failure_mu_covers_the_largest_loss():
-    model = KaryExchange(300, 0.3, 0.5, 10)
+    model = KaryExchange(100, 0.3, 0.5, 10)
     mu, law = model.gdp(), model.loss_law()._closed
     assert law.infinite == 0.0
     assert mu > 1.1 * model.gdp(1e-9)

@@ -121,7 +121,7 @@ def proved(mechanism, left: int = 0, classes: int = 2, trials: int = 200_000) ->
     return epsilon_lower(first, second, count, 0.0, FALSE_ALARM)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_an_attack_on_the_curator_proves_no_more_than_epsilon(classes):
     sound, claimed = NoisyAggregates(2.0, classes), 0.5 if classes == 2 else 1.0
     assert 0.85 * claimed < proved(sound, classes=classes) <= claimed
@@ -258,8 +258,15 @@ def test_a_bag_must_have_room_for_colluders_leavers_and_helpers():
         config.built(Setup(np.array([5, 20]), 2, 1e-5))
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("kind", ["noisy_aggregates", "noise_shares"])
+@pytest.mark.parametrize(
+    ("kind", "classes"),
+    [
+        ("noisy_aggregates", 2),
+        ("noise_shares", 3),
+        pytest.param("noisy_aggregates", 3, marks=pytest.mark.slow),
+        pytest.param("noise_shares", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_an_audit_in_one_run_passes_and_finds_too_little_noise(kind, classes):
     more = {"bag_size": 10, "target_epsilon": 1.0} | ({"colluders": 0} if kind == "noise_shares" else {})
     case = Case(Scenario.from_tree(tree({"kind": kind, **more}, classes)))

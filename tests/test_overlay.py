@@ -84,7 +84,7 @@ def same(one, other):
     return np.array_equal(one.indptr, other.indptr) and np.array_equal(one.indices, other.indices) and positions
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(config=generated, cluster_sizes=sizes, seed=st.integers(0, 2**32))
 def test_a_generated_overlay_keeps_its_promises_and_follows_from_the_streams(config, cluster_sizes, seed):
     offsets = offsets_of(cluster_sizes)
@@ -164,7 +164,7 @@ def test_a_small_cluster_is_complete(config, size):
 
 
 @given(degree=st.integers(1, 30), size=st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_regular_degrees(degree, size):
     """All alike: the degree asked for, one more where it and the size are odd, fewer only in a small cluster."""
     overlay = build(RegularOverlay(degree=degree), offsets_of([size]))

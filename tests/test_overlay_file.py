@@ -36,7 +36,7 @@ def test_an_edge_list_is_read_with_all_its_freedoms(tmp_path):
     assert overlay.shard(2, 5).indices.tolist() == [1, 0, 2, 1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     edges=st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=40),
     held=st.sets(st.integers(0, 19), max_size=8),

@@ -54,7 +54,7 @@ def enumeration_fixed_t(alpha: float, epsilon: float, ones: int) -> float:
     return max(float((u - math.exp(epsilon) * v).clip(min=0).sum()) for u, v in ((p, q), (q, p)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     n=st.integers(2, 90),
     alpha=st.one_of(st.floats(1e-3, 0.5), st.sampled_from([0.0, 1e-6])),
@@ -232,7 +232,7 @@ def test_bounds_hold_to_the_last_digit_near_the_local_limit(n, alpha, theta):
         assert bracket.lower <= high_precision.delta(n, alpha, theta, epsilon) <= bracket.upper
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     trials=st.integers(1, 600), rate=st.floats(1e-6, 1.0), tail=st.floats(-80.0, -20.0), delta=st.floats(-40.0, -2.0)
 )

@@ -66,7 +66,10 @@ def test_the_unit_of_rounding_is_the_largest_error_of_one_operation():
     assert 1.0 + math.nextafter(UNIT, 1.0) > 1.0
 
 
-@pytest.mark.parametrize(("n", "alpha", "ones"), [(20, 0.3, 4), (100, 0.05, 0), (100, 0.1, 37), pytest.param(300, 0.1, 0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("n", "alpha", "ones"),
+    [(20, 0.3, 4), (100, 0.05, 0), (100, 0.1, 37), pytest.param(300, 0.1, 0, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("method", ["direct", "cut-off"])
 def test_relative_error_against_forty_digits(n, alpha, ones, method, monkeypatch):
     """Both ways of summing, wherever δ > 1e-40; a figure with t ~ Bin(n, θ) is an average of such."""

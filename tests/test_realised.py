@@ -65,7 +65,7 @@ def test_members_are_accounted_for(n, members, submissions, known):
     assert max(truth - b for b, truth in zip(forgotten, truths, strict=True)) > 1e-3
 
 
-@pytest.mark.parametrize(("n", "submissions"), [(4, 2), (4, 4)])
+@pytest.mark.parametrize(("n", "submissions"), [(4, 2), pytest.param(4, 4, marks=pytest.mark.slow)])
 def test_members_who_ask_again_are_accounted_for(n, submissions):
     """They see every label they got, not only the one they pass on; control: one label a member is too few."""
     truths = [reference.member_delta(uniform(n), 0.2, arrived(n, submissions), (n - 1,), e, draws=2) for e in EPSILONS]

@@ -60,7 +60,7 @@ def drawn() -> list:
 
 
 def attacked(n: int, faulty: Scenario, name: str, trials: int = 40_000) -> RealisedAudit:
-    return audit_realised(faulty, n, 600 if name in TABULATED else trials)
+    return audit_realised(faulty, n, 400 if name in TABULATED else trials)
 
 
 @pytest.mark.parametrize(("n", "faulty", "name"), drawn())

@@ -39,7 +39,7 @@ def per_cluster(chosen: np.ndarray, sizes=(10, 7, 40)) -> list[int]:
     return [int(part.sum()) for part in np.split(chosen, np.cumsum(sizes)[:-1])]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     sizes=st.lists(st.integers(2, 50), min_size=1, max_size=6), share=st.floats(0, 0.999), seed=st.integers(0, 2**32)
 )
