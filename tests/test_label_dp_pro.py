@@ -143,8 +143,8 @@ def proven(noise_multiplier, steps=1, trials=900):
 
 def test_an_attack_proves_no_more_than_the_bound_unless_the_noise_is_a_third():
     bound = ProjectedSteps(3.0, 1.0, 1).delta(0.0).upper
-    assert proven(3.0) <= bound
-    assert proven(1.0) > bound  # control: a third of the noise that is accounted for
+    assert proven(3.0, trials=600) <= bound
+    assert proven(1.0, trials=600) > bound  # control: a third of the noise that is accounted for
 
 
 def scenario(**mechanism):
@@ -153,17 +153,24 @@ def scenario(**mechanism):
 
 def test_the_row_says_how_and_the_noise_is_that_of_dp_sgd(scenarios):
     chosen = p2p_sim.load_scenario(scenarios / "label-dp-pro.toml", ["mechanism.target_epsilon=4.0"])
+    chosen = chosen.replace(**{"population.users": 200, "mechanism.epochs": 1.0})
     result = p2p_sim.run(chosen)
     row = result.row
     assert isinstance(result.release, ModelRelease)
-    assert row["error_rate"] < 0.2
     assert 3.9 < row["epsilon_upper"] <= 4.0
     assert (row["trust"], row["submissions"], row["noise_multiplier"]) == (
-        "curator", None, calibrate_noise(4.0, 1e-5, 0.05, 400)
+        "curator", None, calibrate_noise(4.0, 1e-5, 0.05, 20)
     )  # fmt: skip
     assert result.privacy[0].condition_ids[-1] == "public-rows-apart"
-    few = chosen.replace(**{"population.users": 200, "mechanism.epochs": 1.0})
-    assert p2p_sim.run(few).row == p2p_sim.run(few).row
+    assert p2p_sim.run(chosen).row == row
+
+
+@pytest.mark.slow
+def test_the_shipped_scenario_is_learned(scenarios):
+    chosen = p2p_sim.load_scenario(scenarios / "label-dp-pro.toml", ["mechanism.target_epsilon=4.0"])
+    row = p2p_sim.run(chosen).row
+    assert row["error_rate"] < 0.2
+    assert row["noise_multiplier"] == calibrate_noise(4.0, 1e-5, 0.05, 400)
 
 
 def test_projected_steps_stay_within_the_longest_gradient():
