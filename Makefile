@@ -29,8 +29,8 @@ numbers: .venv/.dev  ## every number of README and docs anew, from its command's
 review: .venv/.dev  ## a referee's hour: claims, enumerations, certificates, audits and a figure again, on one page
 	$(BIN)/python -m studies.review
 
-validate: .venv/.validate build/release/.done fuzz soak  ## slow validation: killed processes, many machines; privacy figures; fuzzing; soak; mutation testing
-	$(BIN)/pytest -n auto --dist loadfile -m slow tests
+validate: .venv/.validate build/release/.done fuzz soak  ## all tests with every figure drawn, slow ones too: killed processes, many machines; privacy figures; fuzzing; soak; mutation testing
+	P2P_SIM_DRAW=all $(BIN)/pytest -n auto --dist loadfile -m 'slow or not slow' tests
 	$(MAKE) truth
 	$(MAKE) mutants
 

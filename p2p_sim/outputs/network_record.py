@@ -50,6 +50,7 @@ class ObservedNetwork:
     handled, handled_bytes: delivered messages that a user sent or received. answers: her replies that were delivered.
     member: tells the learner what she sees. own: passed on her own noisy label in time because no reply came.
     held: a member received the user's noisy label.
+    source: whose noisy label stands in the submission that the learner accepted from the user, -1 if there is none.
     epsilon: certified ε of the user's label against a learner who sees the set of submissions; epsilon_local: ε₀.
     statement: the statement of the largest of these ε.
     observers: what the learner, the eavesdropper and, if there is one, the coalition saw.
@@ -73,6 +74,7 @@ class ObservedNetwork:
     member: Bools
     own: Bools
     held: Bools
+    source: Counts
     epsilon: Floats
     epsilon_local: float
     statement: PrivacyBound
@@ -93,6 +95,11 @@ class ObservedNetwork:
     def submissions(self) -> Counts:
         """Submissions that the learner accepted from each cluster (C,)."""
         return np.add.reduceat(np.isfinite(self.submitted_s).astype(np.int64), self.cluster_offsets[:-1])
+
+    @property
+    def worst(self) -> int:
+        """The user with the largest certified ε; of several, the first."""
+        return int(np.argmax(self.epsilon))
 
     def cluster(self, user: int) -> int:
         """A user's cluster."""
@@ -137,6 +144,7 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork
     answered, submitted = np.full(users, np.inf), np.full(users, np.inf)
     np.minimum.at(answered, fetched.receiver, fetched.time_s)
     submitted[outcome.labels.user] = outcome.arrival_s
+    own = np.concatenate([shard.own for shard in facts])
     held = np.zeros(users, dtype=np.bool_)
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
@@ -158,14 +166,28 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork
         handled_bytes=_per_user(m, users, size),
         answers=np.bincount(m.sender[reply], minlength=users),
         member=member,
-        own=np.concatenate([shard.own for shard in facts]),
+        own=own,
         held=held,
+        source=_sources(fetched, own, np.isfinite(submitted)),
         epsilon=epsilon,
         epsilon_local=noise.local_epsilon,
         statement=statement,
         observers=_observers(m, size, member, counts),
         trace=outcome.transcript.trace,
     )
+
+
+def _sources(fetched: Messages, own: Bools, submits: Bools) -> Counts:
+    """Whose noisy label each user submitted: her own, or that of her first reply in time; -1 where she submitted none.
+
+    Args:
+        fetched: the replies that came in time. own: submitted her own label (n,). submits: the learner took one (n,).
+    """
+    source = np.full(own.size, -1)
+    latest_first = np.argsort(-fetched.time_s, kind="stable")
+    source[fetched.receiver[latest_first]] = fetched.sender[latest_first]
+    source[own] = np.flatnonzero(own)
+    return np.where(submits, source, -1)
 
 
 def _bytes(m: Messages, header: int, payload: int) -> Counts:

@@ -71,6 +71,7 @@ def _page(film: Film) -> str:
         "run": film.run,
         "nobody": NOBODY,
         "epsilon": _at_most(statement.epsilon_upper),
+        "worst": _worst(film),
         "epsilon_local": _at_most(found.epsilon_local),
         "delta": f"{found.delta:g}",
         "protects": f"It protects one user's label, for every data set{given}, from a learner who sees the set of "
@@ -106,6 +107,14 @@ def _sample(film: Film) -> str | None:
         f"cluster{'s' * (clusters > 1)}, and the messages among them and to the learner. "
         "The counts are those of all users."
     )
+
+
+def _worst(film: Film) -> dict[str, Any]:
+    """The worst placed user: her number, cluster and place in the list; how many others have the same ε."""
+    found = film.found
+    user, alike = found.worst, np.isclose(found.epsilon, found.epsilon[found.worst], rtol=1e-9)
+    place = int(np.flatnonzero(film.users == user)[0])
+    return {"user": user, "cluster": found.cluster(user), "place": place, "others": int(alike.sum()) - 1}
 
 
 def _drawn(film: Film) -> str:
@@ -180,6 +189,7 @@ def _data(film: Film, still_s: float) -> dict[str, Any]:
             "epsilon": [_at_most(value) for value in found.epsilon[users].tolist()],
             "member": found.member[users].astype(int).tolist(),
             "own": found.own[users].astype(int).tolist(),
+            "carried": [np.flatnonzero(found.source == user).tolist() for user in users.tolist()],
             "answered": _ticks(found.answered_s[users], film),
             "submitted": _ticks(found.submitted_s[users], film),
         },

@@ -121,21 +121,27 @@ def _counts(messages: Shown, submitted_s: Floats, at_s: float) -> dict[str, int]
 
 
 def _chosen(found: ObservedNetwork, most: int) -> Integers:
-    """Whole clusters, in their order, if they fit; else users of one cluster who exchanged messages with each other."""
+    """Whole clusters if they fit, that of the worst placed user first, the others in their order.
+
+    If the first does not fit, users of it who exchanged messages with each other.
+    """
     if found.num_users <= most:
         return np.arange(found.num_users)
-    sizes = found.cluster_sizes
+    sizes, first = found.cluster_sizes, found.cluster(found.worst)
+    if sizes[first] > most:
+        return _company(found, found.worst, most)
     fit: list[Integers] = []
     left = most
-    for cluster in np.flatnonzero(sizes <= most).tolist():
+    for cluster in [first, *(other for other in range(sizes.size) if other != first)]:
         if sizes[cluster] <= left:
             fit.append(np.arange(*found.cluster_offsets[cluster : cluster + 2]))
             left -= int(sizes[cluster])
-    return np.concatenate(fit) if fit else _company(found, int(np.argmin(sizes)), most)
+    return np.sort(np.concatenate(fit))
 
 
-def _company(found: ObservedNetwork, cluster: int, most: int) -> Integers:
-    """Users of one cluster: from the first on, those with whom messages were exchanged, step by step."""
+def _company(found: ObservedNetwork, begin: int, most: int) -> Integers:
+    """Users of one cluster: from one of them on, those with whom messages were exchanged, step by step."""
+    cluster = found.cluster(begin)
     first, last = found.cluster_offsets[cluster : cluster + 2].tolist()
     sent = found.trace.sent
     inner = (sent.sender >= first) & (sent.sender < last) & (sent.receiver >= 0)
@@ -144,7 +150,7 @@ def _company(found: ObservedNetwork, cluster: int, most: int) -> Integers:
         near.setdefault(one, []).append(other)
         near.setdefault(other, []).append(one)
     known: dict[int, None] = {}
-    waiting, fresh = list[int](), iter(range(first, last))
+    waiting, fresh = [begin], iter(range(first, last))
     while len(known) < most:
         user = waiting.pop(0) if waiting else next(fresh)
         if user not in known:

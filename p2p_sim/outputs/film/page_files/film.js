@@ -86,9 +86,10 @@ view.addEventListener("change", () => {
   if (view.value === "peer" && chosen < 0) choose(reached); else show();
 });
 chooser.addEventListener("change", () => choose(Number(chooser.value)));
+by("worst").addEventListener("click", () => choose(Number(by("worst").value)));
 window.addEventListener("resize", () => { resize(); show(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colours(); show(); });
 by("still").remove();
-by("controls").hidden = by("pace").hidden = false;
+by("controls").hidden = by("pace").hidden = by("worst").hidden = false;
 document.querySelectorAll(".js").forEach((cell) => { cell.hidden = false; });
 colours(); resize(); pace(); drawKey("did"); show();

@@ -24,13 +24,13 @@ const told = (user) => { // [tick, text] in order of time
     else if (arrived && kind === REPLY) lines.push([m.end[i], "gets the noisy label of " + other + late(i)]);
     if (m.from[i] === user && m.to[i] === user && arrived) lines.push([m.end[i], kind === REQUEST ? "gets her own request" : "gets her own noisy label"]);
   }
-  for (const tick of expired[user]) lines.push([tick, "her request expires"]);
+  for (const tick of expired[user]) lines.push([tick, "her request expires", -1]);
   for (const [from, to] of away[user]) {
     if (from > 0) lines.push([from, "goes offline"]);
     if (to < film.end) lines.push([to, "comes online"]);
   }
   if (film.users.submitted[user] >= 0) lines.push([film.users.submitted[user], "the learner takes her submission"]);
-  return lines.sort((a, b) => a[0] - b[0]);
+  return lines.sort((a, b) => a[0] - b[0] || (a[2] ?? 0) - (b[2] ?? 0)); // a request expires before the next is sent
 };
 const list = (users) => {
   const known = [...new Set(users)], names = known.filter((user) => user >= 0).map((user) => film.users.id[user]).sort((a, b) => a - b);
@@ -41,7 +41,11 @@ const watched = (user) => { // who could see what in the whole run
   const arrived = mine[user].filter((i) => m.from[i] === user && m.how[i] > OFFLINE && m.to[i] !== user);
   const to = (kind) => arrived.filter((i) => m.kind[i] === kind).map((i) => m.to[i]);
   const labels = to(REPLY), requests = to(REQUEST), found = [];
-  found.push(to(SUBMISSION).length ? "The learner: that she submitted a noisy label; not whose label it is." : "The learner: nothing from her.");
+  const carried = film.users.carried[user]; // numbers of users, of all users of the run
+  found.push(carried.length
+    ? "The learner: her noisy label, in the submission of " + (carried.length > 1 ? "users " : "user ") + carried.join(", ") + "; not that it is hers."
+    : "The learner: not her noisy label, which no submission holds.");
+  found.push(to(SUBMISSION).length ? "The learner: a submission from her; not whose label it holds." : "The learner: no submission from her.");
   found.push(labels.length ? "Her noisy label, and that it is hers: " + list(labels) + "." : "Her noisy label: no other user.");
   found.push(requests.length ? "Her request: " + list(requests) + "." : "Her request: no other user.");
   if (film.users.member.some(Boolean)) {

@@ -3,7 +3,7 @@ const stage = document.getElementById("stage"), canvas = document.getElementById
 const shapes = [...document.querySelectorAll("#users .user")];
 const KEYS = {
   did: [[0, "has not begun"], [1, "waits for a reply"], [2, "has a noisy label"], [3, "the learner has her submission"], [4, "her request expired"]],
-  learner: [[0, "nothing"], [3, "a submission from her; not whose label it is"]],
+  learner: [[0, "no submission from her"], [3, "a submission from her; not whose label it holds"]],
   peer: [[5, "the chosen user"], [0, "nothing"], [1, "her request"], [2, "her noisy label"]],
   coalition: [[5, "a member of the coalition"], [0, "nothing"], [1, "her request"], [2, "her noisy label, known to be hers"], [3, "her submission"]],
 };
