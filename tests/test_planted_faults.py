@@ -11,7 +11,6 @@ from p2p_sim.analysis.privacy.attack.fault_laws import FAULTS
 from p2p_sim.cli.printing.audit import failure
 from tests.planted_faults import KINDS, PLANTED, Planted
 
-
 SUBTLE = {
     ("own label", 0.05),
     ("own label", 0.25),
