@@ -19,7 +19,7 @@ from functools import lru_cache
 from p2p_sim.analysis.privacy.exchange.blanket import BLOCKS, Blanket
 from p2p_sim.analysis.privacy.exchange.kary_exact import bracket
 from p2p_sim.analysis.privacy.exchange.kary_lower import statistics
-from p2p_sim.analysis.privacy.exchange.visited import visited
+from p2p_sim.analysis.privacy.exchange.visited import Blocks, visited
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import (
@@ -32,13 +32,14 @@ from p2p_sim.analysis.privacy.statement.checks import (
 )
 from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS
 from p2p_sim.analysis.privacy.statement.domain import ANY_CLASSES
-from p2p_sim.analysis.privacy.statement.inversion import bisect, bisect_twice
+from p2p_sim.analysis.privacy.statement.inversion import bisect, bisect_twice, log_ratio
 from p2p_sim.analysis.privacy.statement.kept import kept
 from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, outward, worth
 from p2p_sim.analysis.privacy.statement.windows import LEAST, share_of, some
 
-VISITED, COARSE = 24, (6, (6, 8))
-"""Most numbers of visited users that are told apart; these and those of blanket messages for a first search."""
+VISITED, COARSE, LIKELIEST = 24, (6, (6, 8)), 3
+"""Most numbers of visited users that are told apart; these and those of blanket messages for a first search; how many
+of the numbers may be enough to say that a target is missed."""
 ENUMERATED = 2_000_000
 """Largest table of (noisy counts × released counts), and of noisy counts of each class, that is enumerated."""
 LARGEST_CLUSTER = 1_000_000
@@ -85,7 +86,7 @@ class KaryExchange(Accountant):
         check_epsilon(epsilon)
         if epsilon >= local_epsilon(self.flip_prob, self.num_classes):
             return Bracket(0.0, 0.0)
-        capped = self._exposure * local_delta(self.flip_prob, epsilon, self.num_classes).upper
+        capped = self._capped(epsilon)
         if self.flip_prob == 0.0:  # whether anybody submits the target's label, as for two classes
             return outward(self._exposure * (1.0 - 2.0**-46) if self.enumerable else 0.0, capped)
         if self.enumerable:
@@ -93,30 +94,44 @@ class KaryExchange(Accountant):
             return outward(found.lower, min(found.upper, capped))
         return outward(min(self._attained(epsilon), capped), min(self._blanket(epsilon), capped))
 
+    def certified_delta(self, epsilon: float) -> float:
+        """The upper end alone, without the data set that attains the lower one."""
+        check_epsilon(epsilon)
+        if self.flip_prob == 0.0 or self.enumerable or epsilon >= self.pure_epsilon:
+            return self.delta(epsilon).upper
+        return outward(0.0, min(self._blanket(epsilon), self._capped(epsilon))).upper
+
+    def _capped(self, epsilon: float) -> float:
+        """Upper bound on δ(ε) by the noise on the label alone, if somebody submits it."""
+        return self._exposure * local_delta(self.flip_prob, epsilon, self.num_classes).upper
+
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ), the smaller of the local ε₀ and what `delta` certifies."""
         check_delta(delta)
         local = local_epsilon(self.flip_prob, self.num_classes)
-        if self.delta(min(local, LARGEST_EPSILON)).upper > delta:
+        if self.certified_delta(min(local, LARGEST_EPSILON)) > delta:
             return PrivacyBound(0.0, local, delta, "learner", "label", "local randomizer alone", self.conditions)
-        found = Bracket(0.0, 0.0) if self.delta(0.0).upper <= delta else _epsilon(self, delta)
+        found = Bracket(0.0, 0.0) if self.certified_delta(0.0) <= delta else _epsilon(self, delta)
         return PrivacyBound(found.lower, found.upper, delta, "learner", "label", self.basis, self.conditions)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified: by the upper end alone, and by a coarse one where that is enough."""
+        """Whether (ε, δ) is certified, by the upper end alone; a coarse one or a part of it may be enough to tell."""
         check_epsilon(epsilon)
         check_delta(delta)
         if self.flip_prob == 0.0 or self.enumerable or epsilon >= self.pure_epsilon:
             return super().satisfies(epsilon, delta)
-        capped = self._exposure * local_delta(self.flip_prob, epsilon, self.num_classes).upper
-        finer: tuple[tuple[int, tuple[int, int]], ...] = (COARSE, (VISITED, BLOCKS))
-        return any(outward(0.0, min(self._blanket(epsilon, *terms), capped)).upper <= delta for terms in finer)
+        capped = self._capped(epsilon)
+        if outward(0.0, min(self._blanket(epsilon, *COARSE), capped)).upper <= delta:
+            return True
+        if capped > delta and self._least(epsilon) > delta:
+            return False
+        return self.certified_delta(epsilon) <= delta
 
     def largest_at_zero(self, others: Sequence[Accountant], delta: float) -> float:
         """The same by holding the others against the largest so far, which needs no lower ends."""
         for one in others:
             if not 0.0 < delta < 1.0 or not one.satisfies(0.0, delta):
-                delta = max(delta, one.delta(0.0).upper)
+                delta = max(delta, one.certified_delta(0.0))
         return delta
 
     @property
@@ -139,8 +154,16 @@ class KaryExchange(Accountant):
         Args:
             values, blocks: how many numbers of visited users, and of blanket messages, are told apart.
         """
-        n = self.cluster_size
-        return self._walk(epsilon).delta(visited(n, self.sampling_rate, values, n), blocks)
+        return self._walk(epsilon).delta(self._visited(values), blocks)
+
+    def _least(self, epsilon: float) -> float:
+        """The part of `_blanket` of the likeliest numbers of visited users; no part is negative."""
+        found = sorted(self._visited(VISITED), key=lambda block: -block[1])
+        return self._walk(epsilon).delta(tuple(sorted(found[:LIKELIEST])))
+
+    def _visited(self, values: int) -> Blocks:
+        """The law of the number of visited users, told apart in so many blocks."""
+        return visited(self.cluster_size, self.sampling_rate, values, self.cluster_size)
 
     def _walk(self, epsilon: float) -> Blanket:
         """The walk of the uniform labels; its bound falls with γ, which is rounded down."""
@@ -167,6 +190,9 @@ class ShuffledLabels(KaryExchange):
     def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
         return self.shuffled_delta(epsilon)
 
+    def _least(self, epsilon: float) -> float:
+        return 0.0
+
     def _attained(self, epsilon: float) -> float:
         return 0.0
 
@@ -185,9 +211,8 @@ class FetchedLabels(KaryExchange):
     def _exposure(self) -> float:
         return some(1.0 / self.cluster_size, self.submissions) * (1.0 + 2.0**-47)
 
-    def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        n = self.cluster_size
-        return self._walk(epsilon).delta(visited(n, 1.0, values, n, self.submissions), blocks)
+    def _visited(self, values: int) -> Blocks:
+        return visited(self.cluster_size, 1.0, values, self.cluster_size, self.submissions)
 
     def _attained(self, epsilon: float) -> float:
         return 0.0
@@ -206,7 +231,7 @@ def _epsilon(exchange: KaryExchange, delta: float) -> Bracket:
         return Bracket(lower if exchange.delta(lower).lower > delta else 0.0, high)
     _, upper = bisect_twice(
         lambda epsilon: exchange._blanket(epsilon, *COARSE) > delta,
-        lambda epsilon: exchange.delta(epsilon).upper > delta,
+        lambda epsilon: log_ratio(exchange.certified_delta(epsilon), delta),
         high,
         1e-5,
     )

@@ -32,7 +32,7 @@ from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon, check_sampling_rate
 from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS
 from p2p_sim.analysis.privacy.statement.domain import ANY_MESSAGE
-from p2p_sim.analysis.privacy.statement.inversion import bisect, bisect_twice
+from p2p_sim.analysis.privacy.statement.inversion import bisect, bisect_twice, log_ratio
 from p2p_sim.analysis.privacy.statement.kept import kept
 
 WEAKEST = 100.0
@@ -151,7 +151,7 @@ def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
         return Bracket(0.0, bisect(lambda epsilon: messages.delta(epsilon).upper > delta, 0.0, high, 1e-6)[1])
     _, upper = bisect_twice(
         lambda epsilon: messages._bound(epsilon, *COARSE) > delta,
-        lambda epsilon: messages.delta(epsilon).upper > delta,
+        lambda epsilon: log_ratio(messages.delta(epsilon).upper, delta),
         high,
         1e-5,
     )

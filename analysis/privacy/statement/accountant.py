@@ -55,6 +55,14 @@ class Accountant(ABC):
         """No ε below this holds at δ; some accountants take longer for it than for `epsilon`, which then states 0."""
         return self.epsilon(delta).epsilon_lower
 
+    def certified_delta(self, epsilon: float) -> float:
+        """Certified δ(ε), the upper end of `delta`, for which some accountants take longer.
+
+        Args:
+            epsilon: ε, at least 0.
+        """
+        return self.delta(epsilon).upper
+
     @property
     @abstractmethod
     def conditions(self) -> tuple[str, ...]:

@@ -58,7 +58,9 @@ def advantage(profile: Profile, pure: float, prior: Prior) -> Bracket:
     at = np.log(top / rest)
     tries = [e for e in GRID if e < pure] if len(ranked) > 2 else []
     high, low = (at * (1.0 - 1e-15)).tolist(), (at * (1.0 + 1e-15)).tolist()
-    found = profile([*high, *low, *tries])
+    asked = list(dict.fromkeys([*high, *low, *tries]))  # many labels may be equally likely
+    known = dict(zip(asked, profile(asked), strict=True))
+    found = [known[epsilon] for epsilon in (*high, *low, *tries)]
     count = len(rest)
     upper = float(sum(p * b.upper for p, b in zip(rest.tolist(), found[:count], strict=True)))
     lower = max(p * b.lower for p, b in zip(rest.tolist(), found[count : 2 * count], strict=True))

@@ -90,12 +90,28 @@ def root(
         value = log_value(point)
 
 
+def log_ratio(value: float, limit: float) -> float:
+    """The logarithm of value/limit, above 0 if and only if the value is above the limit; both at least 0, limit > 0."""
+    if value <= 0.0:
+        return -math.inf
+    found = math.log(value / limit)
+    return max(found, SUBNORMAL) if value > limit else min(found, 0.0)
+
+
 def bisect_twice(
-    rough: Callable[[float], bool], above: Callable[[float], bool], high: float, precision: float
+    rough: Callable[[float], bool], log_excess: Callable[[float], float], high: float, precision: float
 ) -> tuple[float, float]:
-    """As `bisect` from 0, with a quick question first that is answered with yes more often."""
+    """The ends that `bisect` finds from 0, with fewer looks at a decreasing function.
+
+    Args:
+        rough: a quick question whether the function is above 0; it says yes more often. log_excess: the function.
+        high: counts as not above. precision: as in `bisect`.
+    """
     _, guess = bisect(rough, 0.0, high, 1e-3)
-    low = 0.9 * guess
-    while low > 0.0 and not above(low):
+    low, value = 0.9 * guess, 0.0
+    while low > 0.0 and (value := log_excess(low)) <= 0.0:
         low, guess = (0.75 * low if low > 1e-9 * high else 0.0), low
-    return bisect(above, low, guess, precision)
+    if low == 0.0:
+        return bisect(lambda point: log_excess(point) > 0.0, low, guess, precision)
+    above, below = root(log_excess, low, guess, (low, value), -value / (0.5 * (guess - low)), precision)
+    return bisect(lambda point: point <= above or (point < below and log_excess(point) > 0.0), low, guess, precision)

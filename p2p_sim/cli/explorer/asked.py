@@ -10,17 +10,18 @@ import numpy as np
 from p2p_sim.analysis.figures.report.listing import toml
 from p2p_sim.analysis.privacy.exchange.tradeoff import tradeoff_curve
 from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.inversion import cross
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.base.threads import one_thread
-from p2p_sim.cli.questions.privacy import Answer, Question, answer, calibrated, observer_of
+from p2p_sim.cli.questions.privacy import Question, answer, answering, calibrated, check_given, observer_of
 from p2p_sim.cli.questions.told import ADDS_NOTHING, answer_lines, calibration_lines, gain, protects
 
 Fields = Mapping[str, str]
 CURVE_POINTS = 81
-FEW, MANY = 6, 33
-"""Values of ε behind a trade-off curve: of a coalition, whose δ(ε) takes long, and of the other observers."""
-SLOW_ROUNDS_OR_CLASSES = 13
+FEW, FEWER, MANY = 6, 13, 33
+"""Values of ε behind a trade-off curve: of a coalition, of several classes or rounds, and of the other observers."""
+LEAST_DELTA = 1e-4
+"""The largest ε behind a trade-off curve is that of this δ, or of the one that is asked about if that is larger."""
 LARGEST_SCENARIO = 10_000_000
 """Users of a scenario that is offered."""
 
@@ -57,30 +58,38 @@ def told(fields: Fields) -> dict[str, Any]:
 
 
 def curve(fields: Fields) -> dict[str, Any]:
-    """The trade-off curve: at each type I error, the least type II error of any test of one label against another."""
+    """The trade-off curve: at each type I error, the least type II error of any test of one label against another.
+
+    Raises:
+        InputError: as `told`.
+    """
     question, delta, epsilon = _question(fields)
     type_one = np.linspace(0.0, 1.0, CURVE_POINTS)
-    with one_thread():
-        profile, largest, points = _profile(question, answer(question, delta, epsilon))
-        try:
-            type_two = tradeoff_curve(profile, largest, type_one, points)
-        except ValueError as error:
-            raise InputError(str(error)) from None
+    with answering():
+        profile, largest, points = _profile(question, delta, epsilon)
+        type_two = tradeoff_curve(profile, largest, type_one, points)
     return {"type_one": type_one.tolist(), "type_two": type_two.tolist()}
 
 
-def _profile(question: Question, found: Answer) -> tuple[Callable[[Sequence[float]], Sequence[Bracket]], float, int]:
+def _profile(
+    question: Question, delta: float | None, epsilon: float | None
+) -> tuple[Callable[[Sequence[float]], Sequence[Bracket]], float, int]:
     """δ(ε), the largest ε that is worth asking for, and at how many ε to ask."""
-    bound = found.bound
-    delta = bound.delta if found.delta_upper is None else found.delta_upper
     if question.fresh and question.rounds > 1:  # the composition is known at this δ alone
+        bound = answer(question, delta, epsilon).bound
         top = bound.epsilon_upper
-        return lambda grid: [Bracket(0.0, delta if e >= top else 1.0) for e in grid], top, 2
+        return lambda grid: [Bracket(0.0, bound.delta if e >= top else 1.0) for e in grid], top, 2
+    check_given(question, delta, epsilon)
     observer = observer_of(question)
-    largest = observer.epsilon(1e-4).epsilon_upper if delta < 1e-4 else bound.epsilon_upper
-    few = FEW if question.observer == "coalition" else MANY
-    few = min(few, SLOW_ROUNDS_OR_CLASSES) if question.num_classes > 2 or question.rounds > 1 else few
-    return observer.profile, largest if math.isfinite(largest) else 0.0, few
+    delta = max(delta or 0.0, LEAST_DELTA)
+    if question.num_classes > 2:  # lower ends take long, and a curve needs none
+        missed = lambda e: not observer.satisfies(e, delta)  # noqa: E731
+        _, largest = cross(missed, question.flip_prob, 0.02, question.num_classes)
+        profile, few = lambda grid: [Bracket(0.0, observer.certified_delta(e)) for e in grid], FEWER
+    else:
+        largest, profile = observer.epsilon(delta).epsilon_upper, observer.profile
+        few = FEW if question.observer == "coalition" else FEWER if question.rounds > 1 else MANY
+    return profile, largest if math.isfinite(largest) else 0.0, few
 
 
 def needed(fields: Fields) -> dict[str, Any]:

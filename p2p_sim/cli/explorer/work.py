@@ -33,7 +33,9 @@ def main() -> None:
     """Answer until standard input ends; what libraries print goes nowhere."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    from p2p_sim.cli.explorer import asked  # noqa: F401  # before the first question
+    import scipy.special  # noqa: F401  # what takes long to load, before the first question
+
+    from p2p_sim.cli.explorer import asked  # noqa: F401
 
     for line in sys.stdin:
         question = json.loads(line)

@@ -1,6 +1,7 @@
 """Privacy questions as the command line asks them, answered by the accountant."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from pathlib import Path
@@ -70,18 +71,30 @@ def answer(question: Question, delta: float | None, epsilon: float | None) -> An
     Raises:
         InputError: a value outside its range, an unknown observer, or a combination with no known figure.
     """
-    if (delta is None) == (epsilon is None):
-        raise InputError("give either --delta or --epsilon")
-    if question.cluster_size is None and question.observer != "eavesdropper":
-        raise InputError("--cluster-size: is missing; the ε of every observer but the eavesdropper depends on it")
+    with answering():
+        return _answer(question, delta, epsilon)
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """On one thread; a parameter outside its range becomes an `InputError` that names its option."""
     try:
         with one_thread():
-            return _answer(question, delta, epsilon)
+            yield
     except ValueError as error:
         raise InputError(_option(str(error))) from None
 
 
+def check_given(q: Question, delta: float | None, epsilon: float | None) -> None:
+    """Refuse a question without its cluster size, and with none or both of δ and ε."""
+    if (delta is None) == (epsilon is None):
+        raise InputError("give either --delta or --epsilon")
+    if q.cluster_size is None and q.observer != "eavesdropper":
+        raise InputError("--cluster-size: is missing; the ε of every observer but the eavesdropper depends on it")
+
+
 def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
+    check_given(q, delta, epsilon)
     local = local_epsilon(q.flip_prob, q.num_classes)
     situation = Situation(q.num_classes, rounds=q.rounds, fresh=q.fresh, observer=q.observer)
     lemma9 = Stated(None)
@@ -196,18 +209,15 @@ def calibrated(
     def certified(alpha: float, size: int) -> bool:
         return sees(alpha, size).satisfies(epsilon, delta)
 
-    try:
-        with one_thread():
-            check_delta(delta)
-            check_positive_epsilon(epsilon)
-            found = sorted(set(sizes))
-            exact = {size: smallest_flip_prob(certified, [size], num_classes, epsilon) for size in found}
-            noise_alone = max(exact.values()) >= local_flip_prob(epsilon, num_classes)
-            each = {size: _few_digits(alpha, num_classes) for size, alpha in exact.items()}
-            alpha = max(each.values())
-            bounds = [sees(alpha, size).epsilon(delta) for size in each]
-    except ValueError as error:
-        raise InputError(_option(str(error))) from None
+    with answering():
+        check_delta(delta)
+        check_positive_epsilon(epsilon)
+        found = sorted(set(sizes))
+        exact = {size: smallest_flip_prob(certified, [size], num_classes, epsilon) for size in found}
+        noise_alone = max(exact.values()) >= local_flip_prob(epsilon, num_classes)
+        each = {size: _few_digits(alpha, num_classes) for size, alpha in exact.items()}
+        alpha = max(each.values())
+        bounds = [sees(alpha, size).epsilon(delta) for size in each]
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
     theta_or_any = sampling_rate if observer in RATED else None
     local = local_epsilon(alpha, num_classes)
@@ -231,13 +241,8 @@ def certified(q: Question, delta: float, epsilon: float | None) -> str:
     """
     from p2p_sim.analysis.privacy import certificate
 
-    try:
-        with one_thread():
-            return certificate(
-                LabelExchange(q.cluster_size or 0, q.flip_prob, q.sampling_rate, q.rounds), delta, epsilon
-            )
-    except ValueError as error:
-        raise InputError(_option(str(error))) from None
+    with answering():
+        return certificate(LabelExchange(q.cluster_size or 0, q.flip_prob, q.sampling_rate, q.rounds), delta, epsilon)
 
 
 def verifier_source() -> Path:
