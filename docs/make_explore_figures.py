@@ -4,7 +4,6 @@ It needs Playwright and a Chromium on the path.
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 
 from PIL import Image
 
+from docs.chromium import chromium
 from p2p_sim import Scenario, sweep
 from p2p_sim.storage.lock import locked
 
@@ -23,7 +23,6 @@ OUT = Path(__file__).parent / "figures"
 PAGES = ("private", "worth", "watch")
 SCHEMES = ("light", "dark")
 WIDTH, HEIGHT = 1280, 900
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
 @contextmanager
@@ -98,12 +97,8 @@ def _follow(page: Any, directory: Path) -> None:
 
 def main(out: Path = OUT, small: bool = False) -> list[Path]:
     """Take all pictures; `small` takes those of one page, for the tests."""
-    from playwright.sync_api import sync_playwright
-
-    chromium = next(filter(None, map(shutil.which, CHROMIUM)))
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         directory = swept(Path(folder), 100 if small else 1000, 4 if small else 30)
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         written = []
         with explorer(*([Path(folder)] if small else [])) as published, explorer(Path(folder)) as own:
             for scheme in SCHEMES:
@@ -113,7 +108,6 @@ def main(out: Path = OUT, small: bool = False) -> list[Path]:
                 for name in ("watch",) if small else PAGES:
                     address = own if name == "watch" else published
                     written += take(page, address, directory, [name], scheme, out)
-        browser.close()
     return written
 
 

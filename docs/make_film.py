@@ -1,9 +1,9 @@
 """Makes the film of the docs' start page, and pictures of it in a browser: `make figures`."""
 
-import shutil
 import tomllib
 from pathlib import Path
 
+from docs.chromium import chromium
 from p2p_sim.outputs.film import film_html
 from p2p_sim.outputs.network_record import observe
 from p2p_sim.scenario import Scenario
@@ -53,11 +53,8 @@ def main(
 
 
 def _shots(film: Path, out: Path) -> list[Path]:
-    from playwright.sync_api import sync_playwright
-
     paths = []
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+    with chromium() as browser:
         for scheme, view in SHOTS.items():
             page = browser.new_page(viewport={"width": 1280, "height": 930}, color_scheme=scheme)  # type: ignore[arg-type]
             page.goto(film.resolve().as_uri())
@@ -65,7 +62,6 @@ def _shots(film: Path, out: Path) -> list[Path]:
             page.select_option("#user", "12")
             paths.append(out / f"film-{scheme}.png")
             page.screenshot(path=paths[-1])
-        browser.close()
     return paths
 
 

@@ -3,14 +3,14 @@
 It needs Playwright and a Chromium on the path.
 """
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from docs.make_explore_figures import CHROMIUM, OUT, SCHEMES, swept
+from docs.chromium import chromium
+from docs.make_explore_figures import OUT, SCHEMES, swept
 from p2p_sim.outputs.report import write_report
 
 
@@ -33,15 +33,8 @@ def take(browser: Any, report: Path, out: Path) -> list[Path]:
 
 def main(out: Path = OUT) -> list[Path]:
     """Run a small sweep, write its report and take the pictures."""
-    from playwright.sync_api import sync_playwright
-
-    chromium = next(filter(None, map(shutil.which, CHROMIUM)))
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        report = write_report(swept(Path(folder), 1000, 8))
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        written = take(browser, report, out)
-        browser.close()
-    return written
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        return take(browser, write_report(swept(Path(folder), 1000, 8)), out)
 
 
 if __name__ == "__main__":

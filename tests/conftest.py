@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: several workers' threads wait for
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # each other
@@ -13,8 +14,13 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
+from docs.chromium import chromium
 from p2p_sim.analysis.figures import style
 from studies.frame import Frame
+from tests.browser import required
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parent.parent
 collect_ignore_glob = ["validation/mutation/*", "validation/crate_check.py"]  # programs with libraries of their own
@@ -49,6 +55,15 @@ def blank(figure: Figure, path: Path) -> None:
 
 
 DRAWN = style.save
+
+
+@pytest.fixture(scope="module")
+def browser(request: pytest.FixtureRequest) -> Iterator["Browser"]:
+    """Chromium; without it tests are skipped, and slow ones fail."""
+    slow = any(item.get_closest_marker("slow") for item in request.session.items if item.path == request.path)
+    required(slow)
+    with chromium() as found:
+        yield found
 
 
 @pytest.fixture

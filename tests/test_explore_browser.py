@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import shutil
 import signal
 import statistics
 import subprocess
@@ -15,13 +14,12 @@ from pathlib import Path
 import pytest
 
 from docs import make_explore_figures
+from tests.browser import violations
 from tests.commands import command
 from tests.conftest import ROOT
 from tests.sweeps import AXES, write_sweep
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 RUN = "from p2p_sim.cli.main import main; main()"
-AXE = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21aa"]}}
 FIGURES = "([...document.querySelectorAll('#lines tr')].map((row) => row.innerText.split('\\t')))"
 
 
@@ -32,22 +30,6 @@ def started(*arguments):
         env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     return process, process.stdout.readline().strip()
-
-
-@pytest.fixture(scope="module")
-def browser(request):
-    """Chromium; a test that is marked as slow fails without it."""
-    slow = any(item.get_closest_marker("slow") for item in request.session.items if item.path == request.path)
-    if CHROMIUM is None:
-        (pytest.fail if slow else pytest.skip)("there is no chromium on the path")
-    if not slow:
-        pytest.importorskip("playwright")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +61,6 @@ class Page:
         assert [url for url in self.asked if not url.startswith((f"http://{here}/", "data:", "blob:"))] == []
         assert self.said == []
         self.page.context.close()
-
-    def violations(self):
-        from axe_playwright_python.sync_playwright import Axe
-
-        found = Axe().run(self.page, options=AXE).response["violations"]
-        return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
 
     def ask(self, **fields):
         """Fill in fields of the first page and wait for their answer."""
@@ -128,9 +104,9 @@ def test_the_first_page_answers_by_keyboard_alone_and_passes_axe(browser, explor
     shown = [" ".join(" ".join(line).split()) for line in one.ask(**fields)]
     assert shown == printed(fields)[: len(shown)]
     one.page.wait_for_selector("#curve svg")
-    assert one.violations() == []
+    assert violations(one.page) == []
     one.page.evaluate("document.querySelector('#flip_prob').insertAdjacentHTML('afterend', '<input id=planted>')")
-    assert [name for name, _ in one.violations()] == ["label"]  # the control
+    assert [name for name, _ in violations(one.page)] == ["label"]  # the control
     one.close(explorer)
 
 
@@ -146,7 +122,7 @@ def test_every_page_passes_axe_and_does_not_scroll_sideways(browser, explorer, n
     if name == "worth":
         one.page.focus("svg.chart .mark[tabindex='0']")
         one.page.wait_for_selector("#point:not([hidden])")
-    assert one.violations() == []
+    assert violations(one.page) == []
     assert one.page.evaluate("document.documentElement.scrollWidth") <= width
     one.close(explorer)
 

@@ -1,9 +1,7 @@
 """The film of the exchange: its counts are the run's, and it says who could see what."""
 
-import importlib.util
 import json
 import re
-import shutil
 import sys
 from dataclasses import replace
 
@@ -244,10 +242,3 @@ def test_ffmpeg_gets_every_picture_and_its_failure_is_one_line(tmp_path, monkeyp
 def test_the_film_of_the_docs_is_made_anew(tmp_path):
     assert make_film.main(tmp_path, tmp_path, shots=False) == [tmp_path / "exchange.html"]
     assert (tmp_path / "exchange.html").read_bytes() == (ROOT / "docs" / "_static" / "exchange.html").read_bytes()
-
-
-@pytest.mark.slow
-def test_there_is_a_browser_for_the_films_own_tests():
-    assert shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert importlib.util.find_spec("playwright")
-    assert importlib.util.find_spec("axe_playwright_python")

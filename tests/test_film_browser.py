@@ -1,26 +1,13 @@
 """The film in a browser: what it counts, keys alone, accessibility, and that nothing is fetched."""
 
-import shutil
-
 import pytest
 
 from p2p_sim.outputs.film import film_html
 from p2p_sim.outputs.network_record import observe
+from tests.browser import violations
 from tests.test_happened import COALITION, scenario
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")
-TAGS = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21aa"]}}
 NAMES = ("sent", "duplicated", "lost", "undelivered", "delivered", "submitted")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as started:
-        running = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")
@@ -139,11 +126,9 @@ def test_colours_follow_what_an_observer_has_seen(page, found):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(page, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     page.emulate_media(color_scheme=scheme)
     page.select_option("#user", "3")
-    found = axe.Axe().run(page, options=TAGS).response["violations"]
-    assert [violation["id"] for violation in found] == []
+    assert violations(page) == []
 
 
 @pytest.mark.parametrize("width", [320, 1280])

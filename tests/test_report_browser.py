@@ -1,7 +1,6 @@
 """The report in a browser: it is not blank, fits a phone, opens soon, sorts."""
 
 import re
-import shutil
 import subprocess
 import time
 
@@ -9,11 +8,12 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from docs.chromium import find_chromium
 from p2p_sim.outputs.report import write_report
+from tests.browser import required
 from tests.sweeps import AXES, write_sweep
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [pytest.mark.figures, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")]
+pytestmark = pytest.mark.figures
 LOOK = """
 const root = document.documentElement;
 root.dataset.wide = root.scrollWidth; root.dataset.inner = window.innerWidth;
@@ -29,8 +29,14 @@ document.addEventListener("securitypolicyviolation", () => { root.dataset.violat
 
 
 def browse(*arguments):
-    common = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    common = [find_chromium(), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     return subprocess.run([*common, *arguments], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+@pytest.fixture(autouse=True)
+def needed(request):
+    """There is a Chromium."""
+    required(request.node.get_closest_marker("slow") is not None)
 
 
 @pytest.fixture(scope="module")

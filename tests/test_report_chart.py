@@ -3,7 +3,6 @@
 import html
 import json
 import re
-import shutil
 
 import numpy as np
 import pandas as pd
@@ -17,10 +16,9 @@ from p2p_sim.analysis.figures.report.page import TEMPLATES, report_page
 from p2p_sim.analysis.figures.sweeps import View
 from p2p_sim.analysis.utility.points import points
 from p2p_sim.outputs.report import write_report
+from tests.browser import violations
 from tests.sweeps import AXES, made_rows, manifest, write_sweep
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-TAGS = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21aa"]}}
 KEYS = ["mechanism.flip_prob", "network.loss"]
 
 
@@ -108,17 +106,6 @@ def test_colours_stand_out_in_light_and_dark():
     for paper, seven in zip(papers, (colours[:7], colours[7:]), strict=True):
         assert min(contrast(paper, colour) for colour in seven) >= 3.0
     assert contrast("#ffffff", "#56B4E9") < 3.0  # the picture's light blue would not do
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium on the path")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as started:
-        running = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield running
-        running.close()
 
 
 @pytest.fixture
@@ -227,14 +214,13 @@ def test_the_picture_is_one_key_away_and_is_what_is_printed(browser, page, repor
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(page, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     page.emulate_media(color_scheme=scheme)
     page.focus("#figure-1 .mark >> nth=0")
-    assert [found["id"] for found in axe.Axe().run(page, options=TAGS).response["violations"]] == []
+    assert violations(page) == []
     if scheme == "dark":  # a planted fault is seen
         page.evaluate("document.querySelector('.chart .mark').removeAttribute('aria-label')")
         page.evaluate("document.querySelector('.chart button').style.color = '#333333'")
-        found = {fault["id"] for fault in axe.Axe().run(page, options=TAGS).response["violations"]}
+        found = {rule for rule, _ in violations(page)}
         assert "color-contrast" in found
         assert found & {"role-img-alt", "svg-img-alt"}
 
