@@ -211,6 +211,13 @@ def network(
     mp4: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the film as an MP4 (.mp4); needs ffmpeg on the path.")
     ] = None,
+    seen_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OBSERVER",
+            help="Colour users of the GIF and MP4 by what the learner or the coalition has seen of them.",
+        ),
+    ] = None,
     data_dir: DataDir = None,
     json_: AsJson = False,
     quiet: Quiet = False,
@@ -229,7 +236,8 @@ def network(
     chosen = load(scenario, overrides, None)
     directory = out or directory_of(chosen, data_dir) / NETWORK
     check(chosen, replicate, directory)
-    films = Films(film, gif, mp4)
+    films = Films(film, gif, mp4, seen_by)
+    films.check(chosen)
     found = observe(chosen, replicate, data_dir)
     figures = [*draw(found, directory), *films.write(found)]
     if json_:

@@ -1,9 +1,12 @@
-"""A film at one moment: what each user is doing, and the messages on their way."""
+"""A film at one moment: what each user is doing, who has seen what of her, and the messages on their way."""
+
+from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from p2p_sim.outputs.film.record import LOST, NOT_SHOWN, OFFLINE, Film, Integers
-from p2p_sim.protocol.transcript import LEARNER, REQUEST
+from p2p_sim.protocol.transcript import LEARNER, REPLY, REQUEST, SUBMISSION
 
 DID = {
     0: "has not begun",
@@ -13,6 +16,21 @@ DID = {
     4: "her request expired",
 }
 """What a user did so far, by the number of her marker."""
+Watcher = Literal["learner", "coalition"]
+WATCHERS: tuple[Watcher, ...] = get_args(Watcher)
+"""Observers whose view of the users may be shown."""
+MEMBER = 5
+SEEN: dict[Watcher, dict[int, str]] = {
+    "learner": {0: "nothing", SUBMISSION: "a submission from her; not whose label it is"},
+    "coalition": {
+        MEMBER: "a member",
+        0: "nothing",
+        REQUEST: "her request",
+        REPLY: "her noisy label",
+        SUBMISSION: "her submission",
+    },
+}
+"""What an observer has seen of a user so far, by the number of her marker."""
 Flight = tuple[int, float, float, float, float]
 """Kind of a message (0: it failed), where it began (x, y), and where it is (x, y)."""
 
@@ -29,6 +47,29 @@ def doing(film: Film, at_s: float) -> Integers:
     state[found.answered_s[users] <= at_s] = 2
     state[found.submitted_s[users] <= at_s] = 3
     return state
+
+
+def seen(film: Film, watcher: Watcher, at_s: float) -> Integers:
+    """The most that an observer has seen of each user of a film until a moment (u,), keys of SEEN."""
+    m, member = film.messages, film.found.member[film.users]
+    arrived = (m.how > OFFLINE) & (m.end_s <= at_s) & (m.sender >= 0)
+    inside = (m.receiver >= 0) & member[m.receiver] if watcher == "coalition" else np.zeros(m.kind.size, dtype=bool)
+    found = np.zeros(film.users.size, dtype=np.int64)
+    for kind in (REQUEST, SUBMISSION, REPLY):  # a noisy label that is known to be hers says most
+        found[m.sender[arrived & (m.kind == kind) & (inside | (kind == SUBMISSION))]] = kind
+    if watcher == "coalition":
+        found[member] = MEMBER
+    return found
+
+
+def away(film: Film, at_s: float) -> NDArray[np.bool_]:
+    """Which users of a film are offline at a moment (u,)."""
+    spans = film.found.trace.online
+    if spans is None:
+        return np.zeros(film.users.size, dtype=bool)
+    online = np.zeros(film.found.num_users, dtype=bool)
+    online[spans.user[(spans.begin_s <= at_s) & (at_s < spans.end_s)]] = True
+    return np.asarray(~online[film.users])
 
 
 def _latest(film: Film, user: Integers, times: np.ndarray, at_s: float) -> np.ndarray:
