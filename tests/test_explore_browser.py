@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from docs import make_explore_figures
+from p2p_sim.cli.explorer.played import chosen
+from p2p_sim.outputs.film.record import COUNTS
+from p2p_sim.outputs.network_record import observe
 from tests.browser import violations
 from tests.commands import command
 from tests.conftest import ROOT
@@ -107,6 +110,71 @@ def test_the_first_page_answers_by_keyboard_alone_and_passes_axe(browser, explor
     assert violations(one.page) == []
     one.page.evaluate("document.querySelector('#flip_prob').insertAdjacentHTML('afterend', '<input id=planted>')")
     assert [name for name, _ in violations(one.page)] == ["label"]  # the control
+    one.close(explorer)
+
+
+PLAYED = """name = "played"
+replicates = 1
+population = {kind = "synthetic", users = 30, num_clusters = 2}
+mechanism = {flip_prob = 0.1, sampling_rate = 0.7}
+network = {loss = 0.15, availability = {kind = "on_off", mean_on_s = 2.0, mean_off_s = 0.5}}
+"""
+
+
+def counts(frame):
+    """The counts that a film shows now."""
+    return {name: int(frame.inner_text(f"#now-{name}").replace(",", "")) for name in (*COUNTS, "submitted")}
+
+
+@pytest.mark.slow
+def test_a_film_is_played_in_the_page(browser, explorer):
+    """By keys alone; then by mouse. Its last counts are those of the run itself."""
+    run = observe(chosen({"text": PLAYED}))
+    one = Page(browser, explorer + "played", viewport={"width": 1280, "height": 900})
+    page, keys = one.page, one.page.keyboard
+    page.wait_for_selector("#shows:not(:empty)")
+    page.focus("summary")
+    keys.press("Enter")
+    keys.press("Tab")
+    keys.insert_text(PLAYED)
+    keys.press("Tab")
+    keys.press("Enter")  # the button Play
+    page.wait_for_selector("iframe")
+    frame = page.frame_locator("iframe").locator("body").element_handle().owner_frame()
+    keys.press("Tab")
+    while frame.evaluate("document.activeElement.id") != "play":
+        keys.press("Tab")
+    keys.press("Space")
+    end = time.monotonic() + 30
+    while int(frame.input_value("#slider")) < 20:
+        assert time.monotonic() < end
+        page.wait_for_timeout(10)
+    keys.press("Space")
+    begun = counts(frame)
+    assert frame.inner_text("#play") == "Play"
+    keys.press("Tab")
+    keys.press("End")  # of the slider
+    ended = counts(frame)
+    assert ended == {
+        **{name: run.counts[column] for name, column in COUNTS.items()},
+        "submitted": int(run.submissions.sum()),
+    }
+    assert begun["sent"] < ended["sent"]
+    assert 0 < ended["lost"] < ended["delivered"]
+    while "user" not in (frame.evaluate("document.activeElement.getAttribute('class')") or ""):
+        keys.press("Tab")
+    keys.press("Enter")
+    assert f"of cluster {run.cluster(0)}" in frame.inner_text("#one")
+    frame.click("#users .user >> nth=7")
+    facts = frame.inner_text("#one")
+    assert facts.startswith("user\n7 of cluster")
+    assert float(facts.split("at most ")[1].split(",")[0]) >= run.epsilon[7]
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert violations(page, iframes=False) == []
+        assert violations(frame) == []
+    frame.evaluate("Object.assign(document.querySelector('#play').style, {color: '#888', background: '#999'})")
+    assert [name for name, _ in violations(frame)] == ["color-contrast"]  # the control
     one.close(explorer)
 
 

@@ -2,11 +2,13 @@
 
 import pytest
 
-from p2p_sim.outputs.film import film_html
+from p2p_sim.outputs.film import film_html, film_of
+from p2p_sim.outputs.film.moment import WATCHERS, seen
 from p2p_sim.outputs.network_record import observe
 from tests.browser import violations
 from tests.test_happened import COALITION, scenario
 
+SHOWN = "users => users.map(user => Number(user.getAttribute('class').match(/seen(\\d)/)[1]))"
 NAMES = ("sent", "duplicated", "lost", "undelivered", "delivered", "submitted")
 
 
@@ -122,6 +124,13 @@ def test_colours_follow_what_an_observer_has_seen(page, found):
     page.select_option("#view", "coalition")
     assert page.locator("#users .seen5").count() == int(found.member.sum())
     assert page.locator("#users .seen2").count() == int(found.held.sum())
+    film = film_of(found)
+    for watcher in WATCHERS:
+        page.select_option("#view", watcher)
+        for place in (100, 400):
+            to(page, place)
+            shown = page.eval_on_selector_all("#users .user", SHOWN)
+            assert shown == seen(film, watcher, place / 1000 * film.end_s).tolist()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
