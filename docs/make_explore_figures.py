@@ -20,9 +20,9 @@ from p2p_sim import Scenario, sweep
 from p2p_sim.storage.lock import locked
 
 OUT = Path(__file__).parent / "figures"
-PAGES = ("private", "worth", "watch")
+PAGES = ("private", "worth", "watch", "played")
 SCHEMES = ("light", "dark")
-WIDTH, HEIGHT = 1280, 900
+WIDTH, HEIGHT, HIGHER = 1280, 900, 1400
 
 
 @contextmanager
@@ -68,11 +68,7 @@ def take(page: Any, address: str, directory: Path, names: Sequence[str], scheme:
         elif name == "watch":
             _follow(page, directory)
         else:
-            page.select_option("#scenario", "quickstart")
-            page.click("button[type=submit]")
-            page.wait_for_selector("iframe")
-            page.wait_for_timeout(4000)
-            page.evaluate("document.querySelector('iframe').scrollIntoView()")
+            _play(page, "learner" if scheme == "light" else "did")
         path = out / f"explore-{name}-{scheme}.png"
         page.screenshot(path=path)
         with Image.open(path) as picture:
@@ -95,8 +91,21 @@ def _follow(page: Any, directory: Path) -> None:
     rows.write_bytes(b"".join(lines))
 
 
+def _play(page: Any, view: str) -> None:
+    """A film in the thick of it, below what was chosen."""
+    page.set_viewport_size({"width": WIDTH, "height": HIGHER})
+    page.select_option("#scenario", "network/retry")
+    page.fill("#changes", "population.users=120\npopulation.num_clusters=5")
+    page.click("button[type=submit]")
+    film = page.frame_locator("iframe")
+    film.locator("#view").select_option(view)
+    film.locator("#slider").fill("330")
+    film.locator("#slider").evaluate("slider => slider.blur()")
+    page.evaluate("scrollTo(0, 0)")
+
+
 def main(out: Path = OUT, small: bool = False) -> list[Path]:
-    """Take all pictures; `small` takes those of one page, for the tests."""
+    """Take all pictures; `small` takes those of two pages, for the tests."""
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         directory = swept(Path(folder), 100 if small else 1000, 4 if small else 30)
         written = []
@@ -105,7 +114,7 @@ def main(out: Path = OUT, small: bool = False) -> list[Path]:
                 shape: Any = {"width": WIDTH, "height": HEIGHT}
                 page = browser.new_context(color_scheme=scheme, viewport=shape).new_page()
                 page.set_default_timeout(120_000)
-                for name in ("watch",) if small else PAGES:
+                for name in ("watch", "played") if small else PAGES:
                     address = own if name == "watch" else published
                     written += take(page, address, directory, [name], scheme, out)
     return written

@@ -336,6 +336,9 @@ def test_the_pictures_of_the_guide_are_taken(tmp_path):
 
     with ThreadPoolExecutor(1) as beside:  # a thread may have one Playwright, and this one has the fixture's
         taken = beside.submit(make_explore_figures.main, tmp_path, small=True).result()
-    light, dark = (imread(path)[..., :3] for path in taken)
-    assert light.shape == dark.shape == (900, 1280, 3)
-    assert light.mean() > 0.7 > 0.3 > dark.mean()
+    shown = {path.stem: imread(path)[..., :3] for path in taken}
+    assert list(shown) == [f"explore-{page}-{scheme}" for scheme in ("light", "dark") for page in ("watch", "played")]
+    for page, height in (("watch", 900), ("played", 1400)):
+        light, dark = (shown[f"explore-{page}-{scheme}"] for scheme in ("light", "dark"))
+        assert light.shape == dark.shape == (height, 1280, 3)
+        assert light.mean() > 0.7 > 0.3 > dark.mean()
