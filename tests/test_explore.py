@@ -144,7 +144,17 @@ def test_a_directory_that_becomes_a_link_later_is_no_longer_read(tmp_path, resul
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="there are no published studies outside a checkout")
 def test_published_studies_are_offered():
-    assert {"comparison/adult", "learners/digits"} <= {place.name for place in Places((), PUBLISHED).all()}
+    found = Client(published=PUBLISHED).get("api/results").json()
+    offered = {one["name"] for one in found["results"]}
+    assert {"comparison/adult", "learners/digits"} <= offered
+    with_epsilon, without = found["left_out"].values()
+    assert {"regression", "stacking"} <= set(with_epsilon)
+    assert {"benchmarks", "certificates", "soak"} <= set(without)
+    studies = {path.name for path in PUBLISHED.iterdir()}
+    assert {name.split("/")[0] for name in offered} | {*with_epsilon} | {*without} == studies
+    for name in with_epsilon:
+        assert "observer" not in (PUBLISHED / name / "table.csv").read_text().splitlines()[0]
+    assert Client().get("api/results").json()["left_out"] == {}
 
 
 # -- how private -----------------------------------------------------------------------------------------------------

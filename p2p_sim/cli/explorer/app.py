@@ -108,13 +108,14 @@ class Explorer:
         return asked
 
     async def _results(self, request: Request) -> Response:
-        def listed() -> list[dict[str, Any]]:
-            return [
+        def listed() -> dict[str, Any]:
+            found = [
                 {"key": place.key, "name": place.name, "published": place.published, "running": is_running(place)}
                 for place in self._places.all()
             ]
+            return {"results": found, "left_out": self._places.left_out()}
 
-        return _json({"results": await run_in_threadpool(listed)})
+        return _json(await run_in_threadpool(listed))
 
     def _chosen(self, request: Request) -> list[Place]:
         return [self._places.of(key) for key in dict.fromkeys(request.query_params.getlist("results"))]

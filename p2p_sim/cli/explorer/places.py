@@ -1,5 +1,6 @@
 """Results directories that the explorer may read: those named at its start, those below them, published studies."""
 
+import csv
 import hashlib
 import os
 from collections.abc import Iterator
@@ -14,6 +15,12 @@ PUBLISHED = PACKAGE.parent / "results" / "published"
 """Results of the published studies, where p2p-sim runs from a checkout."""
 DEEPEST, MOST = 4, 500
 """Levels below a directory named at the start, and results directories, that are looked at."""
+
+LEFT_OUT = {
+    True: "Their tables do not say whom an ε is against (no columns observer and adjacency)",
+    False: "They have no table of measured values beside an ε",
+}
+"""Why a published study is not offered, by whether it has a table with a certified ε and with intervals."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,7 @@ class Places:
             if not root.is_dir():
                 raise InputError(f"{root}: there is no such directory")
         self._roots = [(root, root.resolve(), False) for root in roots]
+        self._published = published
         if published is not None and published.is_dir():
             self._roots.append((published, published.resolve(), True))
 
@@ -56,6 +64,17 @@ class Places:
                     key = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
                     found[path] = Place(key, name, path, published)
         return list(found.values())
+
+    def left_out(self) -> dict[str, list[str]]:
+        """Published studies without rows of scenarios, by the reason for which they are not offered."""
+        if self._published is None or not self._published.is_dir():
+            return {}
+        offered = {place.name.split("/")[0] for place in self.all() if place.published}
+        found: dict[str, list[str]] = {}
+        for path in sorted(self._published.iterdir()):
+            if path.is_dir() and path.name not in offered:
+                found.setdefault(LEFT_OUT[_has_epsilon(path)], []).append(path.name)
+        return found
 
     def of(self, key: str) -> Place:
         """The directory with a key.
@@ -86,6 +105,17 @@ def _results(path: Path, root: Path, depth: int) -> Iterator[Path]:
     if depth < DEEPEST:
         for entry in inner:
             yield from _results(entry, root, depth + 1)
+
+
+def _has_epsilon(path: Path) -> bool:
+    """Whether a study has a table with a certified ε and a measured value with its interval."""
+    for table in path.glob("*.csv"):
+        with table.open(encoding="utf-8", newline="") as file:
+            columns = next(csv.reader(file), [])
+        measured = [name for name in columns if f"{name}_low" in columns and name != "epsilon_upper"]
+        if "epsilon_upper" in columns and measured:
+            return True
+    return False
 
 
 def _of_scenarios(path: Path) -> bool:

@@ -129,7 +129,7 @@ byId("best").addEventListener("submit", (event) => event.preventDefault());
 byId("limit").addEventListener("input", table);
 byId("copy-scenario").addEventListener("click", () => copy(latest, "copied", "The scenario is"));
 
-const { results } = await ask("results", "");
+const { results, left_out } = await ask("results", "");
 const kept = new URLSearchParams(location.hash.slice(1)), before = new Set(kept.getAll("results"));
 for (const [name, value] of kept) {
   if (name in chosen) chosen[name] = value;
@@ -145,6 +145,8 @@ function listed(one) {
 const published = results.filter((one) => one.published);
 byId("results").append(...results.filter((one) => !one.published).map(listed));
 if (published.length) byId("results").append(element("p", { class: "tag" }, "Published studies"), ...published.map(listed));
+byId("left-out").hidden = Object.keys(left_out).length === 0;
+for (const [why, names] of Object.entries(left_out)) byId("left-out").append(element("p", { class: "help" }, `${why}: ${names.join(", ")}.`));
 const first = byId("results").querySelector(":checked");
 if (first) byId("results").scrollTop = first.offsetTop - byId("results").offsetTop - 90;
 again();
