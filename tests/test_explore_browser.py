@@ -138,7 +138,7 @@ def test_a_film_is_played_in_the_page(browser, explorer):
     keys.press("Tab")
     keys.insert_text(PLAYED)
     keys.press("Tab")
-    keys.press("Enter")  # the button Play
+    keys.press("Enter")  # the button that runs it
     page.wait_for_selector("iframe")
     frame = page.frame_locator("iframe").locator("body").element_handle().owner_frame()
     keys.press("Tab")
