@@ -383,7 +383,19 @@ def test_a_film_is_played_alone():
         ({"text": MINE, "changes": 'network.latency={kind="trace", path="x"}'}, "path: a scenario from a browser"),
         ({"text": MINE, "changes": 'population.path="x"'}, "path: a scenario from a browser"),
         ({"text": MINE, "changes": "seed=1\n" * 51}, "changes: 51 lines, at most 50"),
-        ({"text": MINE, "changes": "nothing"}, "--set nothing: must read key=value"),
+        ({"text": MINE, "changes": "nothing"}, "line 1, nothing: must read key=value"),
+        (
+            {"text": MINE, "changes": "seed=2\nnetwork.loss=0,1\nseed=x"},
+            "line 2, network.loss=0,1: use a point, 0.1; line 3, seed=x: 'x' is not a TOML value",
+        ),
+        ({"text": MINE, "loss": "0,1"}, "Loss: 0,1 must be a number; use a point"),
+        (
+            {"text": MINE, "loss": "1", "timeout": "0", "attempts": "2.5", "retry": "again"},
+            "Loss: 1 must be at least 0 and below 1; Time limit: 0 must be above 0, in seconds; "
+            "Requests in all: 2.5 must be a whole number from 2 to 10; "
+            "Retry: again must be never, same_peer or redraw",
+        ),
+        ({"text": MINE, "attempts": "3"}, "Requests in all: choose under Retry whom a user asks again"),
         ({"text": MINE, "replicate": "-1"}, "replicate -1: must be a whole number"),
         ({"scenario": "../quickstart"}, "scenario ../quickstart: nothing of p2p-sim has this name"),
         ({"scenario": "sweeps/users"}, "scenario: this is a sweep"),

@@ -129,11 +129,21 @@ def counts(frame):
 @pytest.mark.slow
 def test_a_film_is_played_in_the_page(browser, explorer):
     """By keys alone; then by mouse. Its last counts are those of the run itself."""
-    run = observe(chosen({"text": PLAYED}))
+    run = observe(chosen({"text": PLAYED, "loss": "0.1", "retry": "redraw"}))
     one = Page(browser, explorer + "played", viewport={"width": 1280, "height": 900})
     page, keys = one.page, one.page.keyboard
     page.wait_for_selector("#shows:not(:empty)")
-    page.focus("summary")
+    page.focus("#scenario + p + details summary")
+    keys.press("Enter")
+    assert 'name = "quickstart"' in page.inner_text("#file")
+    page.focus("#loss")
+    for expected in ("0", "0.05", "0.1", "0.15"):
+        keys.press("ArrowUp")
+        assert page.input_value("#loss") == expected
+    keys.press("ArrowDown")
+    keys.press("Tab")
+    keys.type("ask another")
+    page.focus("#own summary")
     keys.press("Enter")
     keys.press("Tab")
     keys.insert_text(PLAYED)

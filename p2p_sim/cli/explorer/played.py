@@ -1,11 +1,13 @@
 """The page "The exchange, played": one replicate of a scenario, run on events, as a film."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.shipped import find_scenario, shipped
 from p2p_sim.base.toml import parsed, read_toml
+from p2p_sim.cli.explorer.faults import set_faults
 from p2p_sim.outputs.catalogue import catalogue, is_here
 from p2p_sim.outputs.film import film_html
 from p2p_sim.outputs.network_record import observe
@@ -16,9 +18,9 @@ LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
 
 
 def offered() -> list[dict[str, str]]:
-    """Shipped scenarios that may run here, with what they show."""
+    """Shipped scenarios that may run here, with what they show and their files."""
     return [
-        {"name": entry.name, "shows": entry.shows}
+        {"name": entry.name, "shows": entry.shows, "text": entry.path.read_text(encoding="utf-8")}
         for entry in catalogue()
         if not entry.sweep and all(is_here(need) is not False for need in entry.needs)
     ]
@@ -28,8 +30,8 @@ def film(fields: Mapping[str, str]) -> dict[str, Any]:
     """The film of one replicate, a whole page.
 
     Args:
-        fields: scenario, the name of a shipped one, or text, a scenario in TOML; changes, lines of KEY=VALUE;
-            replicate, its index.
+        fields: scenario, the name of a shipped one, or text, a scenario in TOML; those of `set_faults`; changes,
+            lines of KEY=VALUE, which come last; replicate, its index.
 
     Raises:
         InputError: there is no such scenario, it does not fit, names files, or sends no messages.
@@ -62,11 +64,8 @@ def chosen(fields: Mapping[str, str]) -> Scenario:
         raise InputError(f"scenario {name[:60]}: nothing of p2p-sim has this name")
     if "axes" in tree:
         raise InputError("scenario: this is a sweep; a film shows one scenario")
-    changes = [line for line in fields.get("changes", "").splitlines() if line.strip()]
-    if len(changes) > MOST_CHANGES:
-        raise InputError(f"changes: {len(changes)} lines, at most {MOST_CHANGES} are read")
-    for line in changes:
-        key, value = parse_override(line)
+    set_faults(tree, fields)
+    for key, value in _changes(fields.get("changes", "")):
         _check_no_file({key.split(".")[-1]: value})
         set_key(tree, key, value)
     if folder is None:
@@ -79,6 +78,29 @@ def chosen(fields: Mapping[str, str]) -> Scenario:
             f"population.users = {users:,}: at most {MOST_USERS:,} in the explorer; p2p-sim network takes more"
         )
     return scenario
+
+
+def _changes(text: str) -> list[tuple[str, Any]]:
+    """Keys and values of lines of KEY=VALUE.
+
+    Raises:
+        InputError: there are too many, or lines are wrong; it names every such line.
+    """
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if len(lines) > MOST_CHANGES:
+        raise InputError(f"changes: {len(lines)} lines, at most {MOST_CHANGES} are read")
+    found, wrong = [], []
+    for number, line in lines:
+        try:
+            found.append(parse_override(line))
+        except InputError as error:
+            said = str(error).removeprefix("--set ")
+            if comma := re.search(r"=\s*(-?\d+),(\d+)\s*$", line):
+                said = f"{line.strip()}: use a point, {comma[1]}.{comma[2]}"
+            wrong.append(f"line {number}, {said}")
+    if wrong:
+        raise InputError("; ".join(wrong))
+    return found
 
 
 def _check_no_file(tree: Mapping[str, Any]) -> None:

@@ -3,17 +3,31 @@ import { Asking, ask, byId, element, prefix, show } from "./common.js";
 
 const form = byId("choice"), asking = new Asking("film", "status", "error");
 const { scenarios } = await ask("scenarios", "");
-const shows = Object.fromEntries(scenarios.map((one) => [one.name, one.shows]));
+const known = Object.fromEntries(scenarios.map((one) => [one.name, one]));
 
 function told() {
-  show("shows", shows[byId("scenario").value] ?? "");
+  const { shows = "", text = "" } = known[byId("scenario").value] ?? {};
+  show("shows", shows);
+  show("file", text);
+}
+
+// Up and Down change a number by its step.
+function stepped(event) {
+  const { step, low, high } = event.target.dataset, up = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+  if (!step || !up || event.altKey || event.ctrlKey || event.metaKey) return;
+  const text = event.target.value.trim(), value = text === "" ? Number(low) - up * step : Number(text);
+  if (Number.isNaN(value)) return;
+  event.preventDefault();
+  const next = Math.min(Math.max(value + up * step, Number(low)), Number(high));
+  event.target.value = String(Number(next.toPrecision(12)));
 }
 
 byId("scenario").append(...scenarios.map((one) => element("option", { value: one.name }, one.name)));
-if ("quickstart" in shows) byId("scenario").value = "quickstart";
+if ("quickstart" in known) byId("scenario").value = "quickstart";
 for (const [name, text] of new URLSearchParams(location.hash.slice(1))) if (form.elements[name]) form.elements[name].value = text;
 told();
 byId("scenario").addEventListener("change", told);
+form.addEventListener("keydown", stepped);
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   const query = new URLSearchParams([...new FormData(form)].filter(([, text]) => text.trim() !== ""));
