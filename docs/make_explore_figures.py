@@ -22,7 +22,7 @@ from p2p_sim.storage.lock import locked
 OUT = Path(__file__).parent / "figures"
 PAGES = ("private", "worth", "watch", "played")
 SCHEMES = ("light", "dark")
-WIDTH, HEIGHT, HIGHER = 1280, 900, 1400
+WIDTH, HEIGHT, HIGHER = 1280, 900, 1700
 
 
 @contextmanager

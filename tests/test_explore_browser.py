@@ -348,7 +348,7 @@ def test_the_pictures_of_the_guide_are_taken(tmp_path):
         taken = beside.submit(make_explore_figures.main, tmp_path, small=True).result()
     shown = {path.stem: imread(path)[..., :3] for path in taken}
     assert list(shown) == [f"explore-{page}-{scheme}" for scheme in ("light", "dark") for page in ("watch", "played")]
-    for page, height in (("watch", 900), ("played", 1400)):
+    for page, height in (("watch", 900), ("played", 1700)):
         light, dark = (shown[f"explore-{page}-{scheme}"] for scheme in ("light", "dark"))
         assert light.shape == dark.shape == (height, 1280, 3)
         assert light.mean() > 0.7 > 0.3 > dark.mean()

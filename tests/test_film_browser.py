@@ -1,5 +1,8 @@
 """The film in a browser: what it counts, keys alone, accessibility, and that nothing is fetched."""
 
+import re
+
+import numpy as np
 import pytest
 
 from p2p_sim.outputs.film import film_html, film_of
@@ -115,6 +118,29 @@ def test_a_chosen_users_story_and_epsilon_are_the_runs(page, found):
     assert "Her noisy label, and that it is hers" in text
     page.click("#one ol button >> nth=0")
     assert page.inner_text("#now") == page.inner_text("#one time >> nth=0")
+
+
+def test_the_page_names_whoever_could_see_a_label(page, found):
+    """Three users: one whose label a member got, one whose label only the learner's submissions hold, one without."""
+    carried = np.isin(np.arange(found.num_users), found.source[found.reached]) & ~found.member
+    held = found.held & carried
+    for user, coalition in (
+        (int(np.argmax(held)), "her noisy label, and that it is hers, by a member who received it."),
+        (int(np.argmax(carried & ~held)), "her noisy label, as the learner has it; no member received it from her."),
+        (int(np.argmax(~carried & ~found.held & ~found.member)), "not her noisy label."),
+    ):
+        page.select_option("#user", str(user))
+        text = page.inner_text("#one ul")
+        carriers = np.flatnonzero(found.reached & (found.source == user)).tolist()
+        assert ("The learner: not her noisy label" in text) == (not carriers)
+        named = re.search(r"The learner: her noisy label, in the submission of users? ([\d, ]+); not that", text)
+        assert carriers == ([int(number) for number in named[1].split(",")] if named else [])
+        assert f"The coalition: {coalition}" in text
+    submitter = int(np.flatnonzero(found.reached & (found.source != np.arange(found.num_users)))[0])
+    page.select_option("#user", str(submitter))
+    label = f"the noisy label of user {found.source[submitter]}"
+    assert f"It holds {label}, and does not say so." in page.inner_text("#one ul")
+    assert f"submits {label}" in page.inner_text("#one ol")
 
 
 def test_colours_follow_what_an_observer_has_seen(page, found):

@@ -16,8 +16,8 @@ from p2p_sim.base.files import directory_made, in_place_of, writing
 from p2p_sim.mechanisms.exchange_privacy import user_epsilons
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.network.overlay import Overlay
-from p2p_sim.protocol.trace import Trace
-from p2p_sim.protocol.transcript import KIND_NAMES, LEARNER, REPLY, REQUEST, Messages
+from p2p_sim.protocol.trace import Sent, Trace
+from p2p_sim.protocol.transcript import KIND_NAMES, LEARNER, REPLY, REQUEST, SUBMISSION, Messages
 from p2p_sim.replicate import row as rows
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.row import Row
@@ -50,7 +50,8 @@ class ObservedNetwork:
     handled, handled_bytes: delivered messages that a user sent or received. answers: her replies that were delivered.
     member: tells the learner what she sees. own: passed on her own noisy label in time because no reply came.
     held: a member received the user's noisy label.
-    source: whose noisy label stands in the submission that the learner accepted from the user, -1 if there is none.
+    source: whose noisy label the user submitted, -1 if she submitted none. reached: her submission came to the learner,
+    in time or too late: the learner drops what comes too late, but has seen it.
     epsilon: certified ε of the user's label against a learner who sees the set of submissions; epsilon_local: ε₀.
     statement: the statement of the largest of these ε.
     observers: what the learner, the eavesdropper and, if there is one, the coalition saw.
@@ -75,6 +76,7 @@ class ObservedNetwork:
     own: Bools
     held: Bools
     source: Counts
+    reached: Bools
     epsilon: Floats
     epsilon_local: float
     statement: PrivacyBound
@@ -144,7 +146,6 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork
     answered, submitted = np.full(users, np.inf), np.full(users, np.inf)
     np.minimum.at(answered, fetched.receiver, fetched.time_s)
     submitted[outcome.labels.user] = outcome.arrival_s
-    own = np.concatenate([shard.own for shard in facts])
     held = np.zeros(users, dtype=np.bool_)
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
@@ -166,9 +167,10 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork
         handled_bytes=_per_user(m, users, size),
         answers=np.bincount(m.sender[reply], minlength=users),
         member=member,
-        own=own,
+        own=np.concatenate([shard.own for shard in facts]),
         held=held,
-        source=_sources(fetched, own, np.isfinite(submitted)),
+        source=_sources(outcome.transcript.trace.sent, users),
+        reached=np.isin(np.arange(users), m.sender[m.kind == SUBMISSION]),
         epsilon=epsilon,
         epsilon_local=noise.local_epsilon,
         statement=statement,
@@ -177,17 +179,11 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork
     )
 
 
-def _sources(fetched: Messages, own: Bools, submits: Bools) -> Counts:
-    """Whose noisy label each user submitted: her own, or that of her first reply in time; -1 where she submitted none.
-
-    Args:
-        fetched: the replies that came in time. own: submitted her own label (n,). submits: the learner took one (n,).
-    """
-    source = np.full(own.size, -1)
-    latest_first = np.argsort(-fetched.time_s, kind="stable")
-    source[fetched.receiver[latest_first]] = fetched.sender[latest_first]
-    source[own] = np.flatnonzero(own)
-    return np.where(submits, source, -1)
+def _sources(sent: Sent, users: int) -> Counts:
+    """Whose noisy label each user submitted (n,), whatever became of the submission; -1 where she submitted none."""
+    source, rows = np.full(users, -1), sent.kind == SUBMISSION
+    source[sent.sender[rows]] = sent.whose[rows]
+    return source
 
 
 def _bytes(m: Messages, header: int, payload: int) -> Counts:

@@ -319,7 +319,7 @@ class ShardExchange:
         kept = messages.only(goes)
         self._contents.send(kind, kept)
         arrives = kept.sent_s + j.travel(kept)
-        self.ledger.sent(SEEN_AS.get(what, what), messages, goes, arrives)
+        self.ledger.sent(SEEN_AS.get(what, what), messages, goes, arrives, self.source)
         self.engine.post(kind, kept.user, arrives)
 
     def _met(self, online: NDArray[np.bool_] | None, *columns: Any) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ class Sent:
     kind: REQUEST, REPLY or SUBMISSION. sender, receiver: user index, or LEARNER. attempt: of the request, from 0.
     sent_s: seconds. arrives_s: when the message comes to its receiver, seconds; infinity: it was lost on the way.
     forwarded: a request that a user passes on, as a step of a walk. duplicate: a copy that the network made.
+    whose: user index of the owner of the noisy label that a reply or submission carries; -1 in a request.
     """
 
     kind: NDArray[np.int8]
@@ -27,13 +28,14 @@ class Sent:
     arrives_s: Floats
     forwarded: Bools
     duplicate: Bools
+    whose: Users
 
     @staticmethod
     def join(parts: "list[Sent]") -> "Sent":
         """All messages of several lists, list by list."""
         user, time = np.empty(0, np.int32), np.empty(0)
         flag = np.empty(0, np.bool_)
-        nothing = Sent(np.empty(0, np.int8), user, user, np.empty(0, np.int16), time, time, flag, flag)
+        nothing = Sent(np.empty(0, np.int8), user, user, np.empty(0, np.int16), time, time, flag, flag, user)
         columns = zip(*(vars(part).values() for part in [nothing, *parts]), strict=True)
         return Sent(*map(np.concatenate, columns))
 

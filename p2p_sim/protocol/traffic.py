@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.network.transit import InTransit
 from p2p_sim.protocol.trace import Sent, Spans
-from p2p_sim.protocol.transcript import LEARNER, Messages
+from p2p_sim.protocol.transcript import LEARNER, REQUEST, Messages
 
 
 @dataclass(frozen=True)
@@ -123,17 +123,25 @@ class Ledger:
             self._expired.append(Spans(users + np.int32(self._first), times.copy(), times.copy()))
 
     def sent(
-        self, kind: int, messages: InTransit, goes: NDArray[np.bool_] | None, arrives: NDArray[np.float64]
+        self,
+        kind: int,
+        messages: InTransit,
+        goes: NDArray[np.bool_] | None,
+        arrives: NDArray[np.float64],
+        source: NDArray[np.int32],
     ) -> None:
         """Note messages (m,) of a kind that were sent, if they are kept.
 
-        `goes`: which are not lost (None: all). `arrives`: when those arrive, seconds.
+        `goes`: which are not lost (None: all). `arrives`: when those arrive, seconds. `source`: of every user of the
+        shard, whose label she passes on.
         """
         if self._log is None:
             return
         size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"
         coming = np.full(size, np.inf)
         coming[slice(None) if goes is None else goes] = arrives
+        owner = source[messages.user] if learner else messages.sender
+        none = np.full(size, -1, dtype=np.int32)
         self._sent.append(
             Sent(
                 np.full(size, kind, dtype=np.int8),
@@ -144,6 +152,7 @@ class Ledger:
                 coming,
                 np.full(size, messages.hop > 0, dtype=np.bool_),
                 np.full(size, messages.copy % 2 == 1 and messages.hop == 0, dtype=np.bool_),
+                none if kind == REQUEST else (owner + first).astype(np.int32),
             )
         )
 

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.outputs.film.record import LOST, NOT_SHOWN, OFFLINE, Film, Integers
+from p2p_sim.outputs.film.record import HIDDEN_MEMBER, LOST, OFFLINE, Film, Integers
 from p2p_sim.protocol.transcript import LEARNER, REPLY, REQUEST, SUBMISSION
 
 DID = {
@@ -21,10 +21,10 @@ WATCHERS: tuple[Watcher, ...] = get_args(Watcher)
 """Observers whose view of the users may be shown."""
 MEMBER = 5
 SEEN: dict[Watcher, dict[int, str]] = {
-    "learner": {0: "nothing", SUBMISSION: "a submission from her; not whose label it is"},
+    "learner": {0: "no submission from her", SUBMISSION: "a submission from her; not whose label it holds"},
     "coalition": {
         MEMBER: "a member",
-        0: "nothing",
+        0: "no message from her",
         REQUEST: "her request",
         REPLY: "her noisy label",
         SUBMISSION: "her submission",
@@ -53,7 +53,9 @@ def seen(film: Film, watcher: Watcher, at_s: float) -> Integers:
     """The most that an observer has seen of each user of a film until a moment (u,), keys of SEEN."""
     m, member = film.messages, film.found.member[film.users]
     arrived = (m.how > OFFLINE) & (m.end_s <= at_s) & (m.sender >= 0)
-    inside = (m.receiver >= 0) & member[m.receiver] if watcher == "coalition" else np.zeros(m.kind.size, dtype=bool)
+    inside = np.zeros(m.kind.size, dtype=bool)
+    if watcher == "coalition":
+        inside = ((m.receiver >= 0) & member[m.receiver]) | (m.receiver == HIDDEN_MEMBER)
     found = np.zeros(film.users.size, dtype=np.int64)
     for kind in (REQUEST, SUBMISSION, REPLY):  # a noisy label that is known to be hers says most
         found[m.sender[arrived & (m.kind == kind) & (inside | (kind == SUBMISSION))]] = kind
@@ -83,7 +85,7 @@ def _latest(film: Film, user: Integers, times: np.ndarray, at_s: float) -> np.nd
 def flying(film: Film, at_s: float, linger_s: float | None = None) -> list[Flight]:
     """The messages on their way at a moment; those that failed remain as crosses for `linger_s`, a 50th of the run."""
     m, linger = film.messages, film.end_s / 50.0 if linger_s is None else linger_s
-    known = (m.sender != NOT_SHOWN) & (m.receiver != NOT_SHOWN) & (m.sent_s <= at_s)
+    known = (m.sender >= LEARNER) & (m.receiver >= LEARNER) & (m.sent_s <= at_s)
     failed = m.how <= OFFLINE
     end = np.where(m.how == LOST, m.sent_s + linger, m.end_s)
     rows = np.flatnonzero(known & (at_s < end + np.where(failed, linger, 0.0)))
@@ -100,7 +102,7 @@ def flying(film: Film, at_s: float, linger_s: float | None = None) -> list[Fligh
 def busiest(film: Film) -> float:
     """A moment in the first half of a run at which most messages are on their way, seconds."""
     m = film.messages
-    on = np.isfinite(m.end_s) & (m.sender != NOT_SHOWN) & (m.receiver != NOT_SHOWN)
+    on = np.isfinite(m.end_s) & (m.sender >= LEARNER) & (m.receiver >= LEARNER)
     if not on.any():
         return 0.0
     moments = np.linspace(0.0, film.end_s, 201)[1:101]

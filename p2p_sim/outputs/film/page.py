@@ -16,6 +16,7 @@ from p2p_sim.outputs.film.moment import DID, busiest, doing, flying
 from p2p_sim.outputs.film.places import LEARNER_RADIUS
 from p2p_sim.outputs.film.record import Film, Floats, film_of
 from p2p_sim.outputs.network_record import ObservedNetwork
+from p2p_sim.protocol.transcript import REPLY
 
 FILES = Path(__file__).parent / "page_files"
 SCRIPTS = ("data.js", "stage.js", "panel.js", "film.js")
@@ -65,7 +66,7 @@ def _page(film: Film) -> str:
         "learner": places.learner,
         "learner_radius": LEARNER_RADIUS,
         "key": [{"state": k, "symbol": f"k{k}", "text": text} for k, text in DID.items()],
-        "members": bool(found.member[film.users].any()),
+        "members": bool(found.member.any()),
         "drawn": _drawn(film),
         "counts_text": COUNTS_TEXT,
         "run": film.run,
@@ -179,6 +180,7 @@ def _data(film: Film, still_s: float) -> dict[str, Any]:
         "delta": f"{found.delta:g}",
         "epsilon_local": _at_most(found.epsilon_local),
         "nobody": NOBODY,
+        "coalition": bool(found.member.any()),
         "learner": film.places.learner,
         "radius": round(film.places.radius, 1),
         "users": {
@@ -188,8 +190,7 @@ def _data(film: Film, still_s: float) -> dict[str, Any]:
             "y": film.places.user[:, 1].round(1).tolist(),
             "epsilon": [_at_most(value) for value in found.epsilon[users].tolist()],
             "member": found.member[users].astype(int).tolist(),
-            "own": found.own[users].astype(int).tolist(),
-            "carried": [np.flatnonzero(found.source == user).tolist() for user in users.tolist()],
+            **_who_saw(film),
             "answered": _ticks(found.answered_s[users], film),
             "submitted": _ticks(found.submitted_s[users], film),
         },
@@ -211,6 +212,26 @@ def _data(film: Film, still_s: float) -> dict[str, Any]:
         "offline": {name: [period[k] for period in online] for k, name in enumerate(("user", "from", "to"))},
         "timeline": timeline or None,
         "run": film.run,
+    }
+
+
+def _who_saw(film: Film) -> dict[str, list[Any]]:
+    """Who could see the noisy label of each user who is shown, by numbers of users of the whole run.
+
+    submits: whose label she submitted, -1: none. carried: in whose submissions her label came to the learner; dropped:
+    in whose of these too late. received: who got it from her. held: a member of the coalition did.
+    """
+    found, users = film.found, film.users.tolist()
+    m, late = found.messages, ~np.isfinite(found.submitted_s)
+    carried = [np.flatnonzero(found.reached & (found.source == user)) for user in users]
+    got = m.select((m.kind == REPLY) & (m.sender != m.receiver))
+    received = [np.unique(got.receiver[got.sender == user]) for user in users]
+    return {
+        "submits": found.source[users].tolist(),
+        "carried": [carriers.tolist() for carriers in carried],
+        "dropped": [carriers[late[carriers]].tolist() for carriers in carried],
+        "received": [others.tolist() for others in received],
+        "held": [int(found.member[others].any()) for others in received],
     }
 
 

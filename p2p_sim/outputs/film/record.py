@@ -17,8 +17,8 @@ MOST_USERS, MOST_MESSAGES = 300, 12_000
 """Users whom a film shows, and messages of theirs; of a larger run it shows a sample."""
 STEPS = 400
 """Moments at which the counts of a larger run are known."""
-NOT_SHOWN = -2
-"""The address of a user who is not in the sample."""
+NOT_SHOWN, HIDDEN_MEMBER = -2, -3
+"""The address of a user who is not in the sample, and of one of the coalition; both are below LEARNER."""
 LOST, OFFLINE, DELIVERED, LATE = 0, 1, 2, 3
 COUNTS = {
     "sent": "messages_sent",
@@ -34,7 +34,8 @@ COUNTS = {
 class Shown:
     """The messages of a film in the order in which they were sent; arrays have one entry a message (s,).
 
-    kind: REQUEST, REPLY or SUBMISSION. sender, receiver: position among the film's users, LEARNER or NOT_SHOWN.
+    kind: REQUEST, REPLY or SUBMISSION. sender, receiver: position among the film's users, LEARNER,
+    NOT_SHOWN or HIDDEN_MEMBER.
     sent_s: seconds. end_s: when it came to its receiver, seconds; infinity: never.
     how: LOST, OFFLINE (its receiver was offline), DELIVERED, or LATE (delivered and dropped). attempt: from 0.
     forwarded: a request that a user passes on, as a step of a walk. duplicate: a copy that the network made.
@@ -162,6 +163,7 @@ def _company(found: ObservedNetwork, begin: int, most: int) -> Integers:
 def _messages(found: ObservedNetwork, users: Integers) -> Shown:
     """The messages that some users sent or received, and what became of them by the transcript."""
     place = np.full(found.num_users + 1, NOT_SHOWN)
+    place[:-1][found.member] = HIDDEN_MEMBER
     place[users] = np.arange(users.size)
     place[LEARNER] = LEARNER  # the last entry
     sent = _select(found.trace.sent, (place[found.trace.sent.sender] >= 0) | (place[found.trace.sent.receiver] >= 0))

@@ -1,7 +1,7 @@
 "use strict";
 // The run: who sent what when, and what became of it.
 const film = JSON.parse(document.getElementById("data").textContent);
-const REQUEST = 1, REPLY = 2, SUBMISSION = 3, LEARNER = -1, LOST = 0, OFFLINE = 1, LATE = 3;
+const REQUEST = 1, REPLY = 2, SUBMISSION = 3, LEARNER = -1, HIDDEN_MEMBER = -3, LOST = 0, OFFLINE = 1, LATE = 3;
 const m = film.messages, size = m.kind.length, people = film.users.id.length;
 const seconds = (tick) => tick * film.tick_s;
 const shownTime = (tick) => seconds(tick).toFixed(film.digits) + " s";
@@ -64,7 +64,7 @@ const did = (user, tick) => {
 // What observers have seen of each user: 0 nothing, 1 a request, 2 her noisy label, 3 a submission, 5 it is herself.
 const seenBy = (view, chosen, tick) => {
   const found = new Array(people).fill(0);
-  const inside = (user) => user >= 0 && (view === "peer" ? user === chosen : film.users.member[user]);
+  const inside = (user) => user >= 0 && (view === "peer" ? user === chosen : film.users.member[user]) || (view === "coalition" && user === HIDDEN_MEMBER);
   const note = (user, what) => { const rank = [0, 1, 3, 2]; if (rank[what] > rank[found[user]]) found[user] = what; };
   for (let i = 0; i < size && m.sent[i] <= tick; i++) {
     if (m.how[i] <= OFFLINE || m.end[i] > tick || m.from[i] < 0) continue;

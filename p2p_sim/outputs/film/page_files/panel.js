@@ -6,9 +6,10 @@ const element = (name, content, className) => {
   made.append(...[content].flat());
   return made;
 };
-const called = (user) => user === LEARNER ? "the learner" : user === -2 ? "a user who is not shown" : "user " + film.users.id[user];
+const called = (user) => user === LEARNER ? "the learner" : user < LEARNER ? "a user who is not shown" : "user " + film.users.id[user];
 const fate = (i) => m.how[i] === LOST ? "; it is lost" : m.how[i] === OFFLINE ? "; " + called(m.to[i]) + " is offline" : "";
 const late = (i) => m.how[i] === LATE ? ", too late: it is dropped" : "";
+const labelOf = (id, user) => id === film.users.id[user] ? "her own noisy label" : "the noisy label of user " + id;
 const told = (user) => { // [tick, text] in order of time
   const lines = [];
   for (const i of mine[user]) {
@@ -19,7 +20,7 @@ const told = (user) => { // [tick, text] in order of time
       lines.push([m.sent[i], (!m.forwarded[i] ? "asks " + other + " for her noisy label" + again : "forwards a request to " + other) + copy + fate(i)]);
     } else if (m.from[i] === user && kind === REPLY) lines.push([m.sent[i], "sends her noisy label to " + other + copy + fate(i)]);
     else if (m.from[i] === user) {
-      lines.push([m.sent[i], (film.users.own[user] ? "submits her own noisy label" : "submits the noisy label that she fetched") + copy + fate(i) + late(i)]);
+      lines.push([m.sent[i], "submits " + labelOf(film.users.submits[user], user) + copy + fate(i) + late(i)]);
     } else if (arrived && kind === REQUEST) lines.push([m.end[i], "gets a request from " + other]);
     else if (arrived && kind === REPLY) lines.push([m.end[i], "gets the noisy label of " + other + late(i)]);
     if (m.from[i] === user && m.to[i] === user && arrived) lines.push([m.end[i], kind === REQUEST ? "gets her own request" : "gets her own noisy label"]);
@@ -34,27 +35,33 @@ const told = (user) => { // [tick, text] in order of time
 };
 const list = (users) => {
   const known = [...new Set(users)], names = known.filter((user) => user >= 0).map((user) => film.users.id[user]).sort((a, b) => a - b);
-  const hidden = known.includes(-2) ? " and users who are not shown" : "";
+  const hidden = known.some((user) => user < LEARNER) ? " and users who are not shown" : "";
   return names.length ? (names.length > 1 ? "users " : "user ") + names.join(", ") + hidden : "users who are not shown";
 };
+const numbers = (ids, note = () => "") => (ids.length > 1 ? "users " : "user ") + ids.map((id) => id + note(id)).join(", ");
 const watched = (user) => { // who could see what in the whole run
-  const arrived = mine[user].filter((i) => m.from[i] === user && m.how[i] > OFFLINE && m.to[i] !== user);
+  const { submits, carried, dropped, received, held, member } = film.users, found = [];
+  const gone = mine[user].filter((i) => m.from[i] === user), arrived = gone.filter((i) => m.how[i] > OFFLINE && m.to[i] !== user);
   const to = (kind) => arrived.filter((i) => m.kind[i] === kind).map((i) => m.to[i]);
-  const labels = to(REPLY), requests = to(REQUEST), found = [];
-  const carried = film.users.carried[user]; // numbers of users, of all users of the run
-  found.push(carried.length
-    ? "The learner: her noisy label, in the submission of " + (carried.length > 1 ? "users " : "user ") + carried.join(", ") + "; not that it is hers."
-    : "The learner: not her noisy label, which no submission holds.");
-  found.push(to(SUBMISSION).length ? "The learner: a submission from her; not whose label it holds." : "The learner: no submission from her.");
-  found.push(labels.length ? "Her noisy label, and that it is hers: " + list(labels) + "." : "Her noisy label: no other user.");
+  const late = (id) => dropped[user].includes(id) ? " (too late: it is dropped, but was seen)" : "";
+  found.push(carried[user].length
+    ? "The learner: her noisy label, in the submission of " + numbers(carried[user], late) + "; not that it is hers."
+    : "The learner: not her noisy label; no submission that it got holds it.");
+  found.push(to(SUBMISSION).length
+    ? "The learner: a submission from her. It holds " + labelOf(submits[user], user) + ", and does not say so."
+    : "The learner: no submission from her.");
+  found.push(received[user].length ? "Her noisy label, and that it is hers: " + numbers(received[user]) + "." : "Her noisy label, as hers: no other user.");
+  const requests = to(REQUEST);
   found.push(requests.length ? "Her request: " + list(requests) + "." : "Her request: no other user.");
-  if (film.users.member.some(Boolean)) {
-    const member = labels.filter((other) => other >= 0 && film.users.member[other]);
-    found.push(film.users.member[user] ? "She is a member of the coalition: it sees all that she sees." : member.length
-      ? "The coalition: her noisy label, by " + list(member) + "." : "The coalition: no shown member received her noisy label.");
+  if (film.coalition) {
+    found.push(member[user] ? "She is a member of the coalition: it sees all that she sees."
+      : held[user] ? "The coalition: her noisy label, and that it is hers, by a member who received it."
+      : carried[user].length ? "The coalition: her noisy label, as the learner has it; no member received it from her."
+      : "The coalition: not her noisy label.");
   }
-  const all = mine[user].filter((i) => m.from[i] === user && !m.copy[i]).length;
-  found.push("An eavesdropper: every message that she sent, " + number(all) + " in all.");
+  const all = gone.filter((i) => !m.copy[i]).length;
+  const label = gone.some((i) => m.kind[i] === REPLY || (m.kind[i] === SUBMISSION && submits[user] === film.users.id[user]));
+  found.push("An eavesdropper: every message that she sent, " + number(all) + " in all" + (label ? ", her noisy label among them." : "; her noisy label is in none."));
   return found;
 };
 let lines = [];

@@ -5,7 +5,7 @@ const KEYS = {
   did: [[0, "has not begun"], [1, "waits for a reply"], [2, "has a noisy label"], [3, "the learner has her submission"], [4, "her request expired"]],
   learner: [[0, "no submission from her"], [3, "a submission from her; not whose label it holds"]],
   peer: [[5, "the chosen user"], [0, "nothing"], [1, "her request"], [2, "her noisy label"]],
-  coalition: [[5, "a member of the coalition"], [0, "nothing"], [1, "her request"], [2, "her noisy label, known to be hers"], [3, "her submission"]],
+  coalition: [[5, "a member of the coalition"], [0, "no message from her"], [1, "her request"], [2, "her noisy label, known to be hers"], [3, "her submission"]],
 };
 let palette = {}, scale = 1;
 const place = (user) => user === LEARNER ? film.learner : [film.users.x[user], film.users.y[user]];
@@ -65,7 +65,7 @@ const drawMessages = (tick, chosen, linger) => {
   let flying = 0;
   for (let i = 0; i < size && m.sent[i] <= tick; i++) {
     const never = m.how[i] === LOST, end = never ? m.sent[i] + linger : m.end[i];
-    if (tick > end + linger || m.from[i] === -2 || m.to[i] === -2) continue;
+    if (tick > end + linger || m.from[i] < LEARNER || m.to[i] < LEARNER) continue;
     const a = place(m.from[i]), b = place(m.to[i]), of = m.from[i] === chosen || m.to[i] === chosen;
     const share = Math.min((tick - m.sent[i]) / Math.max(end - m.sent[i], 1), 1);
     const reach = never ? 0.5 * share : share, fade = tick > end ? 1 - (tick - end) / linger : 1;
