@@ -128,7 +128,10 @@ def counts(frame):
 
 @pytest.mark.slow
 def test_a_film_is_played_in_the_page(browser, explorer):
-    """By keys alone; then by mouse. Its last counts are those of the run itself."""
+    """By keys alone; then by mouse. Its last counts are those of the run itself.
+
+    It takes 12 processor seconds, of the browser and of the process that runs the scenario: too long for each change.
+    """
     run = observe(chosen({"text": PLAYED, "loss": "0.1", "retry": "redraw"}))
     one = Page(browser, explorer + "played", viewport={"width": 1280, "height": 900})
     page, keys = one.page, one.page.keyboard
