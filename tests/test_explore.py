@@ -198,7 +198,20 @@ def test_a_copied_scenario_has_the_same_epsilon_and_others_are_not_offered(clien
     found = asked(client, SETTINGS[0]).json()
     scenario = p2p_sim.Scenario.from_tree(tomllib.loads(found["scenario"]))
     assert p2p_sim.run(scenario).row["epsilon_upper"] == found["figures"]["epsilon_upper"]
-    assert asked(client, SETTINGS[5]).json()["scenario"] == ""
+    for setting in (SETTINGS[5], {**SETTINGS[0], "observer": "learner-times"}, {**SETTINGS[0], "observer": "peer"}):
+        assert asked(client, setting).json()["scenario"] == ""
+
+
+@pytest.mark.parametrize("observer", [{"observer": "coalition", "members": 3}, {"observer": "eavesdropper"}])
+def test_a_copied_scenario_has_the_observer_that_was_asked_about(client, observer):
+    """The learner's ε, which the scenario has as well, is far smaller."""
+    found = asked(
+        client, {"cluster_size": 40, "flip_prob": 0.2, "sampling_rate": 0.5, "delta": 1e-3, **observer}
+    ).json()
+    row = p2p_sim.run(p2p_sim.Scenario.from_tree(tomllib.loads(found["scenario"]))).row
+    assert row[found["column"]] == pytest.approx(found["figures"]["epsilon_upper"], rel=1e-3)
+    assert row[found["column"]] > 1.5 * row["epsilon_upper"]
+    assert row["coalition_members"] == observer.get("members")
 
 
 def test_the_flip_probability_is_that_of_calibrate(client):
@@ -259,6 +272,18 @@ def test_what_cannot_be_answered_is_one_line(client, fields, said):
 
 def worth(client, what="worth", **query):
     return client.get(f"api/{what}", query)
+
+
+def test_no_line_joins_points_of_other_names(tmp_path):
+    """One value of the numbers is left: the names stay lines of their own, as before."""
+    axes = [{"keys": ["mechanism"], "values": [["one"], ["two"]]}, {"keys": ["network.loss"], "values": [[0.0], [0.1]]}]
+    write_sweep(tmp_path / "results" / "made", axes, 2)
+    client = Client(tmp_path / "results")
+    [place] = client.get("api/results").json()["results"]
+    lines = worth(client, results=place["key"], **{"only.network.loss": "0.1"}).json()["shown"]["lines"]
+    assert [(line["label"], len(line["points"])) for line in lines] == [("one", 1), ("two", 1)]
+    point = worth(client, "point", results=place["key"], point=lines[0]["points"][0]["key"]).json()
+    assert ["trust", "nobody"] in point["lines"]
 
 
 def test_lines_points_and_downloads(results):

@@ -107,9 +107,21 @@ def test_the_first_page_answers_by_keyboard_alone_and_passes_axe(browser, explor
     shown = [" ".join(" ".join(line).split()) for line in one.ask(**fields)]
     assert shown == printed(fields)[: len(shown)]
     one.page.wait_for_selector("#curve svg")
+    one.page.click("#needed button[type=submit]")
+    one.page.wait_for_selector("#needed-answer:not([hidden])")
+    assert "n = 57, learner, θ = 0.31" in one.page.inner_text("#needed-asked")
+    assert violations(one.page) == []
+    one.page.focus("#cluster_size")
+    one.page.keyboard.press("ArrowUp")
+    assert one.page.input_value("#cluster_size") == "58"
+    assert not one.page.is_visible("#needed-answer")  # it was for another n
+    one.page.fill("#flip_prob", "0,7")
+    one.until("document.getElementById('error').textContent")
+    assert one.page.inner_text("#error") == "Flip probability, α 0,7: must be a number; use a point, not a comma."
     assert violations(one.page) == []
     one.page.evaluate("document.querySelector('#flip_prob').insertAdjacentHTML('afterend', '<input id=planted>')")
     assert [name for name, _ in violations(one.page)] == ["label"]  # the control
+    one.said[:] = [text for text in one.said if "400 (Bad Request)" not in text]  # which the console reports
     one.close(explorer)
 
 

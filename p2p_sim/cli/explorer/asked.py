@@ -22,8 +22,10 @@ FEW, FEWER, MANY = 6, 13, 33
 """Values of ε behind a trade-off curve: of a coalition, of several classes or rounds, and of the other observers."""
 LEAST_DELTA = 1e-4
 """The largest ε behind a trade-off curve is that of this δ, or of the one that is asked about if that is larger."""
-LARGEST_SCENARIO = 10_000_000
-"""Users of a scenario that is offered."""
+LARGEST_SCENARIO, LARGEST_WITH_COALITION = 10_000_000, 100_000
+"""Users of a scenario that is offered, without and with a coalition, which needs the event engine."""
+COLUMNS = {"learner": "epsilon_upper", "coalition": "epsilon_coalition_upper", "eavesdropper": "epsilon_local"}
+"""Where a row has the ε of an observer, of those whose ε is in a row of the exchange without faults."""
 
 
 def told(fields: Fields) -> dict[str, Any]:
@@ -54,6 +56,7 @@ def told(fields: Fields) -> dict[str, Any]:
         "conditions": [str(condition) for condition in bound.conditions],
         "command": command(question, delta, epsilon),
         "scenario": scenario(question, delta or 1e-5),
+        "column": COLUMNS.get(question.observer, ""),
     }
 
 
@@ -115,7 +118,9 @@ def needed(fields: Fields) -> dict[str, Any]:
     ]
     options += [("observer", observer)] * (observer != "learner") + [("members", members)] * (members is not None)
     options += [("num-classes", classes)] * (classes != 2)
+    asked = f"n = {size:,}, {observer}" + (f" of {members} members" if members is not None else "")
     return {
+        "asked": f"For {asked}, θ = {1.0 if theta is None else theta:g}, K = {classes}, δ = {delta:g}.",
         "flip_prob": found.flip_prob,
         "lines": calibration_lines(found),
         "note": ADDS_NOTHING if found.noise_alone else "",
@@ -139,21 +144,27 @@ def _command(name: str, options: Sequence[tuple[str, Any]]) -> str:
 
 
 def scenario(question: Question, delta: float) -> str:
-    """A scenario of one such cluster, whose rows have the learner's ε; empty where no scenario says the same."""
+    """A scenario of one such cluster, whose rows have the observer's ε in `COLUMNS`; empty where none says the same.
+
+    A coalition is as many users as were asked about, drawn at random. A row's ε of it is found on a grid of its own and
+    may differ in the last digits.
+    """
     q = question
-    if q.cluster_size is None or q.num_classes != 2 or q.rounds != 1 or q.cluster_size > LARGEST_SCENARIO:
+    if q.cluster_size is None or q.num_classes != 2 or q.rounds != 1 or q.observer not in COLUMNS:
         return ""
-    exchange = {"kind": "label_exchange", "flip_prob": q.flip_prob, "sampling_rate": q.sampling_rate}
-    return toml(
-        {
-            "name": "explored",
-            "replicates": 10,
-            "engine": "vectorised",
-            "population": {"kind": "synthetic", "users": q.cluster_size, "num_clusters": 1},
-            "mechanism": exchange,
-            "privacy": {"delta": delta},
-        }
-    )
+    if q.cluster_size > (LARGEST_SCENARIO if q.members is None else LARGEST_WITH_COALITION):
+        return ""
+    tree: dict[str, Any] = {
+        "name": "explored",
+        "replicates": 10,
+        "engine": "vectorised" if q.members is None else "events",
+        "population": {"kind": "synthetic", "users": q.cluster_size, "num_clusters": 1},
+        "mechanism": {"kind": "label_exchange", "flip_prob": q.flip_prob, "sampling_rate": q.sampling_rate},
+        "privacy": {"delta": delta},
+    }
+    if q.members is not None:
+        tree["adversaries"] = {"coalition": {"share": q.members / q.cluster_size}}
+    return toml(tree)
 
 
 def _question(fields: Fields) -> tuple[Question, float | None, float | None]:

@@ -37,7 +37,17 @@ from p2p_sim.storage.rows import read_manifest
 RESULTS = "results"
 """The column that says, of several directories, from which one a point is."""
 FORMATS = {"png": "image/png", "svg": "image/svg+xml", "csv": "text/csv"}
-SHOWN = ("accuracy", "error_rate", "excess_risk", "epsilon_upper", "delta", "observer", "adjacency", "replicates")
+SHOWN = (
+    "accuracy",
+    "error_rate",
+    "excess_risk",
+    "epsilon_upper",
+    "delta",
+    "observer",
+    "trust",
+    "adjacency",
+    "replicates",
+)
 """Figures of a point that are shown first."""
 MOST_POINTS = 5_000
 
@@ -119,6 +129,11 @@ class Worth:
             InputError: a column is not there or not fit for its use, or there are too many lines.
         """
         found = view_of(self._asked, self.results, self.table)
+        if not found.group and self._asked.group is None:  # no line joins mechanisms
+            named = [key for key in self.results.keys if key != found.x and not is_number(self.table[key])]
+            found = replace(
+                found, group=tuple(key for key in named if 1 < self.table[key].nunique() <= MOST_SERIES)[:1]
+            )
         return replace(found, log_x=self._logs[0], log_y=self._logs[1])
 
     def offered(self) -> dict[str, Any]:

@@ -17,8 +17,7 @@ PROTECTED = {
 """What a statement protects, by adjacency."""
 EACH_NETWORK = "Each realised network has a figure of its own: the worst is shown, and they must not be averaged."
 ADDS_NOTHING = (
-    "No smaller α of three digits is certified: at this precision the exchange adds nothing to the noise on a "
-    "label alone."
+    "The noise on a label alone needs this α. With the exchange, too, no smaller α of three digits is certified."
 )
 
 

@@ -16,7 +16,7 @@ const told = new Asking("told", "status", "error");
 const curved = new Asking("curve", "curve-status", "curve-error");
 const sought = new Asking("needed", "needed-status", "needed-error");
 const chart = new Chart(byId("curve"), "Trade-off curve: least share of misses against the share of false alarms. The sentences below say the same.");
-let latest = null, waiting = 0, drawing = 0;
+let latest = null, waiting = 0, drawing = 0, typing = 0, neededFor = "";
 
 function fields() {
   const data = new FormData(form);
@@ -35,10 +35,29 @@ function place(name) {
   slider.setAttribute("aria-valuetext", byId(name).value);
 }
 
-function slid(slider) {
-  const name = slider.dataset.for, { low, high, log, text } = SLIDERS[name], share = Number(slider.value) / 1000;
-  byId(name).value = text(log ? low * (high / low) ** share : low + share * (high - low));
+function slid(slider, towards = 0) {
+  const name = slider.dataset.for, { low, high, log, text } = SLIDERS[name], before = byId(name).value;
+  const shown = () => {
+    const share = Number(slider.value) / 1000;
+    return text(log ? low * (high / low) ** share : low + share * (high - low));
+  };
+  for (let tries = 0; towards && shown() === before && tries < 1000; tries++) slider.value = Number(slider.value) + towards;
+  byId(name).value = shown();
   slider.setAttribute("aria-valuetext", byId(name).value);
+}
+
+const STEPS = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1 };
+
+// A key changes the printed number: a slider goes on until it does, and Up and Down work in the fields too.
+function stepped(event) {
+  const { target } = event, towards = STEPS[event.key], slider = target.type === "range";
+  if (!towards || event.altKey || event.ctrlKey || event.metaKey || !(slider || /^Arrow(Up|Down)$/.test(event.key))) return;
+  const name = slider ? target.dataset.for : target.name;
+  if (name in SLIDERS) slid(form.querySelector(`[data-for=${name}]`), towards);
+  else if (target.inputMode === "numeric") target.value = Math.max(1, Number(target.value) + towards);
+  else return;
+  event.preventDefault();
+  soon();
 }
 
 function arrange() {
@@ -56,8 +75,37 @@ function blame(message) {
   }
 }
 
+// What the answer "which α" depends on: everything but α itself.
+function setting() {
+  const query = fields();
+  for (const name of ["flip_prob", "rounds", "fresh"]) query.delete(name);
+  query.set("delta", byId("delta").value);
+  query.set("target", byId("target").value);
+  return String(query);
+}
+
+function outdated() {
+  if (byId("needed-answer").hidden || setting() === neededFor) return;
+  byId("needed-answer").hidden = true;
+  show("needed-status", "The question has changed: find α again.");
+}
+
+// A command whose lines end between options.
+function unbroken(text) {
+  return text.split(/ (?=--)/).flatMap((part, place) => [place ? " " : "", element("span", { class: "whole" }, part)]);
+}
+
+// The command names its option; here the field has a label.
+function plain(message) {
+  const [, option, rest] = message?.match(/^--([a-z-]+)([^]*)$/) ?? [];
+  const label = option && form.querySelector(`label[for=${option.replaceAll("-", "_")}]`);
+  if (!label) return message ?? "";
+  return `${label.textContent}${rest}${/^ \d+,\d/.test(rest) ? "; use a point, not a comma" : ""}.`;
+}
+
 function answered(found, message, query) {
   blame(message);
+  show("error", plain(message));
   byId("answer").classList.toggle("busy", !found);
   if (!found) return;
   latest = found;
@@ -72,8 +120,10 @@ function answered(found, message, query) {
   lines("lines", found.lines);
   show("protects", found.protects);
   byId("conditions").replaceChildren(...found.conditions.map((text) => element("li", {}, text)));
-  show("command", found.command);
+  byId("command").replaceChildren(...unbroken(found.command));
   byId("copy-scenario").disabled = !found.scenario;
+  show("copies", found.scenario ? `The rows of the scenario have this observer's ε as ${found.column}.`
+    : "A scenario is offered for two classes, one round, and the learner, a coalition or an eavesdropper: the rows of others have no such ε.");
 }
 
 function drawn(found) {
@@ -91,8 +141,8 @@ function drawn(found) {
     + `With 50% false alarms it misses at least ${missed(0.5)}%; a test that learned nothing misses 50%.`);
 }
 
-const PATIENCE_MS = 400;
-let begun = 0, behind = false;
+const PATIENCE_MS = 400, TYPING_MS = 300;
+let begun = 0, behind = false, curveOf = "";
 
 // The newest question is asked at once; while an answer is on its way, it waits for a moment.
 async function ask() {
@@ -106,16 +156,19 @@ async function ask() {
   const query = fields(), mine = (begun = performance.now());
   history.replaceState(null, "", `#${query}`);
   clearTimeout(drawing);
-  drawing = setTimeout(() => curved.of(query, drawn), 600);
+  if (String(query) !== curveOf) byId("curve").classList.add("busy"), show("curve-words", "");
+  drawing = setTimeout(() => curved.of(query, (found) => { drawn(found); curveOf = String(query); }), 600);
   await told.of(query, (found, message) => answered(found, message, query));
   if (mine !== begun) return;
   begun = 0;
   if (behind) ask();
 }
 
-function soon() {
+function soon(wait = 0) {
   arrange();
-  ask();
+  outdated();
+  clearTimeout(typing);
+  if (wait) typing = setTimeout(ask, wait); else ask();
 }
 
 function restored() {
@@ -131,17 +184,23 @@ function restored() {
 form.addEventListener("input", (event) => {
   if (event.target.type === "range") slid(event.target);
   else if (event.target.name in SLIDERS) place(event.target.name);
-  soon();
+  soon(event.target.matches("input:not([type=range], [type=radio], [type=checkbox])") ? TYPING_MS : 0);
 });
 form.addEventListener("submit", (event) => event.preventDefault());
+form.addEventListener("keydown", stepped);
 byId("needed").addEventListener("submit", (event) => {
   event.preventDefault();
   const query = fields();
   query.set("delta", byId("delta").value);
   query.set("epsilon", byId("target").value);
-  sought.of(query, (found) => {
+  const asked = setting();
+  sought.of(query, (found, message) => {
     byId("needed-answer").hidden = !found;
+    show("needed-error", plain(message));
     if (!found) return;
+    neededFor = asked;
+    show("needed-asked", found.asked);
+    byId("needed-command").replaceChildren(...unbroken(found.command));
     show("needed-alpha", String(found.flip_prob));
     lines("needed-lines", found.lines);
     show("needed-note", found.note);
@@ -153,6 +212,8 @@ byId("use").addEventListener("click", () => {
   soon();
   byId("flip_prob").focus();
 });
+byId("target").addEventListener("input", outdated);
+byId("copy-needed").addEventListener("click", () => copy(byId("needed-command").textContent, "needed-copied", "The command is"));
 byId("copy-command").addEventListener("click", () => copy(latest.command, "copied", "The command is"));
 byId("copy-scenario").addEventListener("click", () => copy(latest.scenario, "copied", "A scenario of one such cluster is"));
 restored();
