@@ -210,6 +210,22 @@ def test_privacy_of_every_observer(call, observer):
     assert "It protects one user's label" in out
 
 
+@pytest.mark.parametrize(
+    ("who", "chance"),
+    [(["--observer", "peer"], 1 / 50), (["--observer", "coalition", "--members", "2"], 1 - (1 - 1 / 50) ** 2)],
+)
+def test_a_large_delta_is_warned_of_where_somebody_may_get_the_label_itself(call, who, chance):
+    """At α = 0 and such a δ a peer's ε is 0, although the peer sees the true label of whomever it asked."""
+    said = f"with probability {chance:.2g} the {who[1]} receives a user's noisy label"
+    for delta, warned in ((chance * 1.01, True), (chance / 9.9, True), (chance / 10.1, False)):
+        _, _, err = call(*PRIVACY, "--delta", str(delta), *who)
+        assert (said in err) == warned
+        _, _, err = call("calibrate", "--cluster-size", "50", "--epsilon", "0.5", "--delta", str(delta),
+                         "--sampling-rate", "0.5", *who)  # fmt: skip
+        assert (said in err) == warned
+    assert call(*PRIVACY, "--delta", "0.5")[2] == ""
+
+
 def test_rounds_memoised_and_fresh_and_many_classes(call):
     figures = []
     for more in ([], ["--rounds", "3"], ["--rounds", "3", "--fresh"], ["--num-classes", "4"]):

@@ -309,3 +309,13 @@ def test_the_first_point_of_every_sweep_runs(name):
         changes["learner.kind"] = "knn"
     rows = derived(pd.DataFrame([p2p_sim.run(scenario.replace(**changes)).row]))
     assert all(plot.y in rows for plot in found.plots)
+
+
+def test_a_key_of_set_without_quotes_is_explained(tmp_path):
+    file = tmp_path / "s.toml"
+    axes = '[[axes]]\nkey = "mechanism.flip_prob"\nvalues = [0.1, 0.2]\n'
+    file.write_text(f'name = "s"\nbase = "quickstart"\n[set]\nmechanism.sampling_rate = 1.0\n{axes}')
+    with pytest.raises(InputError, match=r'write a single key in quotes, "mechanism\.sampling_rate"$'):
+        load_sweep(file)
+    file.write_text(f'name = "s"\nbase = "quickstart"\n[set]\n"mechanism.sampling_rate" = 1.0\n{axes}')
+    assert load_sweep(file).base.mechanism.sampling_rate == 1.0

@@ -1,5 +1,6 @@
 """The commands that ask how private an exchange is: they parse and print; the answers come from `questions`."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -47,9 +48,13 @@ def privacy(
     """
     from p2p_sim.cli.printing.privacy import print_privacy
     from p2p_sim.cli.questions.privacy import Question, answer
+    from p2p_sim.cli.questions.told import exposed
 
     question = Question(cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes)
-    print_privacy(question, answer(question, delta, epsilon), json_)
+    found = answer(question, delta, epsilon)
+    if beware := exposed(observer, cluster_size, delta, (members or 1) * rounds):
+        warnings.warn(beware, stacklevel=2)
+    print_privacy(question, found, json_)
 
 
 def calibrate(
@@ -76,8 +81,11 @@ def calibrate(
     """
     from p2p_sim.cli.printing.privacy import print_calibration
     from p2p_sim.cli.questions.privacy import calibrated
+    from p2p_sim.cli.questions.told import exposed
 
     found = calibrated(cluster_size, num_classes, sampling_rate, epsilon, delta, observer, members)
+    if beware := exposed(observer, max(cluster_size), delta, members or 1):
+        warnings.warn(beware, stacklevel=2)
     print_calibration(found, json_)
 
 

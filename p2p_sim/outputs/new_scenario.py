@@ -56,7 +56,7 @@ sampling_rate = 0.5            # theta: and passes the label she fetched on with
 kind = "logistic_regression"
 
 [privacy]
-delta = {delta:<23}# well below one in the number of users
+delta = {delta:<23}# far below 1/(number of users)
 """
 MOST_CLUSTERS = 100
 """More are not proposed: among 10,000 users and more, larger clusters lower ε and lose little."""

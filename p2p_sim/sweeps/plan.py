@@ -215,8 +215,16 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
     try:
         base = Scenario.from_tree(tree, base_file.parent)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {error}{_unquoted(given.set)}") from None
     return make_plan(given.name, base, given.axes, base.replicates, given.plots, given.until, data_dir, str(path))
+
+
+def _unquoted(changes: Mapping[str, Any]) -> str:
+    """A hint for keys of [set] whose dots TOML reads as tables, each of which replaces a whole table of the base."""
+    for key, value in changes.items():
+        if isinstance(value, Mapping) and value and "kind" not in value:
+            return f'; [set] replaces the whole table {key}: write a single key in quotes, "{key}.{next(iter(value))}"'
+    return ""
 
 
 def make_plan(

@@ -14,7 +14,7 @@ from p2p_sim.analysis.privacy.statement.inversion import cross
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.cli.questions.privacy import Question, answer, answering, calibrated, check_given, observer_of
-from p2p_sim.cli.questions.told import ADDS_NOTHING, answer_lines, calibration_lines, gain, protects
+from p2p_sim.cli.questions.told import ADDS_NOTHING, answer_lines, calibration_lines, exposed, gain, protects
 
 Fields = Mapping[str, str]
 CURVE_POINTS = 81
@@ -52,6 +52,7 @@ def told(fields: Fields) -> dict[str, Any]:
             "advantage_uniform": found.advantage,
         },
         "gain": gain(question, found),
+        "beware": exposed(question.observer, question.cluster_size, delta, (question.members or 1) * question.rounds),
         "protects": protects(bound),
         "conditions": [str(condition) for condition in bound.conditions],
         "command": command(question, delta, epsilon),
@@ -123,7 +124,7 @@ def needed(fields: Fields) -> dict[str, Any]:
         "asked": f"For {asked}, θ = {1.0 if theta is None else theta:g}, K = {classes}, δ = {delta:g}.",
         "flip_prob": found.flip_prob,
         "lines": calibration_lines(found),
-        "note": ADDS_NOTHING if found.noise_alone else "",
+        "note": " ".join([ADDS_NOTHING] * found.noise_alone + [exposed(observer, size, delta, members or 1)]).strip(),
         "command": _command("calibrate", options),
     }
 

@@ -1,5 +1,6 @@
 """Answers as people read them: the same lines on a terminal and in a browser."""
 
+import math
 from typing import TYPE_CHECKING
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
@@ -44,7 +45,26 @@ def gain(question: "Question", found: "Answer") -> str:
     who = SEES[question.observer]
     if question.members is not None:
         who = f"a coalition of {question.members:,} with the learner"
-    return guessed(who, 1.0 / question.num_classes, found.advantage, equally_likely(question.num_classes))
+    told = guessed(who, 1.0 / question.num_classes, found.advantage, equally_likely(question.num_classes))
+    if question.observer == "peer":  # of a flipped label 1 - α are right
+        told += f" Of 100 users whom peers asked, they guess about {100.0 * (1.0 - question.flip_prob):.3g} right."
+    return told
+
+
+def exposed(observer: str, cluster_size: int | None, delta: float | None, asked: int = 1) -> str:
+    """What to beware of where δ allows that a peer or a coalition gets the target's noisy label itself; else empty.
+
+    Each of `asked` requests goes to a uniform one of n users: with probability 1 - (1 - 1/n)^asked one is the target's.
+    """
+    if cluster_size is None or delta is None or observer not in ("peer", "coalition"):
+        return ""
+    chance = -math.expm1(asked * math.log1p(-1.0 / cluster_size))
+    if delta < 0.1 * chance:
+        return ""
+    return (
+        f"δ = {delta:g} is large: with probability {chance:.2g} the {observer} receives a user's noisy label and knows "
+        f"whose it is. The ε at this δ says little about that user. Choose δ far below {chance:.2g}."
+    )
 
 
 def calibration_lines(found: "Calibration") -> list[Line]:

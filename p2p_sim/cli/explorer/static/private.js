@@ -116,7 +116,7 @@ function answered(found, message, query) {
   show("big", value);
   const { figures } = found, asked = found.figures.delta_upper === null ? "epsilon" : "delta";
   show("digits", `All digits: at most ${figures[`${asked}_upper`]}, at least ${figures[`${asked}_lower`]}`);
-  show("gain", found.gain);
+  show("gain", `${found.gain} ${found.beware}`.trim());
   lines("lines", found.lines);
   show("protects", found.protects);
   byId("conditions").replaceChildren(...found.conditions.map((text) => element("li", {}, text)));
