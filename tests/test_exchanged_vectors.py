@@ -217,6 +217,11 @@ def test_the_walk_is_added_up_correctly(users, variation):
     assert ShuffledMessages(users, local, variation).delta(epsilon).upper == pytest.approx(expected, rel=1e-9)
 
 
+def test_messages_have_no_lower_end():
+    """Of an unknown randomizer nothing is known from below."""
+    assert ShuffledMessages(500, 2.0, 0.3).epsilon(1e-4).epsilon_lower == 0.0
+
+
 PRIOR = PriorMessages(prior=(0.4, 0.3, 0.2, 0.1))
 MORE = [(VectorMessages(), 1.0), (AlibiMessages(), 1.0), (PRIOR, 0.2)]
 

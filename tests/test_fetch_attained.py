@@ -1,5 +1,7 @@
 """Lower ends for any fetch distribution: against enumeration, with planted mistakes."""
 
+import math
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -111,6 +113,15 @@ def test_the_mean_is_covered_and_without_a_margin_it_is_not():
         means.append(values.mean())
     assert np.sum(np.array(bounds) > 0.0) <= 8
     assert np.sum(np.array(means) > 0.0) > 800
+
+
+def test_the_margin_of_the_mean_is_the_published_one():
+    """Maurer and Pontil (2009), theorem 4, for values in [0, cut], none of them negative."""
+    values = np.random.default_rng(4).uniform(0.0, 3.0, 500)
+    confidence = math.log(4.0 / 1e-3)
+    margin = math.sqrt(2.0 * values.var(ddof=1) * confidence / 500) + 7.0 * confidence * 3.0 / (3.0 * 499)
+    found = attained.mean_at_least(values, 3.0, 1e-300, 1e-3)
+    assert found == pytest.approx(values.mean() - margin, rel=1e-12)
 
 
 def test_no_value_is_below_the_range_that_the_margin_assumes(monkeypatch):

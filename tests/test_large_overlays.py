@@ -181,6 +181,7 @@ def test_on_a_transitive_overlay_one_user_speaks_for_all(monkeypatch):
     assert model._part._rows.shape[0] == 1 + 4 * 6
     assert model._part.user_delta(0, 0.3) == pytest.approx(full.user_delta(60, 0.3), rel=1e-9)
     bound, _ = model.epsilon_and_sample(0.05, everybody)
+    assert bound.epsilon_lower == 0.0  # nothing is known from below
     assert figures.max() <= bound.epsilon_upper * (1 + 1e-5)
     monkeypatch.setattr(fetches, "CLOSELY", 100)
     monkeypatch.setattr(fetches, "SAMPLED", 10)

@@ -156,6 +156,15 @@ def test_calibration_for_many_classes_beats_the_local_value():
     assert alpha < 0.5 * 9 / (9 + math.e)
 
 
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_calibration_is_for_as_many_classes_as_there_are(classes):
+    """The smallest α of three digits; that of another number of classes is not."""
+    alpha = calibrate_flip_prob([40], classes, 0.5, 0.5, 1e-3)
+    model = (lambda a: LabelExchange(40, a, 0.5)) if classes == 2 else (lambda a: KaryExchange(40, a, 0.5, classes))
+    assert model(alpha).epsilon(1e-3).epsilon_upper <= 0.5
+    assert model(alpha - 0.001).epsilon(1e-3).epsilon_upper > 0.5
+
+
 def test_larger_clusters_need_less_noise():
     each = calibrate_each([40, 400, 40], 2, 0.5, 0.5, 1e-5)
     assert list(each) == [40, 400]
