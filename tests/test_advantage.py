@@ -75,7 +75,7 @@ def test_peers_and_eavesdroppers_equal_enumeration(n):
                 assert found.upper == pytest.approx(truth, abs=1e-9)
 
 
-@pytest.mark.parametrize(("n", "members"), [(2, 1), (3, 1), (3, 2), (4, 1)])
+@pytest.mark.parametrize(("n", "members"), [(2, 1), (3, 1), (3, 2), pytest.param(4, 1, marks=pytest.mark.slow)])
 def test_a_coalition_equals_enumeration(n, members):
     laws = coalition.view_laws(n, members, 0.1, 0.5)
     for prior in PRIORS:

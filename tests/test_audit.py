@@ -49,7 +49,7 @@ def drawn() -> list[tuple[int, float, float, float]]:
 
 @pytest.mark.parametrize(
     ("n", "alpha", "theta", "delta", "trials"),
-    [(*drawn()[1], 40_000), *(pytest.param(*case, 150_000, marks=pytest.mark.slow) for case in drawn())],
+    [(*drawn()[1], 20_000), *(pytest.param(*case, 150_000, marks=pytest.mark.slow) for case in drawn())],
 )
 def test_attack_exact_and_paper_are_in_order(n, alpha, theta, delta, trials):
     """Detects an exact bound that is too low, by the margin that `detectable` names, or a paper's bound below it."""

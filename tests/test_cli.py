@@ -167,7 +167,7 @@ def test_help_loads_nothing_heavy():
     assert "validate" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["adult", "mnist"])
+@pytest.mark.parametrize("name", ["adult", pytest.param("mnist", marks=pytest.mark.slow)])
 def test_real_data_runs_from_the_data_directory(data_dir, call, scenarios, name):
     settings = ["--set", "replicates=1", "--set", "population.users=4000", "--set", "clusters.count=20"]
     command = ["run", str(scenarios / f"{name}.toml"), "--data-dir", str(data_dir.resolve()), "--json", *settings]

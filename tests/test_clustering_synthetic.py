@@ -49,6 +49,7 @@ def test_uniform_randomised_response_beats_mixed_clusters_but_not_the_optimised_
     assert optimised.mean() < 3.0 * optimised.std(ddof=1) / np.sqrt(REPLICATES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("phi", "replicates"), [(0.4, 60), pytest.param(0.2, 100, marks=pytest.mark.slow)])
 def test_the_exchange_has_the_analytic_floor(phi, replicates):
     """φ²/2.4: points on the wrong side of 1/2 from their cluster's mean, for means uniform on [0.2, 0.8]."""

@@ -40,6 +40,7 @@ def total(plan, scenarios) -> float:
     return Selection(one, plan.law).epsilon(BASE.privacy.delta).epsilon_upper
 
 
+@pytest.mark.slow
 def test_the_price_of_a_curators_choice_is_in_epsilon_and_a_study_that_forgets_it_is_caught():
     found = tuple(options(BASE, "DP-SGD", 1.0).values())
     plan = study.plan_for(found, 1.0, None)

@@ -82,7 +82,7 @@ def here(tmp_path_factory):
         yield str(folder / "scheduler.json")
 
 
-@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_every_task_comes_back_once_from_dask(here, size):
     assert collect(DaskWorkers(here), tasks(50), stand_ins.square, size) == stand_ins.square(tuple(tasks(50)))
 
@@ -125,6 +125,7 @@ def test_batches_in_flight_are_bounded(here):
     assert came == 30
 
 
+@pytest.mark.slow
 def test_workers_killed_from_outside_lose_nothing_on_dask(here, tmp_path):
     chance, killed = random.Random(2), set()
 
@@ -154,6 +155,7 @@ def test_a_task_that_kills_its_dask_worker_is_given_up_and_no_other(tmp_path, mo
     assert innocent == [d for d in stand_ins.square(tuple(tasks(12))) if d.task.replicate != POISON]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_the_loss_of_the_scheduler_is_said_at_once(tmp_path, how):
     with cluster(tmp_path, "--nworkers", "1") as process:
@@ -186,6 +188,7 @@ def test_no_scheduler_no_worker_and_no_dask_are_said_in_one_line(tmp_path, monke
     assert said("tcp://127.0.0.1:9").endswith("needs Dask's distributed: pip install 'p2p-sim[dask]'")
 
 
+@pytest.mark.slow
 def test_workers_without_the_simulator_are_refused(tmp_path):
     (tmp_path / "planted.py").write_text("import sys\nsys.modules['p2p_sim'] = None\n", encoding="utf-8")
     options = ("--nworkers", "1", "--preload", str(tmp_path / "planted.py"))

@@ -54,7 +54,7 @@ def differences(exchange: ShardExchange, plain: PlainRun) -> list[str]:
     return [name for name, (one, other) in pairs.items() if one != other]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(case=cases, window=st.sampled_from([1, 16, 8192]), most=st.sampled_from([3, engine_room.SLICE]))
 def test_windowed_engine_equals_one_event_per_message_bit_for_bit(case, window, most):
     plain = plain_run(case)

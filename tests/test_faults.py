@@ -71,7 +71,7 @@ def test_requests_follow_each_other_and_at_most_one_of_a_user_is_answered(case):
     assert len(answered) == len(set(answered))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=cases)
 def test_a_user_submits_at_most_one_label_and_always_answers_the_same(case):
     exchange = finished(case)

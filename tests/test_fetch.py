@@ -144,6 +144,7 @@ def test_repeated_entries_are_one_entry():
     assert parts.nnz == indices.size  # the caller's matrix is left as it was
 
 
+@pytest.mark.slow
 def test_the_worst_target_is_among_those_evaluated():
     """Two targets whose fetchers have the same rows' shapes, but different numbers of equal rows of each."""
     n = 900
@@ -181,6 +182,7 @@ def test_realised_submitters_and_known_bits_lie_above_enumeration(name):
             assert fetch.user_delta(1, epsilon) == fetch.delta(epsilon).upper == local_delta(alpha, epsilon).upper
 
 
+@pytest.mark.slow
 def test_a_realised_network_is_worth_what_its_submitters_are():
     """Of 300 users 30 submit: as rates of 0 and 1 about the figure of a rate of .1; known bits only cost."""
     n, alpha = 300, 0.2
@@ -205,6 +207,7 @@ def test_the_map_of_users_agrees_with_each_user_and_with_the_worst():
         fetch.user_delta(4, 0.1)
 
 
+@pytest.mark.slow
 def test_members_of_dense_overlays_cost_little_more_than_the_coalition_of_the_exact_accountant():
     """Where meeting the target (3 in 400) is within δ; control: the learner's bound is smaller."""
     n, delta = 400, 0.02

@@ -49,6 +49,7 @@ def to(page, place):
     page.eval_on_selector("#slider", f"e => {{ e.value = {place}; e.dispatchEvent(new Event('input')); }}")
 
 
+@pytest.mark.slow
 def test_the_counts_at_the_last_frame_are_the_runs(page, found):
     to(page, 0)
     before = counts(page, "now")
@@ -60,6 +61,7 @@ def test_the_counts_at_the_last_frame_are_the_runs(page, found):
     assert run["delivered"] == found.counts["messages_delivered"]
 
 
+@pytest.mark.slow
 def test_a_planted_miscount_shows(browser, page_file):
     page = browser.new_page()
     text = page_file.read_text()
@@ -73,6 +75,7 @@ def test_a_planted_miscount_shows(browser, page_file):
     page.close()
 
 
+@pytest.mark.slow
 def test_it_plays_to_its_end_and_pauses(page):
     page.select_option("#speed", "4")
     page.click("#play")
@@ -88,6 +91,7 @@ def test_it_plays_to_its_end_and_pauses(page):
     assert page.input_value("#slider") == stopped
 
 
+@pytest.mark.slow
 def test_keys_alone_suffice(page):
     for _ in range(40):
         page.keyboard.press("Tab")
@@ -109,6 +113,7 @@ def test_keys_alone_suffice(page):
     assert page.input_value("#view") == "coalition"
 
 
+@pytest.mark.slow
 def test_a_chosen_users_story_and_epsilon_are_the_runs(page, found):
     user = int(found.messages.sender[found.messages.kind == 2][0])
     page.select_option("#user", str(user))
@@ -120,6 +125,7 @@ def test_a_chosen_users_story_and_epsilon_are_the_runs(page, found):
     assert page.inner_text("#now") == page.inner_text("#one time >> nth=0")
 
 
+@pytest.mark.slow
 def test_the_page_names_whoever_could_see_a_label(page, found):
     """Three users: one whose label a member got, one whose label only the learner's submissions hold, one without."""
     carried = np.isin(np.arange(found.num_users), found.source[found.reached]) & ~found.member
@@ -143,6 +149,7 @@ def test_the_page_names_whoever_could_see_a_label(page, found):
     assert f"submits {label}" in page.inner_text("#one ol")
 
 
+@pytest.mark.slow
 def test_colours_follow_what_an_observer_has_seen(page, found):
     to(page, 1000)
     page.select_option("#view", "learner")
@@ -159,6 +166,7 @@ def test_colours_follow_what_an_observer_has_seen(page, found):
             assert shown == seen(film, watcher, place / 1000 * film.end_s).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(page, scheme):
     page.emulate_media(color_scheme=scheme)
@@ -166,6 +174,7 @@ def test_axe_finds_nothing(page, scheme):
     assert violations(page) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [320, 1280])
 def test_it_does_not_scroll_sideways(page, width):
     page.set_viewport_size({"width": width, "height": 800})
@@ -173,6 +182,7 @@ def test_it_does_not_scroll_sideways(page, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.slow
 def test_without_javascript_it_shows_a_picture_and_counts(browser, page_file, found):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

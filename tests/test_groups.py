@@ -278,6 +278,7 @@ def test_sex_on_adult(data_dir):
 # the study
 
 
+@pytest.mark.slow
 @pytest.mark.figures
 def test_who_pays_at_reduced_size(frame):
     figure, table = study.main(frame)

@@ -83,7 +83,9 @@ def faults(seen):
     return [name for name, right in checks.items() if not right]
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize(
+    "network", [pytest.param(one, marks=[pytest.mark.slow] * (one in ("walk", "scale_free"))) for one in NETWORKS]
+)
 def test_what_happened_agrees_with_the_protocols_own_counts(found, network):
     assert faults(found(network)) == []
 

@@ -52,6 +52,7 @@ def test_bytes_follow_from_the_law():
     assert run(("plain", 2000, 5))["bytes_per_user"] == 194.0
 
 
+@pytest.mark.slow
 def test_a_run_in_shares_is_the_same_run(tmp_path):
     whole, again = (
         internet_scale_beyond.main(Frame(tmp_path, tmp_path / str(workers), workers=workers), 200_000)[0].read_bytes()
@@ -63,6 +64,7 @@ def test_a_run_in_shares_is_the_same_run(tmp_path):
     assert last == pytest.approx(found, rel=1e-7)
 
 
+@pytest.mark.slow
 def test_a_whole_run_in_parts_is_the_same_run(tmp_path, monkeypatch):
     monkeypatch.setattr(internet_scale_whole, "CLUSTER", 30_000)
     monkeypatch.setattr("p2p_sim.population.shards.BLOCK", 700)  # two shards, in four parts

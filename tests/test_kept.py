@@ -175,6 +175,7 @@ def test_many_processes_and_threads_write_at_once(place):
     assert str([LabelExchange(n, 0.2, 0.5).epsilon(1e-3) for n in range(2, 22)]) + "\n" in outputs
 
 
+@pytest.mark.slow
 def test_a_sweep_has_the_same_rows_with_a_cold_a_warm_and_no_file(place, tmp_path, monkeypatch):
     people = {"kind": "synthetic", "users": 400, "num_clusters": 4}
     tree = {"name": "made", "population": people, "mechanism": {"flip_prob": 0.1}, "learner": {"kind": "table"}}

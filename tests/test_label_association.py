@@ -176,6 +176,7 @@ def certified_product(mechanism, clusters, size, classes, seed):
     return max(0.0, true.mean() - size * slack) ** 2 / (size * (reported.mean() + classes * slack))
 
 
+@pytest.mark.slow
 def test_private_mechanisms_stay_below_the_maximum_and_leaks_do_not():
     """Certified at 1e-9: the leak exceeds the paper's curve; half the noise, below that curve, the exact maximum."""
     epsilon, size, classes, clusters = 3.0, 2, 100, 60_000

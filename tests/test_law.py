@@ -133,14 +133,13 @@ def test_k_ary_flips_follow_their_law():
 
 
 SPARSE = GeometricOverlay(mean_degree=1.5)
-MORE = [(RegularOverlay(degree=3), 5), (ScaleFreeOverlay(), 1), (SPARSE, 1), (SPARSE, 2)]
+MORE = [(RegularOverlay(degree=3), 5), (ScaleFreeOverlay(), 1), (SPARSE, 1), (SPARSE, 2), (ScaleFreeOverlay(), 2)]
 
 
 @pytest.mark.parametrize(
     ("overlay", "length"),
     [
         (RegularOverlay(degree=3), 1),
-        (ScaleFreeOverlay(), 2),
         (SPARSE, 5),
         *(pytest.param(*o, marks=pytest.mark.slow) for o in MORE),
     ],

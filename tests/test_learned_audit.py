@@ -56,7 +56,7 @@ def test_a_sound_exchange_passes_and_the_classifier_is_part_of_what_is_told(monk
     assert "learnt from all submissions and times 20,000 targets in one run" in told
 
 
-@pytest.mark.parametrize(("wait", "whose"), [(0.2, "own"), (0.6, "fetched")])
+@pytest.mark.parametrize(("wait", "whose"), [(0.2, "own"), pytest.param(0.6, "fetched", marks=pytest.mark.slow)])
 def test_a_leak_in_the_times_is_caught_and_counts_alone_do_not_show_it(wait, whose, monkeypatch):
     done = attacked(monkeypatch, wait, whose)
     assert done.result.passed  # what the counts prove

@@ -85,7 +85,11 @@ def test_two_hundred_settings_lose_less_than_a_hundredth():
     assert checked >= 200
 
 
-@pytest.mark.parametrize("model", EVERY, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(one, marks=[pytest.mark.slow] * isinstance(one, FetchDistribution)) for one in EVERY],
+    ids=lambda model: type(model).__name__,
+)
 def test_both_laws_of_the_pair_are_whole(model):
     law = model.loss_law()
     losses, masses = law._both

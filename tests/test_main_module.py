@@ -76,6 +76,7 @@ def cells(source: str, folder: Path) -> str:
     return "".join(found["text"] for found in book.cells[0].outputs if found["output_type"] == "stream")
 
 
+@pytest.mark.slow
 def test_a_notebook_has_workers(tmp_path):
     assert cells(QUICK, tmp_path) == COMES
 

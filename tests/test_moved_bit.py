@@ -192,7 +192,10 @@ def test_strays_are_charged_where_bands_are_left_by_chance():
     assert wide.stray < narrow.stray
 
 
-@pytest.mark.parametrize(("n", "theta"), [(100, 0.1), (100, 1.0), pytest.param(400, 1.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("n", "theta"),
+    [(100, 0.1), pytest.param(100, 1.0, marks=pytest.mark.slow), pytest.param(400, 1.0, marks=pytest.mark.slow)],
+)
 def test_even_tables_cost_little_more_than_the_exact_figure(n, theta):
     """The table is not recognised as even; three-point pairs alone cost 1.5 to 1.9 times."""
     bound = FetchDistribution(np.full((n, n), 1.0 / n), 0.1, theta).epsilon(DELTA).epsilon_upper
@@ -225,6 +228,7 @@ def test_tables_of_two_thousand_users(theta):
         assert FetchDistribution(weights, 0.1, theta).epsilon(DELTA).epsilon_upper <= most * exact
 
 
+@pytest.mark.slow
 def test_known_users_and_members_cost_more():
     n = 120
     weights, some = np.full((n, n), 1.0 / n), np.arange(n) < 6

@@ -101,6 +101,7 @@ def test_runs_that_differ_in_a_fault_are_paired():
     assert all(label[user] == got for user, got in kept.items())
 
 
+@pytest.mark.slow
 def test_trimming_helps_the_learner_against_inverting_liars():
     """Ten replicates of 4,000 users: the paired gain in excess risk is beyond five standard errors."""
     import numpy as np

@@ -43,6 +43,7 @@ def patients(**columns):
     return table.assign(**columns)
 
 
+@pytest.mark.slow
 def test_four_commands_lead_from_a_table_to_a_report():
     patients().to_csv("patients.csv", index=False, sep=";")
     status, out, err = command("new", "patients", "--data", "patients.csv", "--label", "risk")

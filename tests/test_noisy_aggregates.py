@@ -142,6 +142,7 @@ class SizedForAll(NoiseShares):
         return sizes
 
 
+@pytest.mark.slow
 def test_noise_shares_survive_who_may_leave_and_an_error_there_is_found():
     given = (2.0, 2, None, 0, 3, 2, 0.5)
     assert 0.8 * 0.5 < proved(NoiseShares(*given), left=3) <= 0.5

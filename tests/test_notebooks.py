@@ -21,6 +21,7 @@ def test_every_notebook_is_known_here():
     assert pages == set(BOOKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", BOOKS)
 def test_the_cells_run_one_after_another(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -129,7 +129,10 @@ CONFIGS = [
 
 @pytest.mark.parametrize(
     "config",
-    [pytest.param(one, marks=[pytest.mark.slow] * (one.kind in ("regular", "small_world"))) for one in CONFIGS],
+    [
+        pytest.param(one, marks=[pytest.mark.slow] * (one.kind in ("regular", "small_world", "scale_free")))
+        for one in CONFIGS
+    ],
     ids=lambda config: config.kind,
 )
 def test_a_neighbouring_shard_changes_nothing(config):
@@ -172,7 +175,9 @@ def test_regular_degrees(degree, size):
     assert set(overlay.degrees.tolist()) == {min(possible, size - 1)}
 
 
-@pytest.mark.parametrize(("size", "degree"), [(6, 2), (6, 3), (7, 4), (8, 2)])
+@pytest.mark.parametrize(
+    ("size", "degree"), [(6, 3), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((6, 2), (7, 4), (8, 2)))]
+)
 def test_regular_neighbours_are_uniform(size, degree):
     """False alarm below 1e-9 (Hoeffding over 4000 clusters); it detects a pair that is off by 0.06."""
     overlay = build(RegularOverlay(degree=degree), offsets_of([size] * 4000))

@@ -14,7 +14,7 @@ from p2p_sim.analysis.utility.points import by_replicate, points
 from p2p_sim.analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
-from p2p_sim.outputs.plots import Request, draw_plots, plot
+from p2p_sim.outputs.plots import FORMATS, Request, draw_plots, plot
 from p2p_sim.replicate.run import run
 
 pytestmark = pytest.mark.figures
@@ -184,12 +184,12 @@ def test_the_default_figure_is_excess_risk_against_epsilon_with_a_line_an_axis(g
     assert (grid / "plot-excess_risk-vs-epsilon_upper.svg").is_file()
 
 
-def test_figures_are_reproducible_byte_for_byte(grid, tmp_path):
-    for ending in ("png", "svg", "pdf"):
-        one, two = (tmp_path / f"{name}.{ending}" for name in "ab")
-        for path in (one, two):
-            plot(grid, Request(), path)
-        assert one.read_bytes() == two.read_bytes()
+@pytest.mark.parametrize("ending", [pytest.param(one, marks=[pytest.mark.slow] * (one != "svg")) for one in FORMATS])
+def test_figures_are_reproducible_byte_for_byte(grid, tmp_path, ending):
+    one, two = (tmp_path / f"{name}.{ending}" for name in "ab")
+    for path in (one, two):
+        plot(grid, Request(), path)
+    assert one.read_bytes() == two.read_bytes()
 
 
 def test_the_figures_of_the_manifest_are_drawn(tmp_path):

@@ -32,6 +32,7 @@ def own(**changes):
     return scenario.replace(**{"replicates": 2, **changes})
 
 
+@pytest.mark.slow
 def test_the_example_runs_as_a_command_in_a_process_of_its_own(tmp_path):
     install_example(tmp_path / "site")
     python = os.pathsep.join([str(tmp_path / "site"), str(ROOT)])

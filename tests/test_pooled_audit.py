@@ -72,7 +72,11 @@ def test_scores_of_large_clusters_and_many_classes_are_about_that():
     assert np.abs(pair - exact).max() < 0.03
 
 
-@pytest.mark.parametrize(("asked", "share"), [(SHUFFLED, 0.6), (CLASSES, 0.5)], ids=["two classes", "ten classes"])
+@pytest.mark.parametrize(
+    ("asked", "share"),
+    [(SHUFFLED, 0.6), pytest.param(CLASSES, 0.5, marks=pytest.mark.slow)],
+    ids=["two classes", "ten classes"],
+)
 def test_a_shuffler_passes_and_the_attack_is_worth_something(asked, share):
     done = audit_pooled(asked, 20_000)
     assert done.passed
@@ -87,7 +91,7 @@ def test_too_little_noise_and_no_shuffling_are_caught():
     for planted in (ShuffledRandomizedResponse(RandomizedResponse(0.1)), Unshuffled(RandomizedResponse(0.2))):
         assert not audit_pooled(SHUFFLED, 20_000, mechanism=planted).passed
     weak = ShuffledRandomizedResponse(RandomizedResponse(0.2, 10))
-    assert not audit_pooled(CLASSES, 10_000, mechanism=weak).passed
+    assert not audit_pooled(CLASSES, 5_000, mechanism=weak).passed
 
 
 @pytest.mark.parametrize("approximate", [False, pytest.param(True, marks=pytest.mark.slow)])

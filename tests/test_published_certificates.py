@@ -16,6 +16,7 @@ EXACT = "exact, over all data sets"
 KEYS = ["n", "flip_prob", "sampling_rate", "rounds", "delta"]
 
 
+@pytest.mark.slow
 def test_the_study_of_certificates(frame):
     [table] = certificates.main(frame)
     found = pd.read_csv(table)

@@ -37,6 +37,7 @@ def test_composing_rounds_that_repeat_noise_is_wrong_at_the_published_size():
     assert (round(found.composed, 4), round(found.true, 4)) == (0.0247, 0.0365)
 
 
+@pytest.mark.slow
 def test_the_closed_form_study(frame):
     [path] = closed_form.main(frame, targets=1, largest=150)
     table = pd.read_csv(path)

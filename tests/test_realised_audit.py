@@ -54,7 +54,7 @@ def drawn() -> list:
         retry = RETRIES[int(rng.integers(len(RETRIES)))]
         faults = {"loss": float(rng.uniform(0.0, 0.25)), **retry, **network}
         alpha, theta, n = float(rng.uniform(0.1, 0.25)), float(rng.uniform(0.6, 1.0)), int(rng.integers(7, 13))
-        marks = pytest.mark.slow if name not in ("free riders", "inverting liars", "ring") else ()
+        marks = pytest.mark.slow if name != "ring" else ()
         found.append(pytest.param(n, scenario(alpha, theta, faults, adversaries), name, id=name, marks=marks))
     return found
 

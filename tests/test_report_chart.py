@@ -130,6 +130,7 @@ def marks(page):
     return page.locator("#figure-1 .mark").count()
 
 
+@pytest.mark.slow
 def test_pointer_and_keys_show_the_same_values(page, report):
     said = ["; ".join(point["said"]) + "." for group in charts(report)[0]["groups"] for point in group["points"]]
     assert marks(page) == len(said) == 6
@@ -155,6 +156,7 @@ def test_pointer_and_keys_show_the_same_values(page, report):
     assert page.evaluate("document.activeElement.closest('.legend') !== null")
 
 
+@pytest.mark.slow
 def test_lines_meet_their_markers(page):
     spot = "found => { const box = found.getBoundingClientRect(); return [box.x, box.x + box.width]; }"
     line = page.eval_on_selector("#figure-2 .line >> nth=0", spot)
@@ -162,6 +164,7 @@ def test_lines_meet_their_markers(page):
     assert line == pytest.approx([(low + high) / 2 for low, high in ends], abs=1.5)
 
 
+@pytest.mark.slow
 def test_groups_hide_and_the_axes_zoom(page):
     legend = page.locator("#figure-1 .legend button")
     before = page.inner_html("#figure-1 .axes")
@@ -194,6 +197,7 @@ def test_groups_hide_and_the_axes_zoom(page):
     assert page.inner_html("#figure-1 .axes") not in (before, zoomed)
 
 
+@pytest.mark.slow
 def test_the_picture_is_one_key_away_and_is_what_is_printed(browser, page, report):
     picture, chart = "#figure-1 .enlarge svg", "#figure-1 .chart-body"
     assert not page.is_visible(picture)
@@ -212,6 +216,7 @@ def test_the_picture_is_one_key_away_and_is_what_is_printed(browser, page, repor
     context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(page, scheme):
     page.emulate_media(color_scheme=scheme)
@@ -225,12 +230,14 @@ def test_axe_finds_nothing(page, scheme):
         assert found & {"role-img-alt", "svg-img-alt"}
 
 
+@pytest.mark.slow
 def test_the_pictures_of_the_guide_are_taken(browser, report, tmp_path):
     light, dark = (imread(path)[..., :3].mean() for path in take(browser, report, tmp_path))
     assert light > 0.8
     assert dark < 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [320, 1280])
 def test_it_does_not_scroll_sideways(page, width):
     page.set_viewport_size({"width": width, "height": 800})

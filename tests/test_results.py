@@ -46,6 +46,7 @@ def test_two_runs_give_the_same_bytes(tmp_path):
     assert one == two
 
 
+@pytest.mark.slow
 def test_ten_thousand_users_are_reproducible_on_both_engines(tmp_path):
     scenario = small(replicates=2, population={"kind": "synthetic", "users": 10_000, "num_clusters": 100})
     rows = {}

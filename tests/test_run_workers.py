@@ -50,6 +50,7 @@ def contents(directory):
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.name not in ("timings.jsonl", CRATE)}
 
 
+@pytest.mark.slow
 def test_the_results_are_the_same_bytes_wherever_replicates_are_run(here):
     scenario = p2p_sim.load_scenario("small.toml")
     ways = {
@@ -213,8 +214,8 @@ def test_a_plug_in_that_fails_in_a_worker_is_named(here, installed, monkeypatch)
 
 
 def test_ctrl_c_ends_the_workers_and_says_what_is_kept(here):
-    script = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background ignores it
+    script = (  # a job in the background ignores the signal by default
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from p2p_sim.sweeps import local; local.ALONE_S = 0.01\nfrom p2p_sim.cli.main import main; main()"
     )
     arguments = ["run", "small.toml", "--out", "out", "--workers", "2", "--set", "replicates=100000"]

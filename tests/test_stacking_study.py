@@ -18,6 +18,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(stacking, "TUNING", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.figures
 def test_the_study_on_stand_ins(frame, quick):
     figures = stacking.main(frame, replicates=2)

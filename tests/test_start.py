@@ -26,6 +26,8 @@ LIGHT = [
     ("data", "list"),
     ("cite", "quickstart"),
 ]
+QUICK = ("--version", "privacy", "new")
+"""Commands that are tried at once; `make validate` tries all."""
 RUN = """
 import sys
 from p2p_sim.cli import main
@@ -49,11 +51,15 @@ def loaded(arguments, folder, before=""):
     return set(modules)
 
 
-@pytest.mark.parametrize("arguments", LIGHT, ids=lambda arguments: arguments[0])
+@pytest.mark.parametrize(
+    "arguments",
+    [pytest.param(one, marks=[pytest.mark.slow] * (one[0] not in QUICK), id=one[0]) for one in LIGHT],
+)
 def test_a_command_pays_for_no_library_that_it_does_not_use(tmp_path, arguments):
     assert loaded(arguments, tmp_path) & SLOW == set()
 
 
+@pytest.mark.slow
 def test_the_bar_of_a_run_stands_before_its_libraries_are_loaded(tmp_path):
     """The control: the run itself loads some of them."""
     before = """

@@ -219,6 +219,7 @@ def test_counts_say_of_a_cluster_what_its_users_say():
 # -- parts -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_workers_give_the_rows_of_one_process():
     """150,000 users in three shards, in four parts on two workers, one of them empty."""
     given = scenario(150_000, 3, learner="table", network=LOSSY)

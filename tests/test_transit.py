@@ -217,7 +217,7 @@ def test_two_faults_of_a_kind_have_random_numbers_of_their_own(faulty):
 EVERY = [{"kind": "slow"}, {"kind": "twice"}, {"kind": "garbled"}, {"kind": "cut", "share": 0.1}]
 
 
-@pytest.mark.parametrize("examples", [20, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [10, pytest.param(100, marks=pytest.mark.slow)])
 def test_both_engines_of_messages_agree_to_the_last_bit(faulty, examples):
     every = network(*EVERY).in_transit
 

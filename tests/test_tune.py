@@ -101,6 +101,7 @@ def test_workers_and_more_trials_change_nothing(tmp_path):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_found_scenario_runs_and_meets_the_goal(tmp_path):
     tuned = tune(make_tuning(small(), GOAL, read_search(written(tmp_path))), 5, tmp_path / "out")
     found = p2p_sim.load_scenario(tmp_path / "out" / "found.toml")
@@ -120,7 +121,7 @@ def test_the_found_scenario_runs_and_meets_the_goal(tmp_path):
 
 def test_epsilon_of_a_setting_above_the_goal_is_refused(tmp_path):
     space = Space((Dimension("mechanism.flip_prob", 0.01, 0.45),))
-    tuned = tune(make_tuning(small(), Goal("accuracy", 0.3), space), 8, tmp_path / "out")
+    tuned = tune(make_tuning(small(), Goal("accuracy", 0.3), space), 5, tmp_path / "out")
     assert tuned.found.epsilon <= 0.3
     largest = {row["trial"]: row["epsilon_upper"] for row in rows_of(tuned.directory)}
     assert max(largest.values()) > 0.3

@@ -35,6 +35,22 @@ NAMES = Space((Dimension("mechanism.clip", values=(0.5, 1.0)), Dimension("mechan
 CURATOR = {"kind": "dp_sgd", "target_epsilon": 1.0, "sampling_rate": 1.0, "epochs": 1.0}
 
 
+@pytest.fixture(autouse=True)
+def planned_once(monkeypatch):
+    """The noise of equal candidates is calibrated once for all tests."""
+    monkeypatch.setattr(private, "planned", kept_plan)
+
+
+@functools.cache
+def kept(candidates: tuple[str, ...], epsilon: float, mean_runs: float) -> private.Plan:
+    return planned([p2p_sim.Scenario.model_validate_json(one) for one in candidates], epsilon, mean_runs)
+
+
+def kept_plan(candidates, epsilon, mean_runs, data_dir=None) -> private.Plan:
+    assert data_dir is None
+    return kept(tuple(one.model_dump_json() for one in candidates), epsilon, mean_runs)
+
+
 def files_of(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.name not in ("timings.jsonl", CRATE)}
 

@@ -60,6 +60,7 @@ def test_ranges_cover_the_accuracy_at_their_ends(name, kind):
     assert coverage(found, given.accuracy) >= fewest(runs)
 
 
+@pytest.mark.slow
 def test_the_study_of_coverage(frame, monkeypatch):
     monkeypatch.setattr(validation, "RANGES", (("two stages", "best"), ("ClusterRR", "worst")))
     [path] = validation.main(frame, replicates=60)

@@ -56,6 +56,7 @@ def test_the_bound_of_most_rows_holds_where_all_rows_are_alike(sources, ratio):
     assert Vertices(0.49, 1.0 / sources, sources, 0.49, 0).divergence(ratio) < truth
 
 
+@pytest.mark.slow
 def test_it_is_smaller_for_many_equal_submitters(monkeypatch):
     with_it = [CappedFetch(np.full(n, 1.0 / n), 0.1).epsilon(1e-6).epsilon_upper for n in (400, 1000)]
     monkeypatch.setattr(realised_network, "_MOST", 0)

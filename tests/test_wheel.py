@@ -70,6 +70,7 @@ def test_the_wheel_adds_one_package_with_all_that_is_shipped(wheel):
     assert [name for name in sorted(here | modules | others) if f"p2p_sim/{name}" not in files] == []
 
 
+@pytest.mark.slow
 def test_a_source_distribution_leads_to_the_same_wheel(source, wheel, tmp_path):
     tree = unpacked(built(source, "build_sdist", tmp_path / "sdist"), tmp_path / "tree")
     assert names(built(tree, "build_wheel", tmp_path / "again")) == names(wheel)

@@ -77,6 +77,7 @@ def test_every_part_has_a_function_today():
     assert clock.parts == set(WORK) - {REST}
 
 
+@pytest.mark.slow
 def test_a_whole_job_is_split_into_its_parts():
     found = measured(Job(whole_jobs.synthetic(200, 100)))
     assert set(found.seconds) == set(PARTS)

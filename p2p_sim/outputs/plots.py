@@ -81,16 +81,30 @@ def plot(
     written = []
     for one in requests:
         one = replace(one, log_x=request.log_x, log_y=request.log_y) if one is not request else one
-        full = _heat_defaults(one, results) if one.heat else _defaults(one, results, table)
+        full = _full(one, results, table)
         path = out or directory / f"plot-{_file_name(full)}.{ending}"
-        _check(full, table)
         try:
             with in_place_of(path) as partial:
-                (_heat if full.heat else _fit if full.fit else _lines)(full, results, table, partial)
+                draw(full, results, table, partial)
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
         written.append(path)
     return written
+
+
+def draw(request: Request, results: Results, table: pd.DataFrame, path: Path) -> None:
+    """Draw one figure.
+
+    Args:
+        request: which columns.
+        results: what is drawn. table: the points of its rows.
+        path: the file, which ends in .png, .svg or .pdf.
+
+    Raises:
+        InputError: a column is not there or not fit for its use.
+    """
+    full = _full(request, results, table)
+    (_heat if full.heat else _fit if full.fit else _lines)(full, results, table, path)
 
 
 def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
@@ -122,6 +136,13 @@ def request_of(entry: dict[str, Any], results: Results) -> Request:
     if wrong:
         raise InputError(f"{results.directory}: plots.{wrong[0]} is unknown; allowed are {', '.join(known)}")
     return Request(**{**entry, "fit": bool(entry.get("fit"))})
+
+
+def _full(request: Request, results: Results, table: pd.DataFrame) -> Chosen:
+    """A request with what it leaves open filled in, and checked."""
+    full = _heat_defaults(request, results) if request.heat else _defaults(request, results, table)
+    _check(full, table)
+    return full
 
 
 def _defaults(request: Request, results: Results, table: pd.DataFrame) -> Chosen:

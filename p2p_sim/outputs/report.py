@@ -13,7 +13,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import write_whole
 from p2p_sim.base.plugins import member
 from p2p_sim.mechanisms.interface import MechanismBase
-from p2p_sim.outputs.plots import Request, plot, request_of, titles, view_of
+from p2p_sim.outputs.plots import Request, draw, request_of, titles, view_of
 from p2p_sim.scenario import MechanismConfig
 from p2p_sim.storage.results import Results, read_results
 from p2p_sim.storage.rows import FAILURES, ROWS, read_manifest
@@ -81,12 +81,13 @@ def _pictures(results: Results) -> "list[Picture]":
     quality = "excess_risk" if results.rows["excess_risk"].notna().all() else "accuracy"
     if not results.axes:
         title = f"{_named(quality)} beside every ε that one could state for it"
-        draw = partial(plot_privacy_utility, results.rows, results.name)
+        drawing = partial(plot_privacy_utility, results.rows, results.name)
         note = "Each ε is the largest over clusters and replicates. Dashed: the same learner without privacy."
         told = f"{title}. {_behind(results, True)} {note}{_chosen(results)}"
-        return [_picture(draw, told, partial(run_chart, results.rows))]
+        return [_picture(drawing, told, partial(run_chart, results.rows))]
     requests = [request_of(entry, results) for entry in results.plots] or _usual(results, quality)
-    return [_of_sweep(results, request) for request in requests[:MOST_FIGURES]]
+    table = points(results.rows, results.keys)
+    return [_of_sweep(results, table, request) for request in requests[:MOST_FIGURES]]
 
 
 def _usual(results: Results, quality: str) -> list[Request]:
@@ -100,7 +101,7 @@ def _usual(results: Results, quality: str) -> list[Request]:
     return [Request(x, y, None, facet) for x, y in pairs]
 
 
-def _of_sweep(results: Results, request: Request) -> "Picture":
+def _of_sweep(results: Results, table: pd.DataFrame, request: Request) -> "Picture":
     title = f"{_named(request.y)} against {_named(request.x)}"
     if request.heat:
         title = f"{_named(request.heat)} over {_named(request.x)} and {_named(request.y)}"
@@ -109,17 +110,16 @@ def _of_sweep(results: Results, request: Request) -> "Picture":
     told = _behind(results, not shown.startswith("epsilon"))
     if "epsilon" in f"{request.x} {shown}":
         told += " ε is the largest over clusters and replicates."
-    draw = partial(plot, results.directory, request)
-    return _picture(draw, f"{title}{by}. {told}{_chosen(results)}", partial(_chart, results, request))
+    caption = f"{title}{by}. {told}{_chosen(results)}"
+    return _picture(partial(draw, request, results, table), caption, partial(_chart, results, table, request))
 
 
-def _chart(results: Results, request: Request) -> "Chart | None":
+def _chart(results: Results, table: pd.DataFrame, request: Request) -> "Chart | None":
     """The values of a figure of lines; colours over two axes and fitted curves are pictures alone."""
     from p2p_sim.analysis.figures.report.chart import sweep_chart
 
     if request.heat or request.fit:
         return None
-    table = points(results.rows, results.keys)
     return sweep_chart(table, view_of(request, results, table), results.keys, titles(results, table, "")[1])
 
 
@@ -130,16 +130,16 @@ def _chosen(results: Results) -> str:
     return "".join(f" {sentence}" for sentence in choices(results.rows))
 
 
-def _picture(draw: Any, caption: str, chart: "Callable[[], Chart | None]") -> "Picture":
+def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") -> "Picture":
     """A figure, or why there is none: what a sweep asks for need not fit its rows, and a label may hold anything."""
     from p2p_sim.analysis.figures.report.page import Picture
     from p2p_sim.analysis.figures.report.svg import drawn, embedded
 
     caption = caption if caption.startswith("ε") else caption[0].upper() + caption[1:]
     try:
-        text = drawn(draw)
+        text = drawn(drawing)
         embedded(text, "", "")
-    except (InputError, ValueError, ParseError) as error:
+    except (InputError, OSError, ValueError, ParseError) as error:
         return Picture(f"{caption} Not drawn: {error}")
     return Picture(caption, text, chart())
 
