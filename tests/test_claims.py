@@ -81,7 +81,7 @@ def test_every_verdict(verdicts):
 
 def test_the_page_on_the_papers_says_what_was_found(verdicts):
     page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| (.+?) \|.*\| (holds|fails) \|$", page, re.MULTILINE)
+    listed = re.findall(r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$", page, re.MULTILINE)
     found = [(name, "holds" if verdict.holds else "fails") for name, verdict in verdicts.items()]
     assert [line for line in listed if line[0] in verdicts] == found
     assert {name for name, _ in listed} - set(verdicts) <= LONG
@@ -312,14 +312,15 @@ def test_the_command(monkeypatch, capsys, tmp_path):
         assert not stop.value.code, capsys.readouterr().err
         return capsys.readouterr().out
 
-    monkeypatch.setattr(claims, "all_claims", lambda: (*matrices.CLAIMS, privacy.CLAIMS[0]))
+    monkeypatch.setattr(claims, "all_claims", lambda: (*matrices.CLAIMS, privacy.CLAIMS[0], aggregates.CLAIMS[0]))
     monkeypatch.setattr(comparison, "bounds_table", lambda: bounds_table((100, 1000), (1.0,)))
     figure = tmp_path / "bounds.png"
     printed = call("--figure", str(figure))
-    assert "4 claims: 3 hold on every case evaluated, 1 fail." in printed
+    assert "4 claims of papers: 3 hold on every case evaluated, 1 fail. Of 1 common belief, 1 fails." in printed
     assert figure.stat().st_size > 10_000
     record = json.loads(call("--json"))
-    assert [claim["holds"] for claim in record["claims"]] == [True, True, True, False]
+    assert [claim["holds"] for claim in record["claims"]] == [True, True, True, False, False]
+    assert [claim["belief"] for claim in record["claims"]] == [False] * 4 + [True]
     assert record["claims"][3]["counterexample"]["K"] == 2
 
 

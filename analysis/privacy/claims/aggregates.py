@@ -66,9 +66,10 @@ CLAIMS = (
     Claim(
         "Plain aggregates",
         AGGREGATION,
-        "class counts of bags of users hide one label without noise (the paper denies it)",
+        "class counts of bags of users hide one label without noise (a common belief, which the paper denies)",
         plain_cases,
         "who knows the bag's other labels reads the last one: δ(ε) = 1 at every ε",
+        belief=True,
     ),
     Claim(
         "Noisy aggregates",

@@ -67,6 +67,7 @@ class Verdict:
     counterexample: parameters and values of the smallest case that refutes the claim; None if it holds.
     corrected: the statement that holds instead, or a sharper one.
     cases: number of cases evaluated.
+    belief: a common belief that the paper denies, and no claim of the paper.
     """
 
     name: str
@@ -79,17 +80,22 @@ class Verdict:
     counterexample: Where | None
     corrected: str
     cases: int
+    belief: bool
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A printed statement and the cases on which it is evaluated."""
+    """A printed statement and the cases on which it is evaluated.
+
+    belief: a common belief that the paper denies, and no claim of the paper.
+    """
 
     name: str
     paper: str
     statement: str
     cases: Callable[[], Iterable[Case]] = field(repr=False)
     corrected: str = ""
+    belief: bool = False
 
     def check(self) -> Verdict:
         """Evaluate every case.
@@ -109,7 +115,7 @@ class Claim:
         smallest = min(refuting, key=lambda c: (c.size, c.ratio_high)) if refuting else None
         said = (self.name, self.paper, self.statement, not refuting, tight.ratio_low, loose.ratio_low)
         where, found = {"tightest": tight.where, "loosest": loose.where}, smallest.where if smallest else None
-        return Verdict(*said, where, found, self.corrected, len(cases))
+        return Verdict(*said, where, found, self.corrected, len(cases), self.belief)
 
 
 def clustering(name: str, statement: str, cases: Callable[[], Iterable[Case]], corrected: str = "") -> Claim:

@@ -63,7 +63,7 @@ def print_one_run(audit: OneRunAudit, as_json: bool) -> None:
         ),
         (f"ε at δ = {audit.plan.delta:g}", ""),
         ("  the attack proves at least", at_least(audit.epsilon_attacked)),
-        ("  certified" + (" without faults" if audit.realised else ""), at_most(audit.bound.epsilon_upper)),
+        (_certified(audit), at_most(audit.bound.epsilon_upper)),
         *([("  the paper's Lemma 9", str(audit.paper))] if audit.paper is not None else []),
         ("power", f"a leak that raises ε by {SHOWN - 1:.0%} would be seen with probability {_share(audit.power)}"),
         ("  smallest leak seen in half of the audits", _rise(audit.smallest_rise)),
@@ -74,6 +74,11 @@ def print_one_run(audit: OneRunAudit, as_json: bool) -> None:
     if audit.passed:
         say("passed: the attack stays within what is certified")
     print_conditions(audit.bound)
+
+
+def _certified(audit: OneRunAudit) -> str:
+    of = f", smallest cluster ({audit.clusters[0]} users)" if audit.clusters else ""
+    return "  certified" + " without faults" * audit.realised + of
 
 
 def draw_one_run(audit: object, path: Path) -> None:
