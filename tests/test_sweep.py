@@ -1,6 +1,7 @@
 """Sweeps: plans from files, drivers that resume, extend and survive failures, replicates split by shards."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -222,6 +223,17 @@ def test_progress_knows_what_is_left(tmp_path):
     assert states[0] == (0, 4)
     assert states[-1] == (4, 4)
     assert Progress(2, 10, 4, failed=1, task_s=2.0, workers=2).remaining_s == 5.0
+
+
+@pytest.mark.parametrize(("first_s", "said"), [(3.0, [None, None, 0.1]), (30.0, [None, 30.0, 15.05])])
+def test_the_time_to_go_is_not_that_of_loading_libraries(tmp_path, first_s, said):
+    times, states = iter([first_s, 0.1, 0.1, 0.1]), []
+
+    def timed(batch: Batch) -> list[Done]:
+        return [replace(done, wall_s=next(times)) for done in stand_in(batch)]
+
+    run_sweep(plan(tmp_path), tmp_path / "a", report=lambda p: states.append(p.task_s), work=timed)
+    assert states[:3] == said
 
 
 @pytest.mark.parametrize("users", [3000, pytest.param(300_000, marks=pytest.mark.slow)])

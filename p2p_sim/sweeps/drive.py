@@ -30,6 +30,8 @@ from p2p_sim.sweeps.work import Batch, Done, Executor, Perform, Serial, Task, pe
 BATCH_S = 0.5
 """Small tasks are handed out in batches of about this many seconds."""
 LARGEST_BATCH = 64
+LOADING_S = 10.0
+"""The first replicate of a worker also loads libraries; its time counts if it is longer than this."""
 LONGEST_ERROR = 300
 """Characters of an error that are shown."""
 
@@ -39,7 +41,8 @@ class Progress:
     """Where a sweep stands.
 
     points, replicates: of the whole sweep; done: replicates on disk; failed: replicates that could not be run.
-    task_s: mean seconds of a replicate, once some are done; workers: how many run at a time.
+    task_s: mean seconds of a replicate, once some are done: of short ones, without the first of each worker, which
+    loads libraries. workers: how many run at a time.
     """
 
     points: int
@@ -84,6 +87,7 @@ class _Driver:
     plan: Plan
     store: Store
     report: Report | None
+    cold: int
     scenarios: dict[str, str] = field(default_factory=dict)
     wanted: dict[str, int] = field(default_factory=dict)
     times: deque[float] = field(default_factory=lambda: deque(maxlen=50))
@@ -152,9 +156,13 @@ class _Driver:
                 progress.failed += 1
             elif self.plan.until is not None:
                 self.learn(done.row)
-        self.times.extend(done.wall_s for done in results)
+        for done in results:
+            self.cold -= 1
+            if self.cold < 0 or done.wall_s > LOADING_S:
+                self.times.append(done.wall_s)
         progress.done += len(rows)
-        progress.task_s = statistics.fmean(self.times)
+        if self.times:
+            progress.task_s = statistics.fmean(self.times)
         progress.replicates = sum(self.wanted.values())
         if self.report:
             self.report(progress)
@@ -207,7 +215,7 @@ def run_sweep(
 
     wanted = dict.fromkeys(plan.identified, plan.replicates)
     with open_store(directory, identity, check) as store, ExitStack() as stop:
-        driver = _Driver(plan, store, report, wanted=wanted)
+        driver = _Driver(plan, store, report, chosen.workers, wanted=wanted)
         for row in read_rows(directory) if plan.until else ():
             driver.learn(row)
         progress = Progress(len(driver.points), sum(driver.wanted.values()), driver.held, workers=chosen.workers)

@@ -18,12 +18,16 @@ LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
 
 
 def offered() -> list[dict[str, str]]:
-    """Shipped scenarios that may run here, with what they show and their files."""
+    """Shipped scenarios that may run here and are not too large, with what they show and their files."""
     return [
         {"name": entry.name, "shows": entry.shows, "text": entry.path.read_text(encoding="utf-8")}
         for entry in catalogue()
-        if not entry.sweep and all(is_here(need) is not False for need in entry.needs)
+        if not entry.sweep and all(is_here(need) is not False for need in entry.needs) and _small(read_toml(entry.path))
     ]
+
+
+def _small(tree: Mapping[str, Any]) -> bool:
+    return int(tree.get("population", {}).get("users", 0)) <= MOST_USERS
 
 
 def film(fields: Mapping[str, str]) -> dict[str, Any]:

@@ -27,7 +27,11 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
             say(f"{verdict.name}: {verdict.statement}", f"  instead: {verdict.corrected}")
     claims, beliefs = ([one.holds for one in verdicts if one.belief == belief] for belief in (False, True))
     wrong = beliefs.count(False)
-    more = f" Of {len(beliefs)} common belief{'s' * (len(beliefs) > 1)}, {wrong} fail{'s' * (wrong == 1)}." if beliefs else ""
+    more = (
+        f" Of {len(beliefs)} common belief{'s' * (len(beliefs) > 1)}, {wrong} fail{'s' * (wrong == 1)}."
+        if beliefs
+        else ""
+    )
     told = f"{claims.count(True)} hold on every case evaluated, {claims.count(False)} fail"
     say(f"{len(claims)} claims of papers: {told}.{more}")
 
