@@ -240,6 +240,17 @@ def test_points_axes_groups_and_downloads(browser, explorer, tmp_path):
     page.uncheck(".legend input >> nth=0")
     assert page.locator("svg.chart .mark").count() == 3
     assert page.locator("#table tr").count() == 6
+    page.check("#each")
+    assert page.locator("#table tr").count() == 2
+    assert page.inner_text("#lead").startswith("The 95% intervals of loss = 0")
+    page.fill("#limit", "0.05")
+    assert "each=yes" in page.evaluate("location.hash")
+    one.page.reload()
+    page.wait_for_selector("#chart svg .mark")
+    one.until("document.querySelectorAll('#table tr').length === 2")
+    assert page.is_checked("#each")
+    assert page.input_value("#limit") == "0.05"
+    assert all("0.05" in row for row in page.locator("#table tr").all_inner_texts())
     for name in ("png", "svg", "csv"):
         with page.expect_download() as waiting:
             page.click(f"#{name}")

@@ -164,10 +164,14 @@ class Worth:
         ]
         title, note = titles(self.results, table, f"{short(view.y)} against {short(view.x)}")
         logs = wants_log(drawn["at"], view.log_x), wants_log(drawn[view.y], view.log_y)
+        x, y = (
+            {"column": column, "name": short(column), "label": long(column, table), "log": log}
+            for column, log in zip((view.x, view.y), logs, strict=True)
+        )
         return {
             "title": title,
-            "x": {"column": view.x, "label": long(view.x, table), "log": logs[0], "names": places},
-            "y": {"column": view.y, "label": long(view.y, table), "log": logs[1]},
+            "x": {**x, "names": places},
+            "y": y,
             "group": list(view.group),
             "lines": lines,
             "reference": self._reference(drawn),

@@ -24,7 +24,7 @@ function linearTicks(low, high) {
 
 function logTicks(low, high) {
   const decades = Math.log10(high / low), found = [];
-  const steps = decades > 3 ? [1] : decades > 1.2 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
+  const steps = decades > 3 ? [1] : decades > 2 ? [1, 2, 5] : decades > 1.2 ? [1, 2, 3, 4, 6, 8] : [1, 1.5, 2, 3, 4, 5, 6, 8];
   const every = Math.max(1, Math.ceil(decades / 8));
   for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++)
     if (e % every === 0) for (const step of steps) found.push(Number((step * 10 ** e).toPrecision(3)));

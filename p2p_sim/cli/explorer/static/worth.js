@@ -6,6 +6,7 @@ const form = byId("choice");
 const shown = new Asking("worth", "status", "error"), told = new Asking("point", "copied", "error");
 const chart = new Chart(byId("chart"), "Points of the results; the table below has the same points", picked);
 const chosen = { x: "", y: "", group: "", log_x: "", log_y: "" };
+const answers = { limit: () => byId("limit").value.trim(), each: () => (byId("each").checked ? "yes" : "") };
 let only = {}, drawn = null, latest = "", soon = 0;
 
 function query() {
@@ -66,16 +67,28 @@ function nothing() {
 
 const falling = (column) => /error|risk|epsilon|advantage|damage/.test(column);
 
+// The points of the table, best first: those with x up to the limit, and if asked for, the best one of each line.
+function bestFirst() {
+  const limit = byId("limit").value.trim() === "" ? Infinity : Number(byId("limit").value);
+  const better = (a, b) => (falling(drawn.y.column) ? a.y - b.y : b.y - a.y);
+  const found = drawn.lines.map((line) => line.points.filter((point) => drawn.x.names || !(point.x > limit)).map((point) => ({ ...point, line: line.label })).sort(better));
+  return found.flatMap((points) => (byId("each").checked ? points.slice(0, 1) : points)).sort(better);
+}
+
+function lead([first, second]) {
+  if (!byId("each").checked || !second || first.low === null || second.low === null) return "";
+  const apart = first.low > second.high || first.high < second.low;
+  return `The 95% intervals of ${first.line} and ${second.line} ${apart ? "do not overlap" : "overlap, so that it is open which is better"}.`;
+}
+
 function table() {
   if (!drawn) return;
-  const limit = byId("limit").value.trim() === "" ? Infinity : Number(byId("limit").value);
-  show("limit-label", `Only with ${drawn.x.column === "epsilon_upper" ? "ε" : drawn.x.column} at most`);
-  byId("best").hidden = Boolean(drawn.x.names);
-  show("head-x", drawn.x.column);
-  show("head-y", drawn.y.column);
-  const points = drawn.lines.flatMap((line) => line.points.map((point) => ({ ...point, line: line.label })));
-  const kept = points.filter((point) => drawn.x.names || !(point.x > limit));
-  kept.sort((a, b) => (falling(drawn.y.column) ? a.y - b.y : b.y - a.y));
+  show("limit-label", `Only with ${drawn.x.name} at most`);
+  byId("limited").hidden = Boolean(drawn.x.names);
+  show("head-x", drawn.x.name);
+  show("head-y", drawn.y.name);
+  const kept = bestFirst();
+  show("lead", lead(kept));
   byId("table").replaceChildren(...kept.map((point) => {
     const button = element("button", { type: "button", class: "link" }, "show");
     button.setAttribute("aria-label", `Show the point ${point.said}`);
@@ -104,9 +117,15 @@ function picked(key) {
   }, 120);
 }
 
+function remember() {
+  const asked = query();
+  for (const name of ["limit", "each"]) if (answers[name]()) asked.set(name, answers[name]());
+  history.replaceState(null, "", `#${asked}`);
+}
+
 function again() {
   const asked = query();
-  history.replaceState(null, "", `#${asked}`);
+  remember();
   if (asked.has("results")) shown.of(asked, answered);
   else nothing();
 }
@@ -126,7 +145,10 @@ byId("filter").addEventListener("input", ({ target }) => {
 });
 form.addEventListener("submit", (event) => event.preventDefault());
 byId("best").addEventListener("submit", (event) => event.preventDefault());
-byId("limit").addEventListener("input", table);
+byId("best").addEventListener("input", () => {
+  remember();
+  table();
+});
 byId("copy-scenario").addEventListener("click", () => copy(latest, "copied", "The scenario is"));
 
 const { results, left_out } = await ask("results", "");
@@ -135,6 +157,8 @@ for (const [name, value] of kept) {
   if (name in chosen) chosen[name] = value;
   else if (name.startsWith("only.")) only[name.slice(5)] = value;
 }
+byId("limit").value = kept.get("limit") ?? "";
+byId("each").checked = kept.get("each") === "yes";
 const preferred = results.find((one) => !one.published) ?? results.find((one) => one.name === "comparison/adult") ?? results[0];
 byId("none").hidden = results.length > 0;
 function listed(one) {
