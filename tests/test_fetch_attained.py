@@ -9,6 +9,7 @@ import pytest
 from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
 from p2p_sim.analysis.privacy.networks import attained, similar_world
 from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
+from p2p_sim.analysis.privacy.statement.conditions import PASSIVE
 from tests.fetch_enumeration import FewUsers, random_laws
 from tests.reference import fetch as reference
 
@@ -209,3 +210,13 @@ def test_ends_of_the_flip_probability():
     assert FetchDistribution(weights, 0.5, 1.0).lower_epsilon(0.1) == 0.0
     assert FetchDistribution(weights, 0.0, 1.0).lower_epsilon(0.5) == np.inf
     assert FetchDistribution(weights, 0.0, 1.0).lower_epsilon(0.7) == 0.0
+
+
+def test_whom_a_member_fetches_from_is_looked_at():
+    """Submitters fetch from users 0 and 1, the member from user 2 alone: against her no exchange hides the label."""
+    weights = np.tile([0.5, 0.5, 0.0, 0.0, 0.0, 0.0], (6, 1))
+    weights[5] = np.arange(6) == 2
+    exchange = FetchDistribution(weights, 0.1, 1.0, members=np.arange(6) == 5)
+    assert exchange.lower_epsilon(0.01) == pytest.approx(math.log(8.9), rel=1e-6)  # (1 - α - δ)/α
+    assert PASSIVE in exchange.conditions
+    assert PASSIVE not in FetchDistribution(weights, 0.1, 1.0).conditions

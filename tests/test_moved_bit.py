@@ -187,6 +187,9 @@ def test_strays_are_charged_where_bands_are_left_by_chance():
         outside += not bands.low[at] <= p <= bands.high[at]
     assert bands.stray > 0.0
     assert outside / 20_000 <= bands.stray
+    fetched = Crowd(0.7 * weights, np.full(n, 0.3), np.ones(n), alpha).bands(crowd.cells[0], -3.0)  # from known bits
+    assert fetched.low == pytest.approx(0.7 * bands.low, abs=1e-8)
+    assert fetched.high == pytest.approx(np.minimum(0.7 * bands.high + 0.3, 1.0), abs=1e-8)
     wide, narrow = crowd.bands(crowd.cells[0], -20.0), crowd.bands(crowd.cells[0], -0.01)
     assert np.all(wide.low <= narrow.low)
     assert wide.stray < narrow.stray
