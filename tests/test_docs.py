@@ -17,7 +17,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").g
     ("page", "figures", "others"),
     [
         ("how-private.md", make_figures, {"bounds.png"}),
-        ("network.md", make_network_figures, set()),
+        ("network.md", make_network_figures, {"film-light.png", "film-dark.png"}),
         ("neighbour.md", make_neighbour_figure, set()),
         ("clustering-paper.md", make_clustering_figures, set()),
         ("tune.md", make_tune_figure, set()),

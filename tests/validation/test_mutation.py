@@ -47,7 +47,7 @@ def test_a_statement_is_judged_by_the_tests_that_run_it():
     mutant = Mutant(MODULE, "NumberReplacer", 0, inside, 0)
     assert [test.name for test in judges(mutant, tests, 10.0)] == ["fast", "slow"]
     assert [test.name for test in judges(mutant, tests, 1.0)] == ["fast"]
-    assert function_of(MODULE, inside) == "binomial_columns"
+    assert function_of(MODULE, inside) == "binomial_products"
     assert function_of(MODULE, 1) is None
     assert place_of("analysis/privacy/exchange/blanket.py", constant)[1] == {"BLOCKS"}
     silent, other = (
