@@ -13,6 +13,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").g
 
 
 @pytest.mark.slow
+@pytest.mark.figures
 @pytest.mark.parametrize(
     ("page", "figures", "others"),
     [

@@ -125,6 +125,16 @@ def test_a_chosen_users_story_and_epsilon_are_the_runs(page, found):
     assert page.inner_text("#now") == page.inner_text("#one time >> nth=0")
 
 
+def carriers_named(text, user):
+    """The users in whose submissions the learner has a label, as the page says it of that label's owner."""
+    where = r"in (her own submission)?(?: and )?(?:the submission of users? ([\d, ]+))?; not that"
+    named = re.search(f"The learner: her noisy label, {where}", text)
+    if named is None:
+        return []
+    others = [int(number) for number in named[2].split(",")] if named[2] else []
+    return sorted([*others, *([user] if named[1] else [])])
+
+
 @pytest.mark.slow
 def test_the_page_names_whoever_could_see_a_label(page, found):
     """Three users: one whose label a member got, one whose label only the learner's submissions hold, one without."""
@@ -139,10 +149,14 @@ def test_the_page_names_whoever_could_see_a_label(page, found):
         text = page.inner_text("#one ul")
         carriers = np.flatnonzero(found.reached & (found.source == user)).tolist()
         assert ("The learner: not her noisy label" in text) == (not carriers)
-        named = re.search(r"The learner: her noisy label, in the submission of users? ([\d, ]+); not that", text)
-        assert carriers == ([int(number) for number in named[1].split(",")] if named else [])
+        assert carriers == carriers_named(text, user)
         assert f"The coalition: {coalition}" in text
-    submitter = int(np.flatnonzero(found.reached & (found.source != np.arange(found.num_users)))[0])
+    everyone = np.arange(found.num_users)
+    if (own := np.flatnonzero(found.reached & (found.source == everyone))).size:
+        page.select_option("#user", str(own[0]))
+        carriers = np.flatnonzero(found.reached & (found.source == own[0])).tolist()
+        assert carriers_named(page.inner_text("#one ul"), int(own[0])) == carriers
+    submitter = int(np.flatnonzero(found.reached & (found.source != everyone))[0])
     page.select_option("#user", str(submitter))
     label = f"the noisy label of user {found.source[submitter]}"
     assert f"It holds {label}, and does not say so." in page.inner_text("#one ul")

@@ -218,7 +218,7 @@ def test_fewer_users_are_clustered_among_themselves():
 
 
 TARGET = ("--cluster-size", 8, "--epsilon", "0.5", "--sampling-rate", "0.5", "--delta")
-ALONE = "The noise on a label alone needs this α."
+ALONE = "The noise on a label alone needs this α, rounded up."
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,8 @@ class Worth:
                 "low": low if bounded else None, "high": high if bounded else None,
                 "key": str(row[POINT]), "said": self._said(row),
                 "x_text": shown_cell(view.x, row[view.x]), "y_text": shown_cell(view.y, row[view.y]),
+                "trust": str(row["trust"]) if isinstance(row.get("trust"), str) else "",
+                "replicates": int(row["replicates"]),
             })  # fmt: skip
         return found
 

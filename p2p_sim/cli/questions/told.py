@@ -18,7 +18,8 @@ PROTECTED = {
 """What a statement protects, by adjacency."""
 EACH_NETWORK = "Each realised network has a figure of its own: the worst is shown, and they must not be averaged."
 ADDS_NOTHING = (
-    "The noise on a label alone needs this α. With the exchange, too, no smaller α of three digits is certified."
+    "The noise on a label alone needs this α, rounded up. The exchange adds nothing here: with it, too, no smaller α "
+    "of three digits is certified."
 )
 
 

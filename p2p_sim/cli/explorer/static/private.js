@@ -133,7 +133,7 @@ function drawn(found) {
   const chance = [{ x: 0, y: 1 }, { x: 1, y: 0 }];
   chart.draw({
     x: { label: "false alarms: share of users with one label whom the test gives the other", range: [0, 1] },
-    y: { label: "misses: the same for the other label, at least", range: [0, 1] },
+    y: { label: "misses: share of users with the other label whom the test gives the first, at least", range: [0, 1] },
     lines: [{ label: "this observer", place: 0, points }, { label: "nothing learned", place: 13, points: chance }],
   });
   const missed = (share) => Math.floor(1000 * found.type_two[Math.round(share * (points.length - 1))] + 1e-6) / 10;

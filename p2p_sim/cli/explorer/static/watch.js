@@ -36,6 +36,7 @@ function seen(found) {
   byId("no-failures").hidden = found.failures.length > 0;
   if (failuresShown !== (failuresShown = found.failures.join("\n")))
     byId("failures").replaceChildren(...found.failures.map((text) => element("li", {}, text)));
+  byId("no-rows").hidden = found.rows.length > 0;
   const text = JSON.stringify([found.columns, found.rows]);
   if (text === rowsShown) return;
   rowsShown = text;

@@ -75,10 +75,13 @@ function bestFirst() {
   return found.flatMap((points) => (byId("each").checked ? points.slice(0, 1) : points)).sort(better);
 }
 
-function lead([first, second]) {
-  if (!byId("each").checked || !second || first.low === null || second.low === null) return "";
+// What a table of one point for each line says of the first two.
+function lead(kept) {
+  const [first, second] = kept;
+  if (!second || new Set(kept.map((point) => point.line)).size < kept.length || first.low === null || second.low === null) return "";
   const apart = first.low > second.high || first.high < second.low;
-  return `The 95% intervals of ${first.line} and ${second.line} ${apart ? "do not overlap" : "overlap, so that it is open which is better"}.`;
+  return `The 95% intervals of ${first.line} and ${second.line} (${first.replicates} and ${second.replicates} replicates) `
+    + (apart ? "do not overlap." : "overlap, so that it is open which is better.");
 }
 
 function table() {
@@ -89,14 +92,20 @@ function table() {
   show("head-y", drawn.y.name);
   const kept = bestFirst();
   show("lead", lead(kept));
+  const trusted = kept.some((point) => point.trust);
+  byId("head-trust").hidden = !trusted;
   byId("table").replaceChildren(...kept.map((point) => {
     const button = element("button", { type: "button", class: "link" }, "show");
     button.setAttribute("aria-label", `Show the point ${point.said}`);
-    button.addEventListener("click", () => chart.choose(point.key));
+    button.addEventListener("click", () => {
+      chart.choose(point.key);
+      byId("point-heading").scrollIntoView({ block: "nearest" });
+    });
     const interval = point.low === null ? "" : `${figure(point.low)} to ${figure(point.high)}`;
     const row = element("tr");
-    row.append(element("td", {}, point.line || drawn.title), element("td", { class: "number" }, point.x_text),
-      element("td", { class: "number" }, point.y_text), element("td", { class: "number" }, interval), element("td", {}, button));
+    row.append(element("td", {}, point.line || drawn.title), ...(trusted ? [element("td", {}, point.trust)] : []),
+      element("td", { class: "number" }, point.x_text), element("td", { class: "number" }, point.y_text),
+      element("td", { class: "number" }, interval), element("td", {}, button));
     return row;
   }));
 }

@@ -44,15 +44,17 @@ const watched = (user) => { // who could see what in the whole run
   const gone = mine[user].filter((i) => m.from[i] === user), arrived = gone.filter((i) => m.how[i] > OFFLINE && m.to[i] !== user);
   const to = (kind) => arrived.filter((i) => m.kind[i] === kind).map((i) => m.to[i]);
   const late = (id) => dropped[user].includes(id) ? " (too late: it is dropped, but was seen)" : "";
-  found.push(carried[user].length
-    ? "The learner: her noisy label, in the submission of " + numbers(carried[user], late) + "; not that it is hers."
+  const own = film.users.id[user], others = carried[user].filter((id) => id !== own);
+  const where = [...(others.length < carried[user].length ? ["her own submission" + late(own)] : []), ...(others.length ? ["the submission of " + numbers(others, late)] : [])];
+  found.push(where.length
+    ? "The learner: her noisy label, in " + where.join(" and ") + "; not that it is hers."
     : "The learner: not her noisy label; no submission that it got holds it.");
   found.push(to(SUBMISSION).length
     ? "The learner: a submission from her. It holds " + labelOf(submits[user], user) + ", and does not say so."
     : "The learner: no submission from her.");
   found.push(received[user].length ? "Her noisy label, and that it is hers: " + numbers(received[user]) + "." : "Her noisy label, as hers: no other user.");
   const requests = to(REQUEST);
-  found.push(requests.length ? "Her request: " + list(requests) + "." : "Her request: no other user.");
+  found.push(requests.length ? "Her request: " + list(requests) + "." : "Her request: no other user received one.");
   if (film.coalition) {
     found.push(member[user] ? "She is a member of the coalition: it sees all that she sees."
       : held[user] ? "The coalition: her noisy label, and that it is hers, by a member who received it."
