@@ -73,7 +73,7 @@ STYLE = (
 def papers_claims(work: Path) -> Iterator[Line]:
     """Every numbered claim of the papers, evaluated again, and held against the page on the papers."""
     page = PAPERS.read_text(encoding="utf-8")
-    published = dict(re.findall(r"^\| (.+?) \|.*\| (holds|fails) \|$", page, re.MULTILINE))
+    published = dict(re.findall(r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$", page, re.MULTILINE))
     for claim in all_claims():
         found = claim.check()
         verdict = "holds" if found.holds else "fails"
