@@ -44,6 +44,7 @@ settled = int((_paid["price_low"] > 0.0).sum())
 
 
 _prices = published(NAME, "prices.csv").set_index("mechanism")
+joint = 2 * len(_prices)
 
 
 def price(mechanism: str) -> str:
@@ -92,4 +93,5 @@ _leads = {choice: [leader(p, e, choice) for p, e in _cells] for choice in (FREE,
 led = [word(_leads[choice].count("DP-SGD")) for choice in (FREE, PAID)]
 assert _leads[PAID].count("DP-SGD") == 0
 assert settled == 0
+assert asked == (_all["choice"] != FREE).sum() == 2 * cells
 assert all(_mean(kind, "gain") < 0.0 for kind in (CURATED,))
