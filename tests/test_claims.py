@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from docs.values.forms import word
 from p2p_sim.analysis.privacy import LabelExchange, lemma9_epsilon, theorem3
 from p2p_sim.analysis.privacy.claims import Claim, Verdict, aggregates, all_claims, exchange, others
 from p2p_sim.analysis.privacy.claims import centralised_privacy as privacy
@@ -85,6 +86,10 @@ def test_the_page_on_the_papers_says_what_was_found(verdicts):
     found = [(name, "holds" if verdict.holds else "fails") for name, verdict in verdicts.items()]
     assert [line for line in listed if line[0] in verdicts] == found
     assert {name for name, _ in listed} - set(verdicts) <= LONG
+    beliefs = {claim.name for claim in all_claims() if claim.belief}
+    wrong = [name for name, verdict in listed if verdict == "fails" and name not in beliefs]
+    assert f"{word(len(wrong)).capitalize()} claims of papers fail, and so does the belief." in page
+    assert beliefs == {name for name, verdict in listed if verdict == "fails"} - set(wrong)
 
 
 def test_the_slack_of_every_claim_stays_what_it_was(verdicts):
