@@ -2,8 +2,9 @@
 
 import pytest
 
+from p2p_sim.base.errors import InputError
 from p2p_sim.cli.explorer.faults import ATTEMPTS, TIMEOUT_S
-from p2p_sim.cli.explorer.played import chosen
+from p2p_sim.cli.explorer.played import chosen, offered
 from tests.conftest import ROOT
 from tests.explorer import Client
 
@@ -31,6 +32,16 @@ def test_fields_of_losses_and_retries_set_all_keys_that_go_together(text, fields
     rule = network.on_timeout
     assert (network.loss, network.request_timeout_s, rule.retry, rule.attempts) == expected
     assert rule.fallback == ("own_label" if text else "skip")
+
+
+def test_every_scenario_that_is_offered_is_played(monkeypatch):
+    names = [one["name"] for one in offered()]
+    assert [chosen({"scenario": name}).engine for name in names] == ["events"] * len(names)
+    with pytest.raises(InputError, match="at most 20,000 in the explorer"):
+        chosen({"scenario": "network/million"})
+    monkeypatch.setattr("p2p_sim.cli.explorer.played.MOST_USERS", 10**9)  # the control: one rule for both
+    assert {one["name"] for one in offered()} - set(names) == {"network/million"}
+    assert chosen({"scenario": "network/million"})
 
 
 def test_the_page_says_what_a_retry_has_if_nothing_says_it():

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from p2p_sim.base.errors import InputError
@@ -22,12 +23,22 @@ def offered() -> list[dict[str, str]]:
     return [
         {"name": entry.name, "shows": entry.shows, "text": entry.path.read_text(encoding="utf-8")}
         for entry in catalogue()
-        if not entry.sweep and all(is_here(need) is not False for need in entry.needs) and _small(read_toml(entry.path))
+        if not entry.sweep
+        and all(is_here(need) is not False for need in entry.needs)
+        and not _refusal(_users(entry.path))
     ]
 
 
-def _small(tree: Mapping[str, Any]) -> bool:
-    return int(tree.get("population", {}).get("users", 0)) <= MOST_USERS
+def _users(path: Path) -> object:
+    """The size of a shipped scenario's population, if its file says it."""
+    return read_toml(path).get("population", {}).get("users")
+
+
+def _refusal(users: object) -> str:
+    """Why a population of this size is not played; nothing if it is."""
+    if not isinstance(users, int) or users <= MOST_USERS:
+        return ""
+    return f"population.users = {users:,}: at most {MOST_USERS:,} in the explorer; p2p-sim network takes more"
 
 
 def film(fields: Mapping[str, str]) -> dict[str, Any]:
@@ -76,11 +87,8 @@ def chosen(fields: Mapping[str, str]) -> Scenario:
         _check_no_file(tree)
     tree["engine"] = "events"
     scenario = Scenario.from_tree(tree) if folder is None else Scenario.from_tree(tree, folder)
-    users = getattr(scenario.population, "users", 0)
-    if isinstance(users, int) and users > MOST_USERS:
-        raise InputError(
-            f"population.users = {users:,}: at most {MOST_USERS:,} in the explorer; p2p-sim network takes more"
-        )
+    if refusal := _refusal(getattr(scenario.population, "users", None)):
+        raise InputError(refusal)
     return scenario
 
 
