@@ -9,6 +9,8 @@ from p2p_sim.attacks import by_kind
 from p2p_sim.cli.main import main
 from p2p_sim.cli.printing.values import at_least
 from p2p_sim.mechanisms import label_exchange
+from p2p_sim.replicate.case import Case
+from p2p_sim.scenario import load_scenario
 from tests.planted import Truthful
 
 
@@ -46,6 +48,18 @@ def test_the_command_prints_a_table_or_one_json_object(call, observer):
     assert (status, err) == (0, "")
     assert "passed" in out
     assert at_least(record["delta_lower_confidence"]) in out
+
+
+@pytest.mark.parametrize("network", [(), ("--set", "network.loss=0.1")])
+def test_the_table_says_which_cluster_is_attacked(call, tmp_path, network):
+    text = (tmp_path / "small.toml").read_text("utf-8")
+    few = '[population]\nkind = "synthetic"\nusers = 60\nnum_clusters = 6\n'
+    (tmp_path / "small.toml").write_text(text + few, encoding="utf-8")
+    smallest = int(Case(load_scenario("small.toml")).people().cluster_sizes.min())
+    for more, said in ((), " (smallest cluster of the first replicate)"), (("--cluster-size", f"{smallest}"), ""):
+        status, out, err = call("--trials", "1000", *network, *more)
+        assert (status, err) == (0, "")
+        assert f"cluster {smallest} users{said}, α = 0.1, θ = 0.8" in " ".join(out.split())
 
 
 def test_the_command_fails_a_leak_in_one_line(call, monkeypatch):

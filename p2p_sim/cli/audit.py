@@ -70,7 +70,7 @@ def audit(
         from p2p_sim.cli.printing.one_run import draw_one_run
 
         draw_one_run(done, figure)
-    print_audit(done, json_)
+    print_audit(done, json_, asked=cluster_size is not None)
     if not done.passed:
         print(f"p2p-sim: {failure(done)}", file=sys.stderr)
         raise typer.Exit(1)

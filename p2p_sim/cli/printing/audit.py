@@ -30,6 +30,8 @@ from p2p_sim.cli.printing.values import at_least, at_most, print_conditions, pri
 AnyAudit = Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit
 SmallAudit = Audit | RealisedAudit | CuratorAudit
 REALISED_BASIS = "mean over the realised networks"
+SIZE_ASKED, SIZE_SMALLEST, SIZE_POWERFUL = "", " (smallest cluster of the first replicate)", " (most power)"
+"""Why the cluster that is attacked has its size."""
 
 
 def audit_record(audit: AnyAudit) -> dict[str, Any]:
@@ -103,8 +105,13 @@ def _said(audit: SmallAudit) -> dict[str, Any]:
     return {key: value for key, value in whole(_bound(audit)).items() if key not in numbers}
 
 
-def print_audit(audit: AnyAudit, as_json: bool) -> None:
-    """A table: attack, exact or certified value and the paper's bound side by side; then the bound's conditions."""
+def print_audit(audit: AnyAudit, as_json: bool, asked: bool = True) -> None:
+    """A table: attack, exact or certified value and the paper's bound side by side; then the bound's conditions.
+
+    Args:
+        audit: what was found. as_json: print one object instead.
+        asked: whether the size of a small cluster was asked for; else the audit chose it.
+    """
     if isinstance(audit, OneRunAudit):
         return print_one_run(audit, as_json)
     if isinstance(audit, ModelAudit):
@@ -112,19 +119,19 @@ def print_audit(audit: AnyAudit, as_json: bool) -> None:
     if as_json:
         return print_object(audit_record(audit))
     if isinstance(audit, RealisedAudit):
-        _print_realised(audit)
+        _print_realised(audit, SIZE_ASKED if asked else SIZE_SMALLEST)
     elif isinstance(audit, CuratorAudit):
-        _print_curator(audit)
+        _print_curator(audit, SIZE_ASKED if asked else SIZE_POWERFUL)
     else:
-        _print_exchange(audit)
+        _print_exchange(audit, SIZE_ASKED if asked else SIZE_SMALLEST)
     print_conditions(_bound(audit))
 
 
-def _print_exchange(audit: Audit) -> None:
+def _print_exchange(audit: Audit, why: str) -> None:
     r, detectable = audit.result, f"about {audit.result.detectable:.4g}"
     who = r.observer if not audit.members else f"{r.observer} of {audit.members} with the learner"
     lines = [
-        ("cluster", f"{audit.cluster_size} users, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
+        ("cluster", f"{audit.cluster_size} users{why}, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
         ("data set attacked", f"{r.ones} ones among the others: the worst at ε = {r.epsilon:.4g}"),
         ("trials", f"{r.trials:,d} in each of two worlds, half as many in a pilot; error {r.error:g} a test"),
         (f"δ at ε = {r.epsilon:.4g}", ""),
@@ -166,9 +173,9 @@ def _departs(deviation: Deviation) -> str:
     )
 
 
-def _print_realised(audit: RealisedAudit) -> None:
+def _print_realised(audit: RealisedAudit, why: str) -> None:
     lines = [
-        ("cluster", f"{audit.cluster_size} users, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
+        ("cluster", f"{audit.cluster_size} users{why}, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
         ("data set attacked", f"{audit.ones} ones among the others: the worst without faults"),
         ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
         (f"δ at ε = {audit.epsilon:.4g}", ""),
@@ -181,10 +188,10 @@ def _print_realised(audit: RealisedAudit) -> None:
         say("passed: the attack stays within the certified bound")
 
 
-def _print_curator(audit: CuratorAudit) -> None:
+def _print_curator(audit: CuratorAudit, why: str) -> None:
     paper = f"{audit.epsilon_paper:.4g}" + ("  (refuted: below what is proved)" if audit.paper_refuted else "")
     lines = [
-        ("cluster", f"{audit.cluster_size} users, {audit.num_classes} classes"),
+        ("cluster", f"{audit.cluster_size} users{why}, {audit.num_classes} classes"),
         ("mechanism", f"λ = {audit.resampling_prob:.4g}, σ = {audit.noise_scale:.4g}, τ = {audit.threshold:.4g}"),
         ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
         ("event seen", f"{audit.hits:,d} times in one world, {audit.misses:,d} in the other"),
