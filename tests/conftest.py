@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import gc
+import inspect
 import os
 import sys
 from collections.abc import Iterator
@@ -35,6 +36,16 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow the parameters that meet the condition of `slow_where`, before slow ones are left out."""
+    for item in items:
+        for mark in item.iter_markers("slow_where"):
+            (condition,), known = mark.args, item.callspec.params  # type: ignore[attr-defined]
+            if condition(**{name: known[name] for name in inspect.signature(condition).parameters}):
+                item.add_marker("slow")
 
 
 @pytest.hookimpl(wrapper=True)

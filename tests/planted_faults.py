@@ -177,6 +177,7 @@ PLANTED = (
     Planted("own label", 0.25, 2_000),
     Planted("own label", 1.0, 1_000),
     Planted("true label", 0.01, 100_000, sampling_rate=1.0),
+    Planted("true label", 0.1, 10_000, sampling_rate=1.0),
     Planted("neighbour's label", 0.05, 20_000),
     Planted("neighbour's label", 1.0, 1_000),
     Planted("common flips", 0.1, 20_000),

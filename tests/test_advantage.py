@@ -46,6 +46,7 @@ def check(bracket: Bracket, truth: float, slack: float = EXACT) -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize(("alpha", "theta"), [(0.1, 0.5), (0.3, 1.0)])
+@pytest.mark.slow_where(lambda n: n == 6)
 def test_the_learner_equals_enumeration(n, alpha, theta):
     for prior in PRIORS:
         found, truth = LabelExchange(n, alpha, theta).advantage(prior), learner_truth(n, alpha, theta, prior)

@@ -113,7 +113,8 @@ def test_late_replies_only_lower_the_sampling_rate():
     assert result.delta_lower_confidence > 0.1
 
 
-@pytest.mark.parametrize("members", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("members", [0, 1, 2])
+@pytest.mark.slow_where(lambda members: members > 0)
 def test_a_true_label_is_caught(members):
     """Detects one user who does not flip (n = 8, α = 0.1, θ = 0.8).
 

@@ -235,6 +235,7 @@ MORE = [(VectorMessages(), 1.0), (AlibiMessages(), 1.0), (PRIOR, 0.2)]
         *(pytest.param(*o, marks=pytest.mark.slow) for o in MORE),
     ],
 )
+@pytest.mark.slow_where(lambda config, rate: isinstance(config, AlibiMessages))
 def test_a_target_is_met_and_hardly_a_larger_message_would_meet_it(config, rate):
     sizes, delta = np.array([80, 200]), 1e-5
     noise = randomizer_of(config, 0.3, sizes, 4, rate, delta)
@@ -244,6 +245,7 @@ def test_a_target_is_met_and_hardly_a_larger_message_would_meet_it(config, rate)
     assert not more.exchanged(80, rate).satisfies(0.3, delta)
 
 
+@pytest.mark.slow
 def test_a_smaller_rate_leaves_room_for_less_noise():
     often, seldom = (randomizer_of(VectorMessages(), 0.3, np.array([200]), 4, rate, 1e-5) for rate in (1.0, 0.1))
     assert seldom.local_epsilon > 1.2 * often.local_epsilon

@@ -21,6 +21,7 @@ def fetch_of(law: FewUsers) -> FetchDistribution:
 
 
 @pytest.mark.parametrize("index", range(50))
+@pytest.mark.slow_where(lambda index: index >= 20)
 def test_the_upper_end_lies_above_the_truth(index):
     law = LAWS[index]
     fetch = fetch_of(law)
@@ -42,6 +43,7 @@ def test_laws_are_the_same_each_time_and_of_all_sizes():
 
 
 @pytest.mark.parametrize("index", range(50))
+@pytest.mark.slow_where(lambda index: index >= 20)
 def test_the_lower_end_of_few_users_is_the_truth(index):
     law = LAWS[index]
     for delta in (1e-3, 0.05):

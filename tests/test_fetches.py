@@ -193,6 +193,7 @@ NAMED = {
 
 @pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 6), marks=pytest.mark.slow)], ids=["few", "more"])
 @pytest.mark.parametrize("name", NAMED)
+@pytest.mark.slow_where(lambda name: name in {"churn, copies, deadline", "churn, redraw", "overlay, redraw, deadline"})
 def test_the_law_holds_where_it_is_hard(name, seeds):
     for seed in seeds:
         assert fault(replace(NAMED[name], seed=seed)) is None

@@ -60,6 +60,7 @@ def odd(run):
 
 
 @pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.slow_where(lambda network: network == "walk")
 def test_whose_label_stands_in_a_submission_is_what_a_plain_walk_says(found, network):
     run = found(network)
     assert told(run) == plain(run)

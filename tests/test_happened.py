@@ -258,6 +258,7 @@ LATE = [
     ids=["geometric", "isolated", "late, without noise"],
 )
 @pytest.mark.figures
+@pytest.mark.slow_where(lambda overlay: not overlay)
 def test_every_figure_is_a_png_that_shows_something(call, tmp_path, settings, overlay):
     status, out, err = call("network", "small.toml", "--out", "there", *settings)
     assert status == 0

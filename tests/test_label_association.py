@@ -115,6 +115,7 @@ def test_chances_and_samples_follow_the_enumerated_law(mechanism):
 
 @pytest.mark.parametrize(("classes", "size"), [(3, 1), (4, 2), (5, 2)])
 @pytest.mark.parametrize("epsilon", [0.4, 1.5])
+@pytest.mark.slow_where(lambda classes: classes == 5)
 def test_no_private_mechanism_does_better(classes, size, epsilon):
     """A linear program over every mechanism for one cluster: the most true pairs at a budget of reports."""
     data = list(itertools.permutations(range(classes), size))

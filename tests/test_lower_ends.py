@@ -86,6 +86,7 @@ def test_without_noise_whoever_is_seen_is_named():
 
 @pytest.mark.parametrize("theta", [40, 400])
 @pytest.mark.parametrize("mass", [0.0, 0.3])
+@pytest.mark.slow_where(lambda theta, mass: theta == 400 and mass == 0.0)
 def test_equal_caps_attain_the_exact_figure_of_equal_rows(theta, mass):
     capped = CappedFetch(np.full(theta, 1 / 400), 0.1, mass)
     lower, upper = capped.lower_epsilon(1e-6), capped.epsilon(1e-6).epsilon_upper

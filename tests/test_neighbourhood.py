@@ -45,6 +45,7 @@ def worst(near: Neighbourhood, alpha: float, epsilon: float, targets) -> float:
 
 
 @pytest.mark.parametrize("name", overlays())
+@pytest.mark.slow_where(lambda name: name in {"regular3", "regular4", "random10", "random11"})
 def test_it_lies_above_enumeration(name):
     weights = overlays()[name]
     n = len(weights)

@@ -56,6 +56,7 @@ def test_every_data_set_is_certified(n, alpha, theta, least, accepted):
     [(189, 0.3904, 33, 1.0, 9.8e-8, True), (15, 0.2293, 6, 1.0, 1.4e-3, True), (40, 0.2035, 15, 1.0, 9e-10, True),
      (300, 0.1, 150, 1.0, 1e-9, True), (70, 0.2, 70, 0.5, 1e-6, False), (150, 0.02, 150, 0.1, 1e-5, False)],
 )  # fmt: skip
+@pytest.mark.slow_where(lambda sources: sources in {150, 300})
 def test_the_worst_data_set_decides(sources, alpha, trials, rate, delta, mixed):
     """ε and δ are those of all data sets one by one; `mixed`: in the worst not all others hold the same label."""
     setting = Setting(sources, alpha, trials, rate)

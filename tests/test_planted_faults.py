@@ -12,6 +12,7 @@ from p2p_sim.cli.printing.audit import failure
 from tests.planted_faults import KINDS, PLANTED, Planted
 
 SUBTLE = {
+    ("true label", 0.01),
     ("own label", 0.05),
     ("own label", 0.25),
     ("neighbour's label", 0.05),

@@ -102,6 +102,7 @@ def test_a_shown_bound_holds():
 
 
 @pytest.mark.parametrize("y", ["accuracy", "error_rate", "excess_risk", "epsilon_upper"])
+@pytest.mark.slow_where(lambda y: y in {"error_rate", "excess_risk"})
 def test_a_plot_shows_what_the_command_shows(swept, tmp_path, monkeypatch, y):
     """The same points: of a frame, of a directory, and of `p2p-sim plot`."""
     rows, directory = swept

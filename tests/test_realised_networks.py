@@ -45,6 +45,7 @@ def coalition_truth(case: Case, facts: RealisedShard, epsilon: float, draws: int
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("overlay", [{"overlay": RegularOverlay(degree=2)}, {}])
+@pytest.mark.slow_where(lambda seed: seed >= 3)
 def test_members_see_what_they_fetch_even_if_they_submit_nothing(overlay, seed):
     case = Case(NetworkConfig(**overlay), (4,), 0.5, seed, COALITION)
     facts = study(case)

@@ -80,6 +80,7 @@ def test_there_are_staircases_and_a_channel_that_is_not_private_enough_exceeds_t
 
 @pytest.mark.parametrize("users", [2, 3, 10, 100, 2000])
 @pytest.mark.parametrize("local", [0.3, 2.0])
+@pytest.mark.slow_where(lambda users, local: users == 2000 and local < 1.0)
 def test_it_dominates_shuffled_randomised_response_and_not_by_much(users, local):
     """Many rounds of the exchange show the learner all noisy labels of the cluster, shuffled."""
     shuffled = LabelExchange(users, 1.0 / (1.0 + math.exp(local)), 1.0, rounds=1000 if users < 2000 else 50)

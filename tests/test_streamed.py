@@ -262,6 +262,7 @@ def test_few_times_are_kept_as_they_are():
 
 
 @pytest.mark.parametrize("widest", [1.0, 1e9])
+@pytest.mark.slow_where(lambda widest: widest == 1.0)
 def test_many_times_are_right_to_one_part_in_130000_in_any_pieces(monkeypatch, widest):
     monkeypatch.setattr(arrivals, "EXACT", 1000)
     rng = np.random.default_rng(2)

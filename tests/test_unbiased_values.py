@@ -47,6 +47,7 @@ def over_all_sets(values, prior, epsilon, outputs) -> float:
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0, 3.0, 6.0, 10.0])
 @pytest.mark.parametrize("k", [2, 3, 5, 12])
+@pytest.mark.slow_where(lambda k, epsilon: k == 12 and epsilon != 0.5)
 def test_the_table_is_private_unbiased_and_a_law(k, epsilon):
     for values, prior in cases(k):
         best = best_unbiased(values, prior, epsilon)
@@ -62,6 +63,7 @@ def test_the_table_is_private_unbiased_and_a_law(k, epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.3, 3.0, *(pytest.param(one, marks=pytest.mark.slow) for one in (1.0, 6.0))])
 @pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.slow_where(lambda k: k == 5)
 def test_no_unbiased_private_law_on_a_fine_grid_has_a_smaller_error(k, epsilon):
     beyond = 1.0 / math.expm1(epsilon)
     near, far = (np.linspace(-s * beyond, 1.0 + s * beyond, 201) for s in (2.0, 4.0 + 2 * k))

@@ -53,6 +53,7 @@ def test_unbiased_intervals_cover_the_accuracy(name, kind):
 
 
 @pytest.mark.parametrize(("name", "kind"), RANGES)
+@pytest.mark.slow_where(lambda name, kind: (name, kind) == ("two stages", "best"))
 def test_ranges_cover_the_accuracy_at_their_ends(name, kind):
     runs, given = 150 if name == "two stages" else RUNS, judged(kind)
     found = estimates(mechanism_of(name), given, range(runs))
