@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import functools
 import gc
 import inspect
 import os
@@ -13,6 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # each other
 
 import pytest
+import typer.main
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 collect_ignore_glob = ["validation/mutation/*", "validation/crate_check.py"]  # programs with libraries of their own
 
+typer.main.get_command = functools.cache(typer.main.get_command)  # the commands do not change between two calls
 gc.disable()  # until all tests are collected: what that makes stays to the end
 
 

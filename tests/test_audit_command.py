@@ -32,6 +32,7 @@ def call(monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("observer", ["learner", "coalition"])
+@pytest.mark.slow_where(lambda observer: observer == "learner")
 def test_the_command_prints_a_table_or_one_json_object(call, observer):
     arguments = ("--observer", observer, "--cluster-size", "8", "--trials", "8000")
     status, out, err = call(*arguments, "--json")

@@ -227,7 +227,7 @@ def test_noise_has_the_multiplier_times_the_clipping_norm():
     assert not noise_is_right(weights, 0.1 * 4.0 * 3.0 / 100)  # control: divided by all users
 
 
-def attack(noise_multiplier, trials=2500):
+def attack(noise_multiplier, trials=1500):
     """Lower bound of δ(0) that an attack on one full-batch step proves; the target's two gradients are opposite."""
     settings = {"sampling_rate": 1.0, "epochs": 1.0, "clip": 0.5, "learning_rate": 1.0}
     direction = np.array([[10, 1], [-10, -1]])  # the target's input, for and against class 0

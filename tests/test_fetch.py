@@ -84,6 +84,7 @@ def test_complete_overlay_costs_little_more_than_the_exact_figure():
     assert exact.epsilon_upper < bound.epsilon_upper <= 1.03 * exact.epsilon_lower
 
 
+@pytest.mark.slow
 def test_sparse_overlays_gain_once_they_are_dense_enough():
     n = 800
 

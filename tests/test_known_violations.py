@@ -221,6 +221,7 @@ def exchanged_alibi(**network):
 
 
 @pytest.mark.parametrize("network", [{}, {"loss": 0.1, "request_timeout_s": 1.0}])
+@pytest.mark.slow_where(lambda network: not network)
 def test_no_condition_of_exchanged_alibi_gets_lost(network, tmp_path):
     """The report guessed conditions from the basis, and knew nothing of the noise."""
     run_point(exchanged_alibi(**network), tmp_path / "out")

@@ -211,12 +211,9 @@ FOUR_HUNDRED = ((others_only(400), 0.1, 1.1), (uneven(400, 1), 0.1, 1.3), (uneve
 
 @pytest.mark.parametrize(
     ("weights", "theta", "most"),
-    [
-        pytest.param(others_only(400), 1.0, 1.1, marks=pytest.mark.slow),
-        (others_only(100), 0.1, 1.2),
-        *(pytest.param(w, t, m, marks=pytest.mark.slow) for w, t, m in (*FOUR_HUNDRED, (uneven(200, 1), 1.0, 1.35))),
-    ],
+    [(others_only(400), 1.0, 1.1), (others_only(100), 0.1, 1.2), *FOUR_HUNDRED, (uneven(200, 1), 1.0, 1.35)],
 )
+@pytest.mark.slow
 def test_nearly_even_tables_cost_little_more_than_even_ones(weights, theta, most):
     exact = LabelExchange(len(weights), 0.1, theta).epsilon(DELTA)
     assert FetchDistribution(weights, 0.1, theta).epsilon(DELTA).epsilon_upper <= most * exact.epsilon_upper

@@ -194,6 +194,7 @@ def test_predictions_are_moved_to_shares():
 
 
 @pytest.mark.parametrize("source", ["user", "cluster"])
+@pytest.mark.slow_where(lambda source: source == "user")
 def test_clusters_help_where_features_do_not_tell_them_apart(source):
     """Labels of half of the clusters are shifted by one class, which no global model explains: it then trusts clusters
     more than where the model explains all."""
@@ -237,6 +238,7 @@ def errors(learner: str, *changes: str) -> np.ndarray:
     return np.array([run(scenario, replicate).row["error_rate"] for replicate in range(10)])
 
 
+@pytest.mark.slow
 def test_knowing_the_cluster_helps_on_the_quickstart():
     """α = 0.1, ten replicates, paired: the 95% interval of the gain in accuracy over plain logistic regression is above
     0.01. Label proportions alone gain .010 [.003, .017] in 20 replicates."""

@@ -64,6 +64,7 @@ def test_the_sound_exchange_passes(seed, members):
     ids=["all at once", "copies", "slow links"],
 )
 @pytest.mark.parametrize("members", [0, 1])
+@pytest.mark.slow_where(lambda network, members: members and "duplication" in network)
 def test_networks_without_faults_pass(network, members):
     """Submissions that arrive at the same moment have no order of users; copies of messages are no second ones."""
     assert Planted("own label", 0.0, 5_000, 8, members=members).audit(**network).passed

@@ -119,7 +119,7 @@ def test_the_floor_is_zero_without_heterogeneity():
     assert regression.floor_of(Law(0.0)) == pytest.approx(0.0, abs=1e-20)
 
 
-SLOW = ("exchanged unbiased", "exchanged unbiased, cluster means")
+SLOW = ("exchanged RR-on-Bins", "exchanged unbiased", "exchanged unbiased, cluster means")
 
 
 @pytest.mark.parametrize("method", [pytest.param(one, marks=[pytest.mark.slow] * (one in SLOW)) for one in METHODS])

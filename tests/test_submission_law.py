@@ -68,6 +68,7 @@ def enumerated(cluster: Cluster, rule: Passes, p: float) -> tuple[Seen, np.ndarr
 
 
 @pytest.mark.parametrize("labels", [(0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0)])
+@pytest.mark.slow_where(lambda labels: labels[:2] == (0, 1))
 def test_the_protocol_s_law_is_the_enumerated_one(labels):
     cluster = Cluster(labels, ALPHA, THETA)
     truth, cells = enumerated(cluster, RULES["own label"], 0.0)

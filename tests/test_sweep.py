@@ -284,6 +284,7 @@ SHIPPED = {
     for path in sorted((ROOT / "scenarios" / "sweeps").rglob("*.toml"))
 }
 SLOW = {
+    "vector/exchange.toml",
     "comparison/digits.toml",
     "comparison/mnist.toml",
     "curators/mnist.toml",

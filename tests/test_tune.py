@@ -74,13 +74,8 @@ def first_hits(seeds: range) -> tuple[list[int], list[int]]:
     return searched, drawn
 
 
-def test_a_search_finds_one_of_the_best_of_400_settings_sooner_than_chance():
-    searched, drawn = first_hits(range(1))
-    assert searched[0] < min(60, drawn[0])
-
-
 @pytest.mark.slow
-def test_a_search_finds_one_of_the_best_in_90_of_100_seeds():
+def test_a_search_finds_one_of_the_best_of_400_settings_in_90_of_100_seeds_sooner_than_chance():
     searched, drawn = first_hits(range(100))
     assert sum(hit < 60 for hit in searched) >= 90
     differences = [b - a for a, b in zip(searched, drawn, strict=True)]
