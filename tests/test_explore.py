@@ -166,8 +166,15 @@ def options(setting):
     return [part for pair in given for part in pair] + ["--fresh"] * ("fresh" in setting)
 
 
-def asked(client, setting):
-    return client.get("api/told", query={k: "1" if v is True else str(v) for k, v in setting.items()})
+def asked(client, setting, task="told"):
+    return client.get(f"api/{task}", query={k: "1" if v is True else str(v) for k, v in setting.items()})
+
+
+def asked_whole(client, setting):
+    """The answer, and the observer's gain, which the page asks for with the curve."""
+    found, drawn = asked(client, setting).json(), asked(client, setting, "curve").json()
+    figures = found["figures"] | {"advantage_uniform": drawn["advantage_uniform"]}
+    return found | {"gain": drawn["gain"], "figures": figures}
 
 
 def differences(found, setting):
@@ -182,13 +189,13 @@ def differences(found, setting):
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.get("observer", "learner"))
 def test_the_page_says_what_the_command_prints_to_the_last_digit(client, setting):
-    found = asked(client, setting).json()
+    found = asked_whole(client, setting)
     assert differences(found, setting) == []
     assert command(*found["command"].split()[1:])[1] == command("privacy", *options(setting))[1]
 
 
 def test_one_other_digit_is_seen(client):
-    found = asked(client, SETTINGS[0]).json()
+    found = asked_whole(client, SETTINGS[0])
     found["figures"]["epsilon_upper"] *= 1 + 1e-15
     found["lines"][2][1] += "1"
     assert len(differences(found, SETTINGS[0])) == 3

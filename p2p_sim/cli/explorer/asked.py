@@ -13,7 +13,7 @@ from p2p_sim.analysis.privacy.statement.bound import Bracket
 from p2p_sim.analysis.privacy.statement.inversion import cross
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.cli.questions.privacy import Question, answer, answering, calibrated, check_given, observer_of
+from p2p_sim.cli.questions.privacy import Question, advantage, answer, answering, calibrated, check_given, observer_of
 from p2p_sim.cli.questions.told import ADDS_NOTHING, answer_lines, calibration_lines, exposed, gain, protects
 
 Fields = Mapping[str, str]
@@ -29,7 +29,7 @@ COLUMNS = {"learner": "epsilon_upper", "coalition": "epsilon_coalition_upper", "
 
 
 def told(fields: Fields) -> dict[str, Any]:
-    """ε at δ, or δ at ε, with all that the command prints.
+    """ε at δ, or δ at ε, with all that the command prints but the gain, which is told with the curve.
 
     Args:
         fields: cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes, and delta or
@@ -49,9 +49,7 @@ def told(fields: Fields) -> dict[str, Any]:
             "delta_upper": found.delta_upper,
             "epsilon_local": found.local,
             "epsilon_paper_lemma9": found.lemma9.epsilon,
-            "advantage_uniform": found.advantage,
         },
-        "gain": gain(question, found),
         "beware": exposed(question.observer, question.cluster_size, delta, (question.members or 1) * question.rounds),
         "protects": protects(bound),
         "conditions": [str(condition) for condition in bound.conditions],
@@ -62,7 +60,9 @@ def told(fields: Fields) -> dict[str, Any]:
 
 
 def curve(fields: Fields) -> dict[str, Any]:
-    """The trade-off curve: at each type I error, the least type II error of any test of one label against another.
+    """The observer's gain in a sentence, and the trade-off curve.
+
+    The curve has, at each type I error, the least type II error of any test of one label against another.
 
     Raises:
         InputError: as `told`.
@@ -72,7 +72,13 @@ def curve(fields: Fields) -> dict[str, Any]:
     with answering():
         profile, largest, points = _profile(question, delta, epsilon)
         type_two = tradeoff_curve(profile, largest, type_one, points)
-    return {"type_one": type_one.tolist(), "type_two": type_two.tolist()}
+    more_often = advantage(question, delta, epsilon)
+    return {
+        "advantage_uniform": more_often,
+        "gain": gain(question, more_often),
+        "type_one": type_one.tolist(),
+        "type_two": type_two.tolist(),
+    }
 
 
 def _profile(

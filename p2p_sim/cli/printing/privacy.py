@@ -18,7 +18,7 @@ def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
                       "advantage_uniform": found.advantage})  # fmt: skip
         return
     print_table(None, answer_lines(question, found))
-    say(gain(question, found))
+    say(gain(question, found.advantage))
     print_conditions(bound)
 
 

@@ -1,9 +1,10 @@
 """Privacy questions as the command line asks them, answered by the accountant."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -52,17 +53,23 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """A bracket of ε at δ (δ given) or of δ at ε (ε given), and figures beside it.
-
-    advantage: how much more often the observer guesses a label right, at most, if all labels are equally likely to it.
-    """
+    """A bracket of ε at δ (δ given) or of δ at ε (ε given), and figures beside it. gained: how `advantage` is found."""
 
     bound: PrivacyBound
     delta_lower: float | None
     delta_upper: float | None
     local: float
     lemma9: Stated
-    advantage: float
+    gained: Callable[[], float]
+
+    @cached_property
+    def advantage(self) -> float:
+        """How much more often the observer guesses a label right, at most, if all labels are equally likely to it.
+
+        It may take longer than the bracket, so it is computed when it is first asked for.
+        """
+        with answering():
+            return self.gained()
 
 
 def answer(question: Question, delta: float | None, epsilon: float | None) -> Answer:
@@ -106,14 +113,26 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
         assert q.cluster_size is not None
         one = LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate)
         bound = compose([one] * q.rounds, delta)  # total variations of rounds with new noise add up
-        return Answer(bound, None, None, local, lemma9, min(q.rounds * _gain(one, q), _gain(OnePoint(bound), q)))
+        return Answer(
+            bound, None, None, local, lemma9, lambda: min(q.rounds * _gain(one, q), _gain(OnePoint(bound), q))
+        )
     observer = observer_of(q)
+    gained = partial(_gain, observer, q)
     if delta is not None:
-        return Answer(observer.epsilon(delta), None, None, local, lemma9, _gain(observer, q))
+        return Answer(observer.epsilon(delta), None, None, local, lemma9, gained)
     assert epsilon is not None
     bracket = observer.delta(epsilon)
     bound = PrivacyBound(epsilon, epsilon, bracket.upper, q.observer, "label", observer.basis, observer.conditions)
-    return Answer(bound, bracket.lower, bracket.upper, local, lemma9, _gain(observer, q))
+    return Answer(bound, bracket.lower, bracket.upper, local, lemma9, gained)
+
+
+def advantage(question: Question, delta: float | None, epsilon: float | None) -> float:
+    """The `advantage` of an answer, without its bracket where it does not depend on that."""
+    if question.fresh and question.rounds > 1:
+        return answer(question, delta, epsilon).advantage
+    check_given(question, delta, epsilon)
+    with answering():
+        return _gain(observer_of(question), question)
 
 
 def _gain(accountant: Accountant, q: Question) -> float:

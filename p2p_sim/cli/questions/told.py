@@ -41,12 +41,12 @@ def answer_lines(question: "Question", found: "Answer") -> list[Line]:
     return [*lines, ("noisy label alone, ε₀", bound_text(found.local, True)), ("basis", bound.basis)]
 
 
-def gain(question: "Question", found: "Answer") -> str:
-    """What the observer gains, as a sentence about 100 labels."""
+def gain(question: "Question", advantage: float) -> str:
+    """What the observer gains, as a sentence about 100 labels; advantage: as of an `Answer`."""
     who = SEES[question.observer]
     if question.members is not None:
         who = f"a coalition of {question.members:,} with the learner"
-    told = guessed(who, 1.0 / question.num_classes, found.advantage, equally_likely(question.num_classes))
+    told = guessed(who, 1.0 / question.num_classes, advantage, equally_likely(question.num_classes))
     if question.observer == "peer":  # of a flipped label 1 - α are right
         told += f" Of 100 users whom peers asked, they guess about {100.0 * (1.0 - question.flip_prob):.3g} right."
     return told

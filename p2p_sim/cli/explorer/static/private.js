@@ -116,7 +116,7 @@ function answered(found, message, query) {
   show("big", value);
   const { figures } = found, asked = found.figures.delta_upper === null ? "epsilon" : "delta";
   show("digits", `All digits: at most ${figures[`${asked}_upper`]}, at least ${figures[`${asked}_lower`]}`);
-  show("gain", `${found.gain} ${found.beware}`.trim());
+  show("beware", found.beware);
   lines("lines", found.lines);
   show("protects", found.protects);
   byId("conditions").replaceChildren(...found.conditions.map((text) => element("li", {}, text)));
@@ -128,7 +128,8 @@ function answered(found, message, query) {
 
 function drawn(found) {
   byId("curve").classList.toggle("busy", !found);
-  if (!found) return show("curve-words", "");
+  if (!found) return show("curve-words", ""), show("gain", "");
+  show("gain", found.gain);
   const points = found.type_one.map((x, index) => ({ x, y: found.type_two[index] }));
   const chance = [{ x: 0, y: 1 }, { x: 1, y: 0 }];
   chart.draw({
@@ -156,7 +157,7 @@ async function ask() {
   const query = fields(), mine = (begun = performance.now());
   history.replaceState(null, "", `#${query}`);
   clearTimeout(drawing);
-  if (String(query) !== curveOf) byId("curve").classList.add("busy"), show("curve-words", "");
+  if (String(query) !== curveOf) byId("curve").classList.add("busy"), show("curve-words", ""), show("gain", "");
   drawing = setTimeout(() => curved.of(query, (found) => { drawn(found); curveOf = String(query); }), 600);
   await told.of(query, (found, message) => answered(found, message, query));
   if (mine !== begun) return;
