@@ -11,7 +11,8 @@ from p2p_sim.analysis.utility.baseline import gains, points_not_above, warnings_
 from p2p_sim.analysis.utility.points import points
 from p2p_sim.analysis.utility.risk import best_logistic_risk, constant_risks, log_risk
 from p2p_sim.analysis.utility.summary import summarise
-from p2p_sim.outputs.plots import Request, plot
+from p2p_sim.outputs.figure_request import Request
+from p2p_sim.outputs.plots import plot
 from p2p_sim.outputs.report import write_report
 from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario

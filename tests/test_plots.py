@@ -14,7 +14,8 @@ from p2p_sim.analysis.utility.points import by_replicate, points
 from p2p_sim.analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
-from p2p_sim.outputs.plots import FORMATS, Request, draw_plots, plot
+from p2p_sim.outputs.figure_request import Request
+from p2p_sim.outputs.plots import FORMATS, draw_plots, plot
 from p2p_sim.replicate.run import run
 
 pytestmark = pytest.mark.figures

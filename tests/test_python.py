@@ -8,7 +8,8 @@ import pytest
 
 import p2p_sim
 from p2p_sim.analysis.privacy import LabelExchange
-from p2p_sim.outputs.plots import Request, plot
+from p2p_sim.outputs.figure_request import Request
+from p2p_sim.outputs.plots import plot
 from p2p_sim.sweeps.drive import run_sweep
 from p2p_sim.sweeps.plan import make_plan
 from p2p_sim.sweeps.point import run_point

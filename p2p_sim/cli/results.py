@@ -47,7 +47,8 @@ def plot(
 
     Example: p2p-sim plot results/my-sweep --x mechanism.flip_prob --y excess_risk --group population.users
     """
-    from p2p_sim.outputs.plots import Request, plot
+    from p2p_sim.outputs.figure_request import Request
+    from p2p_sim.outputs.plots import plot
 
     for path in plot(directory, Request(x, y, group, facet, heat, fit, log_x, log_y), out, format_):
         print(path)

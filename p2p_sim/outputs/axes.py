@@ -12,7 +12,8 @@ from p2p_sim.analysis.figures.sweeps import draw_lines
 from p2p_sim.analysis.utility.points import POINT, REPLICATE, points
 from p2p_sim.base.arguments import axes_of_matplotlib, is_a
 from p2p_sim.base.errors import InputError
-from p2p_sim.outputs.plots import Request, titles, view_of
+from p2p_sim.outputs.figure_request import Request, view_of
+from p2p_sim.outputs.plots import titles
 from p2p_sim.storage.results import Results, read_results
 
 if TYPE_CHECKING:

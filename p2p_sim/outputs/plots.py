@@ -1,51 +1,23 @@
-"""Figures of a results directory: which columns to show, checked, then handed to `p2p_sim.analysis.figures`."""
+"""Figures of a results directory: what is asked for, drawn by `p2p_sim.analysis.figures`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from p2p_sim.analysis.figures.labels import SAME, pairs, short
-from p2p_sim.analysis.figures.sweeps import MOST_FACETS, MOST_SERIES, View, is_number, plot_lines, series
-from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, by_replicate, is_privacy, points
+from p2p_sim.analysis.figures.sweeps import is_number, plot_lines, series
+from p2p_sim.analysis.utility.points import POINT, by_replicate, points
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import in_place_of
-from p2p_sim.storage.results import Results, check_column, read_results
+from p2p_sim.outputs.figure_request import FIT_X, Chosen, Request, covered, filled, lines_of, request_of
+from p2p_sim.storage.results import Results, read_results
 from p2p_sim.storage.rows import load_results
 
 FORMATS = ("png", "svg", "pdf")
-FIT_X = ("heterogeneity", "num_users", "users", "flip_prob", "num_clusters", "min_cluster_size", "max_cluster_size")
-"""Last parts of the columns against which theory is fitted."""
 _HELD = ("flip_prob", "sampling_rate", "num_users", "heterogeneity")
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a user asks for; what is None is chosen for her.
-
-    heat: a column drawn as colours over two axes, x and y. fit: theory beside excess risk.
-    """
-
-    x: str | None = None
-    y: str | None = None
-    group: str | None = None
-    facet: str | None = None
-    heat: str | None = None
-    fit: bool = False
-    log_x: bool | None = None
-    log_y: bool | None = None
-
-
-@dataclass(frozen=True)
-class Chosen(Request):
-    """A request whose axes are known."""
-
-    x: str = ""
-    y: str = ""
 
 
 def plot(
@@ -81,7 +53,7 @@ def plot(
     written = []
     for one in requests:
         one = replace(one, log_x=request.log_x, log_y=request.log_y) if one is not request else one
-        full = _full(one, results, table)
+        full = filled(one, results, table)
         path = out or directory / f"plot-{_file_name(full)}.{ending}"
         try:
             with in_place_of(path) as partial:
@@ -103,7 +75,7 @@ def draw(request: Request, results: Results, table: pd.DataFrame, path: Path) ->
     Raises:
         InputError: a column is not there or not fit for its use.
     """
-    full = _full(request, results, table)
+    full = filled(request, results, table)
     (_heat if full.heat else _fit if full.fit else _lines)(full, results, table, path)
 
 
@@ -125,137 +97,11 @@ def _ending(out: Path | None, format_: str | None) -> str:
     return ending
 
 
-def request_of(entry: dict[str, Any], results: Results) -> Request:
-    """The figure that a sweep's author asked for.
-
-    Raises:
-        InputError: a key is unknown.
-    """
-    known = ("facet", "fit", "group", "heat", "x", "y")
-    wrong = [key for key in entry if key not in known]
-    if wrong:
-        raise InputError(f"{results.directory}: plots.{wrong[0]} is unknown; allowed are {', '.join(known)}")
-    return Request(**{**entry, "fit": bool(entry.get("fit"))})
-
-
-def _full(request: Request, results: Results, table: pd.DataFrame) -> Chosen:
-    """A request with what it leaves open filled in, and checked."""
-    full = _heat_defaults(request, results) if request.heat else _defaults(request, results, table)
-    _check(full, table)
-    return full
-
-
-def _defaults(request: Request, results: Results, table: pd.DataFrame) -> Chosen:
-    """Fill in x and y: excess risk, else accuracy, against ε if it is finite anywhere, else against the first axis."""
-    y = request.y or ("excess_risk" if "excess_risk" in table and table["excess_risk"].notna().any() else "accuracy")
-    x = request.x
-    if x is None and request.fit:
-        x = next((key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X), None)
-        if x is None:
-            raise InputError(f"--fit: needs --x, one of {', '.join(FIT_X)}; none of these was swept")
-    if x is None:
-        finite = "epsilon_upper" in table and bool(np.isfinite(table["epsilon_upper"]).any())
-        keys = [key for key in results.keys if key not in (request.group, request.facet)]
-        x = keys[0] if keys and (is_privacy(y) or not finite) else "epsilon_upper"
-    return Chosen(**{**vars(request), "x": x, "y": y})
-
-
-def _heat_defaults(request: Request, results: Results) -> Chosen:
-    """Fill in the two axes of a heat map."""
-    keys = [axis[0] for axis in results.axes if not {request.x, request.y} & set(axis)]
-    x = request.x or (keys.pop(0) if keys else None)
-    y = request.y or (keys.pop(0) if keys else None)
-    if x is None or y is None:
-        raise InputError(f"--heat {request.heat}: needs two axes, and this sweep has {len(results.axes)}")
-    return Chosen(**{**vars(request), "x": x, "y": y})
-
-
 def _file_name(request: Chosen) -> str:
     parts = [request.heat, "over", request.x, "and", request.y] if request.heat else [request.y, "vs", request.x]
     for word, column in (("by", request.group), ("per", request.facet)):
         parts += [word, column] if column else []
     return "-".join(str(part).replace(".", "_").replace("/", "_") for part in parts) + "-fit" * request.fit
-
-
-def _check(request: Chosen, table: pd.DataFrame) -> None:
-    """Every column is there; what is measured along an axis is a number, with values."""
-    names = [str(name) for name in table]
-    ends = {name + ending for name in names for ending in (LOW, HIGH) if name + LOW in names}
-    known = [name for name in names if name not in (POINT, *ends)]
-    for option in ("x", "y", "group", "facet", "heat"):
-        name = getattr(request, option)
-        if name is not None:
-            check_column(f"--{option}", name, known)
-    option, name = ("--heat", request.heat) if request.heat else ("--y", request.y)
-    if not is_number(table[name]):
-        raise InputError(f"{option} {name}: holds text, such as {table[name].iloc[0]!r}; a column of numbers is needed")
-    if table[name].isna().all():
-        raise InputError(f"{option} {name}: has no value at any of these points")
-    if table[request.x].isna().all():
-        raise InputError(f"--x {request.x}: has no value at any of these points")
-
-
-def view_of(request: Request, results: Results, table: pd.DataFrame) -> View:
-    """The lines that a request without panels and colours asks for.
-
-    Raises:
-        InputError: a column is not there or not fit for its use.
-    """
-    full = _defaults(request, results, table)
-    _check(full, table)
-    return _view(full, results, table)
-
-
-def _view(request: Chosen, results: Results, table: pd.DataFrame) -> View:
-    """Which points make a line: along x, or along one axis if x is measured; other axes join the group."""
-    named = [column for column in (request.group, request.facet) if column]
-    free = [axis[0] for axis in results.axes if not _covered(axis, [*named, request.x], table)]
-    along = None
-    own = any(request.x in axis for axis in results.axes)
-    if (
-        not own
-        and is_number(table[request.x])
-        and (is_privacy(request.x) or not _follows_axis(request.x, results, table))
-    ):
-        along = max(free, key=lambda key: _reach(key, request.x, free, table), default=None)
-    rest = [key for key in free if key != along]
-    group = (*((request.group,) if request.group else ()), *rest)
-    view = View(request.x, request.y, group, request.facet, along, request.log_x, request.log_y)
-    lines, facets = len(series(table, group)), table[request.facet].nunique() if request.facet else 1
-    if lines > MOST_SERIES:
-        raise InputError(
-            f"--group {', '.join(group)}: makes {lines} lines, at most {MOST_SERIES} can be told apart; "
-            "put an axis on --facet or use --heat"
-        )
-    if facets > MOST_FACETS:
-        raise InputError(f"--facet {request.facet}: has {facets} values, at most {MOST_FACETS} panels are drawn")
-    return view
-
-
-def _covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) -> bool:
-    """Whether an axis is fixed, or shown by one of the columns: itself, or one that says the same in other words."""
-    return table[axis[0]].nunique() < 2 or any(
-        column in axis or (not is_privacy(column) and _one_to_one(column, axis[0], table)) for column in columns
-    )
-
-
-def _follows_axis(column: str, results: Results, table: pd.DataFrame) -> bool:
-    return any(_one_to_one(column, axis[0], table) for axis in results.axes if table[axis[0]].nunique() > 1)
-
-
-def _one_to_one(one: str, two: str, table: pd.DataFrame) -> bool:
-    count = len(table[[one, two]].drop_duplicates()) if one != two else table[one].nunique()
-    return count == table[one].nunique(dropna=False) == table[two].nunique(dropna=False)
-
-
-def _reach(key: str, x: str, free: Sequence[str], table: pd.DataFrame) -> float:
-    """How far x moves along an axis while the other free axes are fixed."""
-    finite = table[np.isfinite(table[x])]
-    others = [other for other in free if other != key]
-    if not others or finite.empty:
-        return 0.0
-    spans = finite.groupby(others, sort=False)[x].agg(["min", "max"])
-    return float((spans["max"] - spans["min"]).mean())
 
 
 def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
@@ -269,7 +115,7 @@ def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
 
 
 def _lines(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    view = _view(request, results, table)
+    view = lines_of(request, results, table)
     title, note = titles(results, table, f"{short(view.y)} against {short(view.x)}")
     plot_lines(table, view, title, note, path)
 
@@ -282,7 +128,7 @@ def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) ->
         raise InputError(f"--y {request.y}: is --x too; a heat map needs two axes")
     if request.group or request.facet or request.fit:
         raise InputError("--heat: does not go with --group, --facet or --fit")
-    others = [axis[0] for axis in results.axes if not _covered(axis, [request.x, request.y], table)]
+    others = [axis[0] for axis in results.axes if not covered(axis, [request.x, request.y], table)]
     if others or table.duplicated([request.x, request.y]).any():
         more = f"; {', '.join(others)} varies too" if others else ""
         raise InputError(f"--heat {request.heat}: needs one point for each pair of {request.x} and {request.y}{more}")
@@ -299,7 +145,7 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
         raise InputError(f"--fit: needs --y excess_risk and --x one of {', '.join(FIT_X)}, not {request.x}")
     if request.facet:
         raise InputError(f"--fit: does not go with --facet {request.facet}; use --group")
-    view = _view(request, results, table)
+    view = lines_of(request, results, table)
     risk = by_replicate(results.rows, "excess_risk").loc[table[POINT]]
     slopes = {}
     for line in series(table, view.group):

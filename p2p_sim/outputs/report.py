@@ -13,7 +13,8 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import write_whole
 from p2p_sim.base.plugins import member
 from p2p_sim.mechanisms.interface import MechanismBase
-from p2p_sim.outputs.plots import Request, draw, request_of, titles, view_of
+from p2p_sim.outputs.figure_request import Request, request_of, view_of
+from p2p_sim.outputs.plots import draw, titles
 from p2p_sim.scenario import MechanismConfig
 from p2p_sim.storage.results import Results, read_results
 from p2p_sim.storage.rows import FAILURES, ROWS, read_manifest
