@@ -138,6 +138,22 @@ class Scenario(Extended, metaclass=OneLine):
         return self
 
     @model_validator(mode="after")
+    def _private_rows(self) -> Self:
+        """Where a whole row is private, nothing may look at all rows before the mechanism does."""
+        if self.mechanism.adjacency == "label":
+            return self
+        whole = f"a whole row is private with mechanism.kind = {self.mechanism.kind!r}"
+        if self.clusters.kind != "given":
+            raise ValueError(
+                f"clusters.kind = {self.clusters.kind!r}: looks at features, but {whole}: each cluster is an "
+                "organisation and must be 'given'"
+            )
+        if (looks := self.population.looks_at_all_rows) is not None:
+            own = "; population.scale and population.classes take public constants" if self.population.own else ""
+            raise ValueError(f"{looks}: looks at all rows, but {whole}{own}")
+        return self
+
+    @model_validator(mode="after")
     def _classes(self) -> Self:
         classes = self.population.known_classes
         if classes is None:

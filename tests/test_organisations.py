@@ -301,14 +301,14 @@ def test_each_organisation_is_judged_on_its_own_rows():
 @pytest.mark.parametrize(
     ("key", "value", "line"),
     [
-        ("clusters", {"kind": "kmeans"}, "clusters.kind = 'kmeans': looks at features, which are private here"),
+        ("clusters", {"kind": "kmeans"}, "clusters.kind = 'kmeans': looks at features, but a whole row is private"),
         ("network.peers", {"kind": "gossip"}, "network.peers.kind has no meaning for models"),
         ("network.learner_bandwidth_bps", 1e6, "network.learner_bandwidth_bps has no meaning"),
         ("network", {"deadline_s": 9.0, "batch_submission": True}, "network.batch_submission has no meaning"),
         ("network", {"request_timeout_s": 1.0, "on_timeout": {"retry": "redraw", "attempts": 2}}, "redraw"),
         ("network", {"request_timeout_s": 1.0, "on_timeout": {"fallback": "own_label"}}, "on_timeout.fallback has"),
         ("adversaries", {"liars": {"share": 0.1}}, "adversaries.liars has no meaning"),
-        ("population", {"kind": "circle"}, "is for 2 classes, not 10"),
+        ("population", {"kind": "circle"}, "population.kind = 'circle': looks at all rows, but a whole row is private"),
         ("mechanism.importance", [0.5, 0.5], "importance needs groups"),
         ("mechanism.groups", [[0, 1], [1]], "feature 1 is in several groups"),
         ("mechanism.groups", [[-1]], "feature -1 does not exist"),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
+from p2p_sim.analysis.privacy.statement.bound import Adjacency, PrivacyBound, together
 from p2p_sim.analysis.privacy.statement.coarse import coarse_law
 from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS, Condition
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
@@ -84,6 +84,7 @@ class MechanismBase(Config):
 
     described: its name in a report, after "Labels are privatised by"; empty: its kind.
     conditions: the conditions of its bounds for the learner, as a report lists them.
+    adjacency: what differs between the data sets of its bounds: one user's label, or a whole row ("example").
     by_shard: whether `Mechanism.release_on` takes users who are drawn shard by shard (`People`), if nobody lies.
     """
 
@@ -91,6 +92,7 @@ class MechanismBase(Config):
     by_shard: ClassVar[bool] = False
     described: ClassVar[str] = ""
     conditions: ClassVar[tuple[str, ...]] = ()
+    adjacency: ClassVar[Adjacency] = "label"
 
     @property
     @abstractmethod

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from p2p_sim.analysis.privacy.others.objective_perturbation import OBJECTIVE_PERTURBATION_CONDITIONS
+from p2p_sim.analysis.privacy.statement.bound import Adjacency
 from p2p_sim.analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITIONS
 from p2p_sim.base.config import differing
 from p2p_sim.base.errors import InputError
@@ -57,6 +58,7 @@ class OrganisationsConfig(OwnMechanism):
     target: int | None = Field(default=None, ge=0)
     """The one organisation that learns from others, from 0; absent: all of them."""
     releases: ClassVar[ReleaseKind] = "model"
+    adjacency: ClassVar[Adjacency] = "example"
 
     @model_validator(mode="after")
     def _feature_groups(self) -> "OrganisationsConfig":
@@ -76,12 +78,7 @@ class OrganisationsConfig(OwnMechanism):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Refuse clusters that are found by looking at features, which are private here, and keys without a meaning."""
-        if clusters.kind != "given":
-            raise InputError(
-                f"clusters.kind = {clusters.kind!r}: looks at features, which are private here; with mechanism.kind = "
-                f"{self.kind!r} each cluster is an organisation and must be 'given'"
-            )
+        """Refuse keys without a meaning."""
         changed = differing("network", network, NetworkConfig())
         beyond = [*adversaries.active, *(key for key in changed if key.split(".")[1] not in UNDERSTOOD)]
         if network.on_timeout.retry == "redraw":

@@ -35,6 +35,10 @@ class Column(NamedTuple):
     treatment: Treatment
     values: Values
 
+    def scaled(self, centre: float, spread: float) -> "Column":
+        """The column with (value - centre) / spread in place of each number."""
+        return self._replace(values=(self.values.astype(np.float64) - centre) / spread)
+
 
 def is_text(values: Values) -> bool:
     """Whether a column holds texts, or a mixture."""

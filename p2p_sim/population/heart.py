@@ -31,6 +31,7 @@ class HeartConfig(RandomSplit):
     kind: Literal["uci-heart"] = "uci-heart"
     clustered: ClassVar[bool] = True
     known_classes: ClassVar[int | None] = 2
+    row_by_row: ClassVar[frozenset[str]] = frozenset(("users", "test_fraction"))
     test_fraction: float = Field(default=0.3, gt=0, lt=1)
     """Share of the rows held out to measure error, between 0 and 1; drawn anew in every replicate."""
 

@@ -17,6 +17,9 @@ class Source(Config):
     kind: str
     own: ClassVar[bool] = False
     """Whether its files are the user's own, which no scenario can do without."""
+    row_by_row: ClassVar[frozenset[str]] = frozenset()
+    """Keys under whose every value a user's features, label and cluster follow from her own row and public constants
+    alone. A key that is not listed may look at all rows; without a key listed, so may the kind."""
 
     @property
     def known_classes(self) -> int | None:
@@ -37,6 +40,19 @@ class Source(Config):
     def clustered(self) -> bool:
         """Whether users come with clusters; a scenario without a clustering of its own then uses these."""
         return False
+
+    @property
+    def looks_at_all_rows(self) -> str | None:
+        """What may make a user's features or label depend on the rows of others; None if nothing does.
+
+        Where a whole row is private, such a dependence is part of what is released, and no ε accounts for it.
+        """
+        if not self.row_by_row:
+            return f"population.kind = {self.kind!r}"
+        for key, field in type(self).model_fields.items():
+            if key != "kind" and key not in self.row_by_row and getattr(self, key) != field.default:
+                return f"population.{key}"
+        return None
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """Files that are read; their checksums are part of the scenario's identity. By default none.

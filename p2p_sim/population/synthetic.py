@@ -23,6 +23,9 @@ class SyntheticConfig(Source):
     kind: Literal["synthetic"] = "synthetic"
     clustered: ClassVar[bool] = True
     known_classes: ClassVar[int | None] = 2
+    row_by_row: ClassVar[frozenset[str]] = frozenset(
+        ("users", "num_clusters", "points_per_cluster", "heterogeneity", "positive_low", "positive_high", "positive")
+    )
     users: int = Field(default=10_000, ge=2, le=2**31 - 1)
     """n: number of users, each drawn independently from the law; 2 to 2**31 - 1."""
     num_clusters: int = Field(default=20, ge=1, le=1_000_000)

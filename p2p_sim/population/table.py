@@ -31,7 +31,7 @@ from p2p_sim.population.value_grid import GRID, GridSize, even_grid, rounded
 
 Names = bool | tuple[str, ...]
 NEW_KEYS = (
-    *("users", "classes", "label_range", "grid"),
+    *("users", "classes", "label_range", "grid", "scale"),
     *("header", "separator", "missing", "drop", "impute", "one_hot", "standardise"),
 )
 """Keys that a scenario's identity leaves out where they have their default."""
@@ -49,6 +49,12 @@ class TableConfig(RandomSplit):
 
     kind: Literal["table"] = "table"
     own: ClassVar[bool] = True
+    row_by_row: ClassVar[frozenset[str]] = frozenset(
+        (
+            *("path", "label", "classes", "label_range", "grid", "cluster", "features", "scale", "users"),
+            *("header", "separator", "missing", "test_fraction"),
+        )
+    )
     later: ClassVar[tuple[str, ...]] = NEW_KEYS
     path: str = Field(min_length=1)
     """A .csv, .csv.gz, .parquet or .npz file; looked for beside the scenario file, in the data directory, then here."""
@@ -82,6 +88,9 @@ class TableConfig(RandomSplit):
     """true: every column of text becomes a feature of 0 and 1 for each of its values; a list: these columns."""
     standardise: Names = False
     """true: every column of numbers gets mean 0 and standard deviation 1 among the users; a list: these columns."""
+    scale: dict[str, tuple[float, float]] = Field(default={})
+    """Public centre and spread of columns of numbers, such as { age = [50, 15] }: each value v becomes
+    (v - centre) / spread, spread above 0. They are constants that do not come from the rows."""
     test_fraction: float = Field(default=0.2, gt=0, lt=1)
     """Share of the rows held out to measure error, between 0 and 1."""
 
@@ -98,12 +107,17 @@ class TableConfig(RandomSplit):
             raise ValueError(
                 f"label = {self.label!r} is what is to be protected: it cannot be a feature or the cluster"
             )
-        for key in ("impute", "one_hot", "standardise"):
+        for key in ("impute", "one_hot", "standardise", "scale"):
             if self.label in _listed(getattr(self, key)):
                 raise ValueError(f"{key}: {self.label!r} is the label, which is no feature")
         both = [name for name in _listed(self.one_hot) if name in _listed(self.standardise)]
         if both:
             raise ValueError(f"standardise: {both[0]!r} is in one_hot too; a column is one of both")
+        for name, (_, spread) in self.scale.items():
+            if spread <= 0.0:
+                raise ValueError(f"scale: the spread of {name!r} is {spread:g}; it must be above 0")
+            if name in (*_listed(self.one_hot), *_listed(self.standardise)):
+                raise ValueError(f"scale: {name!r} is in one_hot or standardise too; a column is one of them")
         if self.drop is True and self.impute is not False:
             raise ValueError("impute: drop = true leaves no missing value; list the columns of drop")
         if self.label_range is None and self.grid is not None:
@@ -132,6 +146,13 @@ class TableConfig(RandomSplit):
     def known_classes(self) -> int | None:
         named = self.known_values or self.classes
         return None if named is None else len(named)
+
+    @property
+    def looks_at_all_rows(self) -> str | None:
+        """Classes that are not stated are those that occur in some row."""
+        if self.classes is None and self.label_range is None:
+            return "population.classes, which is absent: the classes then are the values that occur"
+        return super().looks_at_all_rows
 
     @property
     def layout(self) -> Layout:
@@ -262,19 +283,22 @@ class TableConfig(RandomSplit):
         return np.unique(named.astype(str), return_inverse=True)[1].astype(np.int64)
 
     def _columns(self, table: Table, kept: Rows, parts: dict[str, Values]) -> list[Column]:
-        for key in ("impute", "one_hot", "standardise"):
+        for key in ("impute", "one_hot", "standardise", "scale"):
             wrong = [name for name in _listed(getattr(self, key)) if name not in parts]
             if wrong:
                 raise InputError(
                     f"population.{key}: {wrong[0]!r} is not among the features {', '.join(map(repr, parts))}"
                 )
-        return [column_of(table, name, self._treatment(name, values), kept) for name, values in parts.items()]
+        columns = [column_of(table, name, self._treatment(name, values), kept) for name, values in parts.items()]
+        return [c.scaled(*self.scale[c.name]) if c.name in self.scale else c for c in columns]
 
     def _treatment(self, name: str, values: Values) -> Treatment:
         one_hot = name in _listed(self.one_hot) or (
-            self.one_hot is True and is_text(values) and name not in _listed(self.standardise)
+            self.one_hot is True and is_text(values) and name not in (*_listed(self.standardise), *self.scale)
         )
-        standardise = not one_hot and (self.standardise is True or name in _listed(self.standardise))
+        standardise = name in _listed(self.standardise) or (
+            self.standardise is True and not one_hot and name not in self.scale
+        )
         return Treatment(self.impute is True or name in _listed(self.impute), standardise, one_hot)
 
     def _vector(self, table: Table, name: str, key: str) -> Values:
@@ -324,6 +348,6 @@ class _Found:
     target: NDArray[np.float64] | None = None
 
 
-def _listed(names: Names) -> tuple[str, ...]:
+def _listed(names: Names | dict[str, tuple[float, float]]) -> tuple[str, ...]:
     """The columns that a key lists."""
-    return names if isinstance(names, tuple) else ()
+    return () if isinstance(names, bool) else tuple(names)

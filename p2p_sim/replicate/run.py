@@ -10,7 +10,7 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import Terms
 from p2p_sim.analysis.privacy.statement.shown import bound_text, card
 from p2p_sim.base.arguments import axes_of_matplotlib, count_of, optional_path
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.threads import one_thread
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.learning.validation import Estimate
@@ -218,4 +218,10 @@ def account(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) 
     learner = found.statements["epsilon_upper"]
     if isinstance(learner, PrivacyBound) and not learner.conditions:  # a plug-in may say them of itself alone
         learner = replace(learner, conditions=scenario.mechanism.conditions)
+    adjacency = scenario.mechanism.adjacency
+    if isinstance(learner, PrivacyBound) and learner.adjacency != adjacency:
+        raise RunFailed(
+            f"mechanism.kind = {scenario.mechanism.kind!r}: its bound is of adjacency {learner.adjacency!r}, but its "
+            f"configuration declares adjacency = {adjacency!r}, by which keys that look at all rows are refused"
+        )
     return replace(found, statements={**found.statements, "epsilon_upper": learner})
