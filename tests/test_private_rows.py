@@ -5,12 +5,14 @@ import pandas as pd
 import pytest
 
 import p2p_sim
+from p2p_sim.attacks.organisations_run import audit_organisations
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.organisations_config import PrivateStackingConfig
 from p2p_sim.population.heart import HeartConfig
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
+from p2p_sim.replicate.case import Case
 from tests.commands import command
 
 LOOK_AT_ALL_ROWS = {
@@ -154,6 +156,18 @@ def test_a_bound_of_whole_rows_needs_the_declaration(tmp_path, monkeypatch):
     asked = p2p_sim.Scenario.from_tree(tree(table(tmp_path), standardise=True))
     with pytest.raises(RunFailed, match="its bound is of adjacency 'example'"):
         p2p_sim.run(asked, replicate=0)
+
+
+def test_the_audit_replaces_a_whole_row(tmp_path, monkeypatch):
+    asked = tree(table(tmp_path), features=["age", "city"], one_hot=["city"], scale={"age": [50.0, 15.0]})
+    looks = TableConfig.row_by_row | LOOK_AT_ALL_ROWS[TableConfig]
+    monkeypatch.setattr(TableConfig, "row_by_row", looks)  # planted: harmful keys on the list of harmless ones
+    for keys in ({}, {"one_hot": False, "features": ["age"], "standardise": True, "scale": {}}):
+        asked["population"] |= keys
+        with pytest.raises(RunFailed, match="the row of one user changes the features of others"):
+            audit_organisations(Case(p2p_sim.Scenario.from_tree(asked)), 100)
+    sound = Case(p2p_sim.Scenario.from_tree(tree(table(tmp_path), scale={"age": [50.0, 15.0]})))
+    assert audit_organisations(sound, 100).passed
 
 
 def test_the_command_refuses_with_status_2(tmp_path):

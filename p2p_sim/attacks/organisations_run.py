@@ -4,8 +4,8 @@ The target is the first row of an organisation's own model: a row of the largest
 attacker knows all other rows and sees all models. A model's weights w fix the noise b that must have led to them, for
 either label; the Hessian is the same for both. So the exact logarithm of the likelihood ratio is (|b₀| - |b₁|)/scale,
 summed over the models of the feature groups. What is proved is held against the ε of the label alone, which is less
-than half of the ε of whole rows (`row_label`): the audit tests clipping, noise and parts, and
-not what whole rows could move besides.
+than half of the ε of whole rows (`row_label`): this tests clipping, noise and parts. What a whole row moves before any
+noise is added, such as the scale of a column, is tested by replacing one row of the table: no other row may change.
 """
 
 import math
@@ -23,12 +23,13 @@ from p2p_sim.analysis.privacy.others.row_label import RowLabel
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITIONS
 from p2p_sim.attacks.one_run import TYPE_ONE, Asked, OneRunAudit, audited
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.organisations import Combination, Organisations, order_of
 from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease
 from p2p_sim.population.population import Population
+from p2p_sim.population.table import TableConfig
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare
 from p2p_sim.stacking.perturbed import PerturbedObjective, draw_noise
@@ -56,11 +57,18 @@ def audit_organisations(
 
     Raises:
         InputError: the mechanism releases no models of organisations.
+        RunFailed: a whole row that is replaced changes what the organisations learn from the rows of others.
     """
     ready = prepare(case)
     claimed, people = ready.mechanism, ready.population
     if not isinstance(claimed, Organisations):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: there are no organisations")
+    source = case.scenario.population
+    if isinstance(source, TableConfig) and source.one_row_moves_others(case.places, Streams(case.scenario.seed, 0)):
+        raise RunFailed(
+            "population: the row of one user changes the features of others before any noise is added; ε of whole rows "
+            "says nothing here"
+        )
     groups = claimed.plan.groups or (range(people.features.shape[1]),)
     noises = tuple(claimed.stages[k][0].noise for k in claimed.learners)
     curve = LabelCurve(noises, tuple(len(group) for group in groups))

@@ -1,6 +1,6 @@
 """One's own data: a CSV, Parquet or NPZ file."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -35,6 +35,8 @@ NEW_KEYS = (
     *("header", "separator", "missing", "drop", "impute", "one_hot", "standardise"),
 )
 """Keys that a scenario's identity leaves out where they have their default."""
+FAR = 1e3
+"""How many times as large as the largest number of a column the number of a row that is replaced is."""
 MOST_SHOWN = 10
 """Classes that are listed, at most."""
 
@@ -165,7 +167,41 @@ class TableConfig(RandomSplit):
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Split the file's rows into users and holdout."""
-        found = self._read(places)
+        return self._split(self._read(places), streams)
+
+    def one_row_moves_others(self, places: tuple[Path, ...], streams: Streams) -> bool:
+        """Whether the features of a user, or who is a user, change where another user's whole row is replaced.
+
+        The first user's row gets numbers far outside of what the columns hold, texts that occur nowhere else, and the
+        label of somebody who has another one.
+        """
+        here = self._read(places)
+        first = int(self._split(here, streams).users.take(np.array([0])).row[0])  # type: ignore[index]
+        columns = dict(here.table.columns)
+        for name in {column.name for column in here.columns} | {self.label}:
+            values = columns[name].copy()
+            if name == self.label:
+                values[first] = next((v for v in values if v != values[first]), values[first])
+            elif is_text(values):
+                values = values.astype(object)
+                values[first] = "a text of no other row"
+            else:
+                values = values.astype(np.float64)
+                values[first] = FAR * (1.0 + np.nanmax(np.abs(values)))
+            columns[name] = values
+        try:
+            there = self._found_in(replace(here.table, columns=columns))
+        except InputError:  # the new row is refused, and with it the whole table: nobody else's row changes
+            return False
+        before, after = (self._split(found, streams).users for found in (here, there))
+        if before.features.shape != after.features.shape or not np.array_equal(before.row, after.row):  # type: ignore[arg-type]
+            return True
+        others = before.row != first
+        same = np.array_equal(before.features[others], after.features[others])
+        return not (same and np.array_equal(before.labels[others], after.labels[others]))
+
+    def _split(self, found: "_Found", streams: Streams) -> Sample:
+        """The rows that are used, as users and holdout."""
         learned, held = held_out(len(found.labels), self.test_fraction, streams, self.users)
         some = len(found.kept) < found.table.rows
         row, source_rows = (found.kept.astype(np.int32), found.table.rows) if some else (None, None)
@@ -227,7 +263,11 @@ class TableConfig(RandomSplit):
     def _read(self, places: tuple[Path, ...]) -> "_Found":
         """The file, as far as it is used."""
         [path] = self.files(places)
-        table = read_table(path, self.layout)
+        return self._found_in(read_table(path, self.layout))
+
+    def _found_in(self, table: Table) -> "_Found":
+        """What is used of a table."""
+        path = table.path
         labels = self._vector(table, self.label, "label")
         grouped = None if self.cluster is None else self._vector(table, self.cluster, "cluster")
         if grouped is not None and len(grouped) != len(labels):
