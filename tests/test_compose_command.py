@@ -114,6 +114,8 @@ def test_whole_examples_are_protected_only_if_all_releases_do(tmp_path):
         (["[[release]]\nepsilon = 1.0\n"], "delta = 1e-5", "release 1: kind: is missing"),
         ([STATED, EXCHANGE], 'delta = 1e-5\nadjacency = "example"', "protects labels alone"),
         ([EXCHANGE, EXCHANGE + 'observer = "peer"\n'], "delta = 1e-5", "observer = learner, peer"),
+        ([CHOSEN + 'score_noise = 0.5\nbase = {kind = "statement", epsilon = 0.1, observer = "coalition"}\n'],
+         "delta = 1e-5", "observer = coalition: sees every run"),
         ([EXCHANGE + 'observer = "coalition"\n'], "delta = 1e-5", "needs members"),
         ([STEPS], "delta = 1e-15", "must be at least"),
         ([STEPS + "times = 0\n"], "delta = 1e-5", "times = 0"),

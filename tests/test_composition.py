@@ -1,5 +1,6 @@
 """Composition: from dominating pairs, never of memoised rounds, refused below its floor."""
 
+import itertools
 import math
 
 import numpy as np
@@ -9,7 +10,10 @@ from scipy.stats import beta
 
 from p2p_sim.analysis.privacy import DpSgd, Eavesdropper, LabelExchange, Peer, TimedLearner, compose
 from p2p_sim.analysis.privacy.exchange.direct import likelihoods
+from p2p_sim.analysis.privacy.statement.bound import OBSERVERS, SEES_AT_MOST, PrivacyBound, common_observer
 from p2p_sim.analysis.privacy.statement.composition import Composition
+from p2p_sim.analysis.privacy.statement.local import local_epsilon
+from p2p_sim.analysis.privacy.statement.worst import OnePoint, WorstOf
 
 
 def product_delta(exchange: LabelExchange, rounds: int, epsilon: float, per_round: bool = False) -> float:
@@ -186,11 +190,53 @@ def test_mu_and_renyi_of_a_total_add_up_and_cover_it():
     assert twice.renyi(3.0) == pytest.approx(2 * Eavesdropper(0.1).renyi(3.0) + Eavesdropper(0.2, 3).renyi(3.0))
 
 
-def test_who_sees_all_of_it_is_named():
+def test_the_total_is_about_whoever_sees_no_more_of_each_release():
     learner, times = LabelExchange(9, 0.1, 1.0), TimedLearner(LabelExchange(9, 0.1, 1.0))
     bound = compose([learner, times], 1e-5)
-    assert bound.observer == "learner-times"
+    assert bound.observer == "learner"  # who sees times in both learns more than this
+    assert compose([times, times], 1e-5).observer == "learner-times"
     assert {"fresh-rounds", "one-label"} <= set(bound.condition_ids)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_total_does_not_depend_on_the_order_of_the_releases(count):
+    parts = [
+        OnePoint(PrivacyBound(0.1, 0.5 + 0.1 * k, 0.0, name, "label", "stated")) for k, name in enumerate(OBSERVERS)
+    ]
+    for chosen in itertools.combinations(parts, count):
+        said = set()
+        for order in itertools.permutations(chosen):
+            try:
+                bound = Composition(order, (1,) * count).epsilon(1e-5)
+                worst = WorstOf(order).epsilon(1e-5)
+                assert worst.observer == bound.observer
+                said.add((bound.observer, round(bound.epsilon_upper, 9), bound.epsilon_lower, worst.epsilon_upper))
+            except ValueError as error:
+                said.add(str(error))
+        assert len(said) == 1
+        for part in chosen:
+            here = next(iter(said))
+            assert isinstance(here, str) or here[0] in SEES_AT_MOST[part.stated.observer]
+
+
+def test_an_eavesdropper_of_both_releases_learns_more_than_the_total_of_one_and_a_learner():
+    seen, learner = Eavesdropper(0.1), LabelExchange(1000, 0.1, 0.5)
+    one, other = compose([seen, learner], 1e-6), compose([learner, seen], 1e-6)
+    assert one.observer == other.observer == "learner"
+    assert one.epsilon_upper == pytest.approx(other.epsilon_upper, rel=1e-9)
+    assert one.epsilon_upper < 2 * local_epsilon(0.1)
+    assert compose([seen, seen], 1e-6).epsilon_upper >= 2 * local_epsilon(0.1) - 1e-3
+
+
+def test_observers_are_ordered():
+    """The order is reflexive and transitive; an unknown observer stands alone."""
+    assert set(SEES_AT_MOST) == set(OBSERVERS)
+    for name, less in SEES_AT_MOST.items():
+        assert less[0] == name
+        assert all(set(SEES_AT_MOST[other]) <= set(less) for other in less)
+    assert common_observer(["martian"]) == "martian"
+    with pytest.raises(ValueError, match="give one observer"):
+        common_observer(["learner", "martian"])
 
 
 def test_the_trade_off_of_a_total_is_below_that_of_its_parts():

@@ -149,7 +149,7 @@ class SelectionRelease(Config):
     def releases(self, asked: Asked) -> Iterator[Release]:
         """One line."""
         [run] = self.base.releases(asked)
-        if isinstance(self.base, ExchangeRelease) and self.base.observer != "learner":
+        if not isinstance(self.base, DpSgdRelease) and self.base.observer != "learner":
             raise InputError(f"observer = {self.base.observer}: sees every run; a selection releases one, to a learner")
         model: Accountant = run.every if run.times == 1 else Composition((run.every,), (run.times,))
         if self.score_noise is not None:

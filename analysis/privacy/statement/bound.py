@@ -1,7 +1,7 @@
 """What a privacy statement is: a bracket of ε, for whom it holds and under which conditions."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,6 +11,17 @@ from p2p_sim.analysis.privacy.statement.shown import bound_text, card
 Adjacency = Literal["label", "example"]
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
 """Everybody for whom a figure is known."""
+SEES_AT_MOST = {
+    "learner": ("learner",),
+    "learner-times": ("learner-times", "learner"),
+    "coalition": ("coalition", "learner"),
+    "peer": ("peer",),
+    "eavesdropper": ("eavesdropper", "coalition", "learner-times", "peer", "learner"),
+}
+"""By observer, whoever sees no more of a release, so that the observer's figure bounds theirs too; the strongest first.
+
+An eavesdropper sees every noisy label with its owner: all that anybody else has of a user's label is made from these.
+"""
 REALISED = "the realised network"
 """What a figure is conditional on that holds for the network as it turned out."""
 
@@ -87,15 +98,45 @@ class PrivacyBound:
         return card(title, lines, map(str, self.conditions))
 
 
+def common_observer(observers: Iterable[str]) -> str:
+    """The strongest observer about whom figures for all of these hold: who sees no more than any of them.
+
+    Raises:
+        ValueError: there is none, such as of a peer, who does not see the release, and the learner.
+    """
+    named = sorted(set(observers), key=_place)
+    shared: tuple[str, ...] = SEES_AT_MOST.get(named[0], (named[0],))
+    for other in named[1:]:
+        shared = tuple(name for name in shared if name in SEES_AT_MOST.get(other, (other,)))
+    if not shared:
+        raise ValueError(f"observer = {', '.join(named)}: none of them sees no more than the others; give one observer")
+    return shared[0]
+
+
+def _place(observer: str) -> tuple[int, str]:
+    """A fixed order of observers; unknown ones come last."""
+    return (OBSERVERS.index(observer) if observer in OBSERVERS else len(OBSERVERS)), observer
+
+
 def together(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
     """The statement about all users, whichever of these bounds is hers: the largest figures under all conditions.
 
     Args:
-        bounds: at least one, of one δ, observer and adjacency. The basis is that of the largest upper end.
+        bounds: at least one, of one δ and adjacency. The basis is that of the largest upper end; the observer is
+            `common_observer`, whichever figure is larger.
     """
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
     groups = dict.fromkeys((bound.conditions, bound.conditional_on) for bound in bounds)
     conditions = dict.fromkeys(condition for conditions, _ in groups for condition in conditions)
     given = dict.fromkeys(given for _, given in groups if given)
     lower = max(bound.epsilon_lower for bound in bounds)
-    return replace(worst, epsilon_lower=lower, conditions=tuple(conditions), conditional_on=" and ".join(given))
+    observer = common_observer(bound.observer for bound in bounds)
+    if any(bound.observer != observer for bound in bounds):
+        lower = 0.0  # what a stronger observer attains says nothing of a weaker one
+    return replace(
+        worst,
+        observer=observer,
+        epsilon_lower=lower,
+        conditions=tuple(conditions),
+        conditional_on=" and ".join(given),
+    )

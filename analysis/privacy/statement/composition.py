@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.attained_pair import composed_epsilon
-from p2p_sim.analysis.privacy.statement.bound import Adjacency, Bracket, PrivacyBound
+from p2p_sim.analysis.privacy.statement.bound import Adjacency, Bracket, PrivacyBound, common_observer
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon
 from p2p_sim.analysis.privacy.statement.conditions import FRESH
 from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
@@ -36,8 +36,9 @@ _RELATIVE = 1e-6
 class Composition(Accountant):
     """Releases about the same users, one after another; later ones may be chosen after seeing earlier ones.
 
-    Against an observer who sees each release as the release's own observer does; label adjacency unless all releases
-    protect whole examples: what protects an example protects its label too.
+    Against the strongest observer who sees no more of each release than the release's own observer does, in whichever
+    order they come; label adjacency unless all releases protect whole examples: what protects an example protects its
+    label too.
 
     Args:
         releases: at least one; no two may share noise. times: how often each is made, with new noise every time.
@@ -110,11 +111,12 @@ class Composition(Accountant):
     def lower_epsilon(self, delta: float) -> float:
         """No smaller ε holds at δ: what a single release attains, and what those attain together that know their laws.
 
-        A release that protects whole examples attains its figure by a changed example, which says nothing of labels.
+        A release that protects whole examples attains its figure by a changed example, which says nothing of labels;
+        one whose observer sees more than this one's says nothing of what this one learns.
         """
         check_delta(delta)
-        told = [(release, bound) for release, bound in zip(self.releases, self._bounds, strict=True)]
-        alone = [release.lower_epsilon(delta) for release, bound in told if bound.adjacency == self.adjacency]
+        each = zip(self.releases, self._bounds, strict=True)
+        alone = [release.lower_epsilon(delta) for release, bound in each if self._same_statement(bound)]
         return max(self.epsilon(delta).epsilon_lower, *alone, 0.0)
 
     def _attained(self, delta: float) -> float:
@@ -122,9 +124,13 @@ class Composition(Accountant):
         if self.adjacency != "label":
             return 0.0
         each = zip(self.releases, self.times, self._bounds, strict=True)
-        known = [(r.attained_pair(), n) for r, n, bound in each if bound.adjacency == "label"]
+        known = [(r.attained_pair(), n) for r, n, bound in each if self._same_statement(bound)]
         kept = [(pair, count) for pair, count in known if pair is not None]
         return composed_epsilon([pair for pair, _ in kept], [count for _, count in kept], delta)
+
+    def _same_statement(self, bound: PrivacyBound) -> bool:
+        """Whether a release's figure has the adjacency and the observer of the total."""
+        return bound.adjacency == self.adjacency and bound.observer == self.observer
 
     def renyi(self, order: float) -> float:
         """Certified Rényi ε of an order above 1: the sum of the releases'."""
@@ -154,16 +160,12 @@ class Composition(Accountant):
 
     @property
     def observer(self) -> str:
-        """Who sees all of it.
+        """The strongest observer about whom the figures of all releases hold.
 
         Raises:
-            ValueError: the releases' figures are about observers of whom none sees what the others see.
+            ValueError: there is none.
         """
-        found = tuple(dict.fromkeys(bound.observer for bound in self._bounds))
-        strongest = next((name for name in ("learner-times", "coalition") if name in found), found[0])
-        if not set(found) <= {"learner", strongest}:
-            raise ValueError(f"observer = {', '.join(found)}: one who sees all of it is not known; give one observer")
-        return strongest
+        return common_observer(bound.observer for bound in self._bounds)
 
     @cached_property
     def _bounds(self) -> list[PrivacyBound]:
