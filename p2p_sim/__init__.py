@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.base.errors import InputError
     from p2p_sim.outputs.axes import plot
     from p2p_sim.outputs.frames import load_results
+    from p2p_sim.replicate.released import release
     from p2p_sim.replicate.run import Result, run
     from p2p_sim.scenario import Scenario, load_scenario
     from p2p_sim.storage.rows import load_statements
@@ -31,6 +32,7 @@ __all__ = [
     "load_scenario",
     "load_statements",
     "plot",
+    "release",
     "run",
     "run_all",
     "sweep",
@@ -44,6 +46,7 @@ _PUBLIC = {
     "load_statements": "p2p_sim.storage.rows",
     "load_scenario": "p2p_sim.scenario",
     "plot": "p2p_sim.outputs.axes",
+    "release": "p2p_sim.replicate.released",
     "run": "p2p_sim.replicate.run",
     "run_all": "p2p_sim.sweeps.point",
     "sweep": "p2p_sim.sweeps.drive",

@@ -94,11 +94,14 @@ class Scenario(Extended, metaclass=OneLine):
     """Names the output directory; letters, digits, dots, dashes and underscores."""
     seed: int = Field(default=1, ge=0, le=2**63 - 1)
     """Root seed of all random streams, 0 to 2**63 - 1."""
+    noise_salt: int = Field(default=0, ge=0, le=2**32 - 1)
+    """Another number gives the same users and overlay other noise, peers and submissions; scenarios whose releases are
+    composed need different ones, 0 to 2**32 - 1."""
     replicates: int = Field(default=10, ge=1)
     """Independent repetitions, at least 1; more of them extend a finished run."""
     engine: EngineName = "events"
     """"events": messages over the simulated network; "vectorised": one draw from the same law."""
-    later: ClassVar[tuple[str, ...]] = ("groups",)
+    later: ClassVar[tuple[str, ...]] = ("groups", "noise_salt")
     groups: tuple[str, ...] = ()
     """Groups whose errors are measured too: "class", "cluster_size" (small, middle, large: thirds of the users) or a
     column of the population, such as "sex" of "adult" or any column of "table"; absent: none."""

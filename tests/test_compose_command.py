@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from p2p_sim import load_scenario
+from p2p_sim import Scenario, load_scenario, release
 from p2p_sim.analysis.privacy import (
     DpSgd,
     FetchDistribution,
@@ -17,8 +17,10 @@ from p2p_sim.analysis.privacy import (
     Selection,
     ShuffledResponse,
     TruncatedNegativeBinomial,
+    compose,
 )
 from p2p_sim.analysis.privacy.statement.composition import Composition
+from p2p_sim.analysis.privacy.statement.conditions import FRESH
 from p2p_sim.analysis.privacy.statement.worst import OnePoint, OneUser, WorstOf
 from p2p_sim.cli.releases import ScenarioRelease, accounts
 from p2p_sim.replicate.case import Case
@@ -222,3 +224,66 @@ def test_the_shipped_file_is_no_scenario():
 
     assert not [name for name in shipped() if "releases" in name]
     assert (ROOT / "examples/releases/two-years.toml").exists()
+
+
+SAME_USERS = """name = "{name}"
+seed = 4
+noise_salt = {salt}
+engine = "vectorised"
+[population]
+kind = "synthetic"
+users = 400
+num_clusters = 2
+[mechanism]
+flip_prob = {alpha}
+"""
+
+
+def twice(folder: Path, salt: int) -> Path:
+    for name, alpha, own in (("first", 0.1, 0), ("second", 0.3, salt)):
+        (folder / f"{name}.toml").write_text(SAME_USERS.format(name=name, alpha=alpha, salt=own))
+    return written(folder, *(f'{SCENARIO}scenario = "{name}.toml"\n' for name in ("first", "second")))
+
+
+@pytest.mark.parametrize(("salt", "told"), [(0, True), (1, False)])
+def test_two_releases_with_shared_noise_tell_labels_for_certain(salt, told):
+    """Where they differ the same number lies between the two flip probabilities: the weaker noise left the label."""
+    tree = {"name": "twice", "population": {"kind": "synthetic", "users": 2_000}, "engine": "vectorised"}
+    settings = [{"mechanism": {"kind": "randomized_response", "flip_prob": alpha}} for alpha in (0.1, 0.3)]
+    first, second = (
+        exchange(Case(Scenario.from_tree({**tree, **mechanism, "noise_salt": own})))
+        for mechanism, own in zip(settings, (0, salt), strict=True)
+    )
+    assert (first.population.labels == second.population.labels).all()
+    [weak, strong] = (one.outcome.labels.payload for one in (first, second))
+    [differ] = np.nonzero(weak != strong)
+    assert len(differ) > 300
+    assert bool((weak == first.population.labels)[differ].all()) == told
+
+
+def test_scenarios_that_share_noise_are_refused(tmp_path):
+    path = twice(tmp_path, 0)
+    status, out, err = command("compose", path)
+    assert (status, out) == (2, "")
+    assert "releases 1 and 2: both are drawn with seed = 4, replicate 0, noise_salt = 0" in err
+    assert err.count("\n") == 1
+    assert command("compose", written(tmp_path, *[SCENARIO + 'scenario = "first.toml"\n'] * 2))[0] == 2
+    status, out, _ = command("compose", twice(tmp_path, 1), "--json")
+    assert status == 0
+    assert "fresh-rounds" not in json.loads(out)["condition_ids"]  # the simulator drew them apart
+
+
+def test_releases_of_runs_are_composed_from_python():
+    tree = {"name": "twice", "population": {"kind": "synthetic", "users": 60, "num_clusters": 3}, "seed": 4}
+    first = Scenario.from_tree({**tree, "mechanism": {"flip_prob": 0.1}})
+    second = first.replace(**{"mechanism.flip_prob": 0.3})
+    with pytest.raises(ValueError, match="releases 1 and 2: both are drawn with seed = 4, replicate 0, noise_salt = 0"):
+        compose([release(first), release(second)], 1e-4)
+    with pytest.raises(ValueError, match="release 1, twice: both are drawn"):
+        compose([release(first)] * 2, 1e-4)
+    apart = compose([release(first), release(second.replace(noise_salt=1)), release(first, replicate=1)], 1e-4)
+    assert FRESH not in apart.conditions
+    bare = [release(first).accountant, release(second).accountant, release(first, replicate=1).accountant]
+    in_words = compose(bare, 1e-4)
+    assert FRESH in in_words.conditions  # nobody knows what they were drawn with
+    assert in_words.epsilon_upper == pytest.approx(apart.epsilon_upper)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chi2
 
-from p2p_sim.base.streams import BLOCK, CACHED, GOLDEN, Streams, Uniforms, bernoulli, splitmix64
+from p2p_sim.base.streams import BLOCK, CACHED, GOLDEN, OF_THE_USERS, Streams, Uniforms, bernoulli, splitmix64
 from p2p_sim.population.shards import shards
 from p2p_sim.protocol.draws import all_choices, choices
 
@@ -135,3 +135,14 @@ def test_uniforms_are_uniform_and_neighbours_and_streams_independent(stride):
     assert fits(x * 65_536 % 1.0, one.at(index + 1))
     lattice = index.astype(np.uint64) * np.uint64(GOLDEN) / 2**64
     assert not fits(lattice, np.roll(lattice, -1))
+
+
+def test_a_noise_salt_changes_all_streams_but_those_of_the_users():
+    """Closed by default: a purpose that is on no list is salted."""
+    plain, salted, other = (Streams(5, 1, salt) for salt in (0, 1, 2))
+    for purpose in ("flip", "peer", "keep", "dp-sgd", "walk-1", "availability", "a purpose of tomorrow"):
+        drawn = {streams.generator(purpose).integers(2**63) for streams in (plain, salted, other)}
+        assert len(drawn) == 3, purpose
+    for purpose in (*OF_THE_USERS, "role-coalition"):
+        assert plain.uniforms(purpose) == salted.uniforms(purpose)
+    assert plain == Streams(5, 1)

@@ -1,7 +1,8 @@
 """Named, independent random streams from one seed.
 
 A stream is addressed by (seed, replicate, purpose, shard, attempt), so that no order of events, fault or neighbouring
-shard changes what a user draws, and two mechanisms on the same replicate meet the same users and the same network.
+shard changes what a user draws, and two mechanisms on the same replicate meet the same users and the same network. They
+also share the numbers behind their noise: a noise salt gives the same users others.
 The numbers are for simulation: they are not cryptographic noise and must not protect anyone's real label.
 """
 
@@ -16,6 +17,8 @@ BLOCK = 65_536
 
 CACHED = 8_192
 """Numbers computed at a time, so that intermediate results stay in the cache; changes no number."""
+OF_THE_USERS = frozenset({"law", "population", "holdout", "clusters", "overlay"})
+"""Purposes of which a noise salt changes nothing: who the users are and who knows whom; roles belong to them too."""
 GOLDEN = 0x9E3779B97F4A7C15
 """SplitMix64's step: 2**64 over the golden ratio, made odd."""
 
@@ -27,10 +30,12 @@ class Streams:
     Args:
         seed: root seed, a non-negative integer.
         replicate: index of the replicate, from 0.
+        noise_salt: 0 to 2**32 - 1; another salt draws everything anew but `OF_THE_USERS`.
     """
 
     seed: int
     replicate: int
+    noise_salt: int = 0
 
     def generator(self, purpose: str, shard: int = 0, attempt: int = 0) -> np.random.Generator:
         """A fresh generator at the start of the stream with this address.
@@ -56,7 +61,10 @@ class Streams:
         return int(self.generator(purpose).integers(2**31))
 
     def _sequence(self, purpose: str, shard: int, attempt: int) -> np.random.SeedSequence:
-        return np.random.SeedSequence(self.seed, spawn_key=(self.replicate, purpose_key(purpose), shard, attempt))
+        address: tuple[int, ...] = (self.replicate, purpose_key(purpose), shard, attempt)
+        if self.noise_salt and purpose not in OF_THE_USERS and not purpose.startswith("role-"):
+            address = (*address, self.noise_salt)
+        return np.random.SeedSequence(self.seed, spawn_key=address)
 
 
 def purpose_key(purpose: str) -> int:

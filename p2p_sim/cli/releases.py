@@ -1,6 +1,5 @@
 """What happened to the same users, as a file says it, and what it comes to."""
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from p2p_sim.base.threads import one_thread
 from p2p_sim.base.toml import read_toml
 from p2p_sim.cli.questions.privacy import Question, observer_of
 from p2p_sim.replicate.case import Case
-from p2p_sim.replicate.run import exchange
+from p2p_sim.replicate.released import released
 from p2p_sim.scenario import Scenario, load_scenario
 
 BESIDE = 1e-3
@@ -42,12 +41,16 @@ Times = Annotated[int, Field(ge=1, le=1_000_000)]
 
 @dataclass(frozen=True)
 class Release:
-    """One line of the account. user: of the user who is asked about; the same as `every` where it does not differ."""
+    """One line of the account. user: of the user who is asked about; the same as `every` where it does not differ.
+
+    drawn_with: what the random numbers of a release of the simulator depend on; of others it is not known.
+    """
 
     label: str
     every: Accountant
     times: int = 1
     user: Accountant | None = None
+    drawn_with: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,10 @@ class SelectionRelease(Config):
 
 
 class ScenarioRelease(Config):
-    """Replicates of a scenario, each with noise of its own and a network as it turned out."""
+    """Replicates of a scenario, each with noise of its own and a network as it turned out.
+
+    Another scenario of the same users needs a `noise_salt` of its own.
+    """
 
     kind: Literal["scenario"]
     name: str = ""
@@ -183,20 +189,13 @@ class ScenarioRelease(Config):
 
     def _replicate(self, scenario: Scenario, replicate: int, asked: Asked) -> Release:
         case = Case(scenario, replicate, asked.data_dir)
-        done = exchange(case, study=scenario.engine == "events")
-        people, mechanism, user = done.population, done.mechanism, asked.user
-        if user is not None and user >= people.num_users:
-            raise InputError(f"--user {user}: replicate {replicate} of {self.scenario} has {people.num_users:,} users")
-        sizes, situation = people.cluster_sizes, scenario.situation(people.num_classes)
-        label = f"{self.name or scenario.name}, replicate {replicate}"
-        every = mechanism.accountant_of(done.outcome, sizes, situation)
-        if every is not None:
-            hers = None if user is None else mechanism.accountant_of(done.outcome, sizes, situation, user)
-            return Release(label, every, user=hers)
-        stated = mechanism.account(done.outcome, sizes, situation, asked.beside).statements["epsilon_upper"]
-        if not isinstance(stated, PrivacyBound) or math.isinf(stated.epsilon_upper):
-            raise InputError(f"{self.scenario}: states no finite ε at δ = {asked.beside:g}")
-        return Release(label, OnePoint(stated))
+        every, hers = released(case, asked.beside, asked.user)
+        return Release(
+            f"{self.name or scenario.name}, replicate {replicate}",
+            every.accountant,
+            user=None if hers is None else hers.accountant,
+            drawn_with=every.drawn_with,
+        )
 
 
 AnyRelease = ExchangeRelease | DpSgdRelease | StatementRelease | SelectionRelease | ScenarioRelease
@@ -316,6 +315,8 @@ def _account(file: ReleasesFile, releases: Sequence[Release], user: int | None) 
     check_delta(file.delta)
     models = [release.every if user is None or release.user is None else release.user for release in releases]
     times = [release.times for release in releases]
+    drawn_with = [release.drawn_with for release in releases]
+    total = Composition(tuple(models), tuple(times), tuple(drawn_with))  # releases that share noise are refused first
     lines: list[Line] = []
     for last, release in enumerate(releases, 1):
         alone = Composition((models[last - 1],), (release.times,)).epsilon(file.delta)
@@ -324,6 +325,6 @@ def _account(file: ReleasesFile, releases: Sequence[Release], user: int | None) 
                 f'adjacency = "example": {release.label} protects labels alone; together the releases protect no more '
                 'than labels: adjacency = "label"'
             )
-        so_far = Composition(tuple(models[:last]), tuple(times[:last])).epsilon(file.delta)
+        so_far = Composition(tuple(models[:last]), tuple(times[:last]), tuple(drawn_with[:last])).epsilon(file.delta)
         lines.append(Line(release, alone, so_far))
-    return Account(file.name, file.delta, user, Composition(tuple(models), tuple(times)), tuple(lines))
+    return Account(file.name, file.delta, user, total, tuple(lines))

@@ -43,7 +43,7 @@ class Case:
     @cached_property
     def streams(self) -> Streams:
         """The random streams of the replicate."""
-        return Streams(self.scenario.seed, self.replicate)
+        return Streams(self.scenario.seed, self.replicate, self.scenario.noise_salt)
 
     @cached_property
     def inputs(self) -> tuple[tuple[str, str], ...]:

@@ -7,6 +7,7 @@ them can claim less than the truth. Disjoint clusters need no composition either
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -33,6 +34,24 @@ _RELATIVE = 1e-6
 
 
 @dataclass(frozen=True)
+class RunRelease:
+    """A release that a run of the simulator made, with what its random numbers depend on.
+
+    seed, replicate, noise_salt: two releases of which all three are equal share their noise, whatever their scenarios.
+    """
+
+    accountant: Accountant
+    seed: int
+    replicate: int
+    noise_salt: int = 0
+
+    @property
+    def drawn_with(self) -> str:
+        """The three, in words."""
+        return f"seed = {self.seed}, replicate {self.replicate}, noise_salt = {self.noise_salt}"
+
+
+@dataclass(frozen=True)
 class Composition(Accountant):
     """Releases about the same users, one after another; later ones may be chosen after seeing earlier ones.
 
@@ -42,12 +61,17 @@ class Composition(Accountant):
 
     Args:
         releases: at least one; no two may share noise. times: how often each is made, with new noise every time.
+        drawn_with: what each release's random numbers depend on, if a run made it, else empty; default: nothing known.
+
+    Raises:
+        ValueError: a number is out of range, or two releases are known to share their noise.
     """
 
     requires = ANYWHERE
 
     releases: tuple[Accountant, ...]
     times: tuple[int, ...]
+    drawn_with: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.releases:
@@ -57,6 +81,17 @@ class Composition(Accountant):
         for count in self.times:
             if not isinstance(count, int) or not 1 <= count <= LARGEST_TIMES:
                 raise ValueError(f"times = {count}: must be a whole number from 1 to {LARGEST_TIMES:,}")
+        first: dict[str, int] = {}
+        for place, (drawn, count) in enumerate(zip(self.drawn_with, self.times, strict=False), 1):
+            if drawn and (drawn in first or count > 1):
+                named = (
+                    f"releases {first[drawn]} and {place}: both" if drawn in first else f"release {place}, twice: both"
+                )
+                raise ValueError(
+                    f"{named} are drawn with {drawn}, so that they share "
+                    "noise and must not be composed; another noise_salt gives the same users fresh noise"
+                )
+            first[drawn] = place
 
     @property
     def count(self) -> int:
@@ -149,8 +184,9 @@ class Composition(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Those of all releases, and that no two share noise."""
-        fresh = (FRESH,) if self.count > 1 else ()
+        """Those of all releases, and that no two share noise unless all are known to be drawn apart."""
+        drawn_apart = len(self.drawn_with) == len(self.releases) and all(self.drawn_with)
+        fresh = (FRESH,) if self.count > 1 and not drawn_apart else ()
         return tuple(dict.fromkeys((*fresh, *(c for release in self.releases for c in release.conditions))))
 
     @property
@@ -201,19 +237,23 @@ def _composed(composition: Composition, step: float) -> "PrivacyLossDistribution
     return whole
 
 
-def compose(exchanges: Sequence[Accountant], delta: float) -> PrivacyBound:
+def compose(exchanges: Sequence[Accountant | RunRelease], delta: float) -> PrivacyBound:
     """Certified ε(δ) of releases about the same users, each with fresh noise, and fresh peers and subsamples.
 
     Args:
-        exchanges: accountants of the releases, at least one; one may be repeated; no two may share noise.
+        exchanges: accountants of the releases, at least one; an accountant may be repeated; no two may share noise.
+            Of releases that runs made (`p2p_sim.release`) this is checked, of others it is a condition.
         delta: δ, at least 1e-14 (more above 300 releases) and below 1.
 
     Raises:
-        ValueError: δ below the floor of the convolution, nothing to compose, or no ε holds (α = 0).
+        ValueError: δ below the floor of the convolution, nothing to compose, two releases are known to share noise, or
+            no ε holds (α = 0).
     """
-    kinds = {each: list(exchanges).count(each) for each in dict.fromkeys(exchanges)}
     check_delta(delta)
-    bound = Composition(tuple(kinds), tuple(kinds.values())).epsilon(delta)
+    times = Counter(exchanges)
+    models = tuple(each.accountant if isinstance(each, RunRelease) else each for each in times)
+    drawn_with = tuple(each.drawn_with if isinstance(each, RunRelease) else "" for each in times)
+    bound = Composition(models, tuple(times.values()), drawn_with).epsilon(delta)
     if math.isinf(bound.epsilon_upper):
         raise ValueError(f"delta = {delta}: no ε holds; what the releases give away for certain adds up to more")
     return bound

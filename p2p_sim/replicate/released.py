@@ -1,0 +1,59 @@
+"""What one run of a scenario released, as something that can be composed."""
+
+import math
+from pathlib import Path
+
+from p2p_sim.analysis.privacy.statement.accountant import Accountant
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.composition import RunRelease
+from p2p_sim.analysis.privacy.statement.worst import OnePoint
+from p2p_sim.base.arguments import count_of, optional_path
+from p2p_sim.base.errors import InputError
+from p2p_sim.replicate.case import Case, scenario_of
+from p2p_sim.replicate.run import exchange
+from p2p_sim.scenario import Scenario
+
+
+def release(
+    scenario: Scenario | str | Path,
+    replicate: int = 0,
+    data_dir: str | Path | None = None,
+    at_delta: float = 1e-8,
+) -> RunRelease:
+    """What a replicate released, for `compose`: its accountant, and what its random numbers depend on.
+
+    Args:
+        scenario: what to run, the path of its file, or the name of a shipped one; `noise_salt` gives the same users
+            fresh noise.
+        replicate: its index.
+        data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
+        at_delta: δ of the statement that is composed where a mechanism states ε at one δ alone.
+
+    Raises:
+        InputError: an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.
+    """
+    case = Case(scenario_of(scenario), count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
+    every, _ = released(case, at_delta)
+    return every
+
+
+def released(case: Case, at_delta: float, user: int | None = None) -> tuple[RunRelease, RunRelease | None]:
+    """What a case released, for its worst user, and for one user if she is named and hers is known."""
+    scenario = case.scenario
+    done = exchange(case, study=scenario.engine == "events")
+    people, mechanism = done.population, done.mechanism
+    if user is not None and user >= people.num_users:
+        raise InputError(f"--user {user}: replicate {case.replicate} of {scenario.name} has {people.num_users:,} users")
+
+    def drawn(accountant: Accountant) -> RunRelease:
+        return RunRelease(accountant, scenario.seed, case.replicate, scenario.noise_salt)
+
+    sizes, situation = people.cluster_sizes, scenario.situation(people.num_classes)
+    every = mechanism.accountant_of(done.outcome, sizes, situation)
+    if every is not None:
+        hers = None if user is None else mechanism.accountant_of(done.outcome, sizes, situation, user)
+        return drawn(every), None if hers is None else drawn(hers)
+    stated = mechanism.account(done.outcome, sizes, situation, at_delta).statements["epsilon_upper"]
+    if not isinstance(stated, PrivacyBound) or math.isinf(stated.epsilon_upper):
+        raise InputError(f"{scenario.name}: states no finite ε at δ = {at_delta:g}")
+    return drawn(OnePoint(stated)), None
