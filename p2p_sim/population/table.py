@@ -1,6 +1,5 @@
 """One's own data: a CSV, Parquet or NPZ file."""
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -27,6 +26,13 @@ from p2p_sim.population.grouping import Grouping, by_column
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.table_file import Layout, Table, Values, read_table
 from p2p_sim.population.table_labels import name_of, numbers_of, stated_places
+from p2p_sim.population.table_used import (
+    UsedRows,
+    complete_values,
+    named_column,
+    plain_column,
+    with_another_row,
+)
 from p2p_sim.population.value_grid import GRID, GridSize, even_grid, rounded
 
 Names = bool | tuple[str, ...]
@@ -35,8 +41,6 @@ NEW_KEYS = (
     *("header", "separator", "missing", "drop", "impute", "one_hot", "standardise"),
 )
 """Keys that a scenario's identity leaves out where they have their default."""
-FAR = 1e3
-"""How many times as large as the largest number of a column the number of a row that is replaced is."""
 MOST_SHOWN = 10
 """Classes that are listed, at most."""
 
@@ -172,25 +176,12 @@ class TableConfig(RandomSplit):
     def one_row_moves_others(self, places: tuple[Path, ...], streams: Streams) -> bool:
         """Whether the features of a user, or who is a user, change where another user's whole row is replaced.
 
-        The first user's row gets numbers far outside of what the columns hold, texts that occur nowhere else, and the
-        label of somebody who has another one.
+        The first user's row is replaced by `with_another_row`.
         """
         here = self._read(places)
         first = int(self._split(here, streams).users.take(np.array([0])).row[0])  # type: ignore[index]
-        columns = dict(here.table.columns)
-        for name in {column.name for column in here.columns} | {self.label}:
-            values = columns[name].copy()
-            if name == self.label:
-                values[first] = next((v for v in values if v != values[first]), values[first])
-            elif is_text(values):
-                values = values.astype(object)
-                values[first] = "a text of no other row"
-            else:
-                values = values.astype(np.float64)
-                values[first] = FAR * (1.0 + np.nanmax(np.abs(values)))
-            columns[name] = values
         try:
-            there = self._found_in(replace(here.table, columns=columns))
+            there = self._found_in(with_another_row(here.table, first, [c.name for c in here.columns], self.label))
         except InputError:  # the new row is refused, and with it the whole table: nobody else's row changes
             return False
         before, after = (self._split(found, streams).users for found in (here, there))
@@ -200,7 +191,7 @@ class TableConfig(RandomSplit):
         same = np.array_equal(before.features[others], after.features[others])
         return not (same and np.array_equal(before.labels[others], after.labels[others]))
 
-    def _split(self, found: "_Found", streams: Streams) -> Sample:
+    def _split(self, found: UsedRows, streams: Streams) -> Sample:
         """The rows that are used, as users and holdout."""
         learned, held = held_out(len(found.labels), self.test_fraction, streams, self.users)
         some = len(found.kept) < found.table.rows
@@ -260,20 +251,20 @@ class TableConfig(RandomSplit):
         found = self._read(places) if self.one_hot else None
         return [] if found is None else doubts(found.table, found.columns, found.kept, _listed(self.one_hot))
 
-    def _read(self, places: tuple[Path, ...]) -> "_Found":
+    def _read(self, places: tuple[Path, ...]) -> UsedRows:
         """The file, as far as it is used."""
         [path] = self.files(places)
         return self._found_in(read_table(path, self.layout))
 
-    def _found_in(self, table: Table) -> "_Found":
+    def _found_in(self, table: Table) -> UsedRows:
         """What is used of a table."""
         path = table.path
-        labels = self._vector(table, self.label, "label")
-        grouped = None if self.cluster is None else self._vector(table, self.cluster, "cluster")
+        labels = plain_column(table, self.label, "label")
+        grouped = None if self.cluster is None else plain_column(table, self.cluster, "cluster")
         if grouped is not None and len(grouped) != len(labels):
             raise InputError(f"population.cluster = {self.cluster!r}: {len(grouped)} rows for {len(labels)} labels")
         named = self.features or [name for name in table.columns if name not in (self.label, self.cluster)]
-        parts = {name: self._column(table, name, "features") for name in named}
+        parts = {name: named_column(table, name, "features") for name in named}
         if not parts or any(part.ndim > 0 and len(part) != len(labels) for part in parts.values()):
             raise InputError(f"population.path = {str(path)!r}: features and labels must have the same number of rows")
         kept = self._kept(table, [self.label, *([self.cluster] if self.cluster is not None else ()), *parts])
@@ -281,16 +272,16 @@ class TableConfig(RandomSplit):
         if values is None:
             numbered, classes = self._classes(table, kept)
         else:
-            target = numbers_of(self.label, table, self._plain(table, self.label, "label", kept))
+            target = numbers_of(self.label, table, complete_values(table, self.label, "label", kept))
             numbered, classes = rounded(target, values), [name_of(value) for value in values]
         columns = self._columns(table, kept, parts)
-        return _Found(table, kept, numbered, classes, self._cluster(table, kept), columns, target)
+        return UsedRows(table, kept, numbered, classes, self._cluster(table, kept), columns, target)
 
     def _kept(self, table: Table, used: list[str]) -> Rows:
         """Indices of the rows that are not dropped."""
         gap = np.zeros(table.rows, dtype=np.bool_)
         for name in used if self.drop is True else _listed(self.drop):
-            values = self._column(table, name, "drop")
+            values = named_column(table, name, "drop")
             if values.ndim and len(values) == len(gap):
                 gap |= is_missing(values)
         if gap.all():
@@ -301,7 +292,7 @@ class TableConfig(RandomSplit):
 
     def _classes(self, table: Table, kept: Rows) -> tuple[NDArray[np.uint8], list[str]]:
         """Number of each kept row's class, and the classes' names."""
-        values = self._plain(table, self.label, "label", kept)
+        values = complete_values(table, self.label, "label", kept)
         found, labels = np.unique(values, return_inverse=True)
         if self.classes is not None:
             return stated_places((self.label, self.classes), table, kept, values), [
@@ -319,7 +310,7 @@ class TableConfig(RandomSplit):
     def _cluster(self, table: Table, kept: Rows) -> NDArray[np.int64] | None:
         if self.cluster is None:
             return None
-        named = self._plain(table, self.cluster, "cluster", kept)
+        named = complete_values(table, self.cluster, "cluster", kept)
         return np.unique(named.astype(str), return_inverse=True)[1].astype(np.int64)
 
     def _columns(self, table: Table, kept: Rows, parts: dict[str, Values]) -> list[Column]:
@@ -340,52 +331,6 @@ class TableConfig(RandomSplit):
             self.standardise is True and not one_hot and name not in self.scale
         )
         return Treatment(self.impute is True or name in _listed(self.impute), standardise, one_hot)
-
-    def _vector(self, table: Table, name: str, key: str) -> Values:
-        values = self._column(table, name, key)
-        if values.ndim != 1 or values.dtype.kind not in "biufUSOMT":
-            raise InputError(f"population.{key} = {name!r}: must be one plain value a row in {table.path}")
-        return values
-
-    def _plain(self, table: Table, name: str, key: str, kept: Rows) -> Values:
-        """A column's kept values, numbers or texts; none is missing."""
-        values = table.columns[name][kept]
-        gaps = np.flatnonzero(is_missing(values))
-        if gaps.size:
-            where, _ = table.cell(name, int(kept[gaps[0]]))
-            more = f" ({len(gaps):,} rows without a value)" if len(gaps) > 1 else ""
-            raise InputError(
-                f"population.{key} = {name!r}: {table.path}: {where}: has no value{more}; population.drop = true "
-                "leaves such users out"
-            )
-        if values.dtype.kind == "O" and not all(isinstance(value, str | int | float) for value in values):
-            raise InputError(f"population.{key} = {name!r}: must be one plain value a row in {table.path}")
-        return values.astype(str) if values.dtype.kind == "O" else values
-
-    @staticmethod
-    def _column(table: Table, name: str, key: str) -> Values:
-        if name not in table.columns:
-            raise InputError(
-                f"population.{key} = {name!r}: {table.path} has {shortened(', '.join(map(repr, table.columns)))}"
-                f"{table.otherwise_read()}"
-            )
-        return table.columns[name]
-
-
-@dataclass(frozen=True)
-class _Found:
-    """What is used of a file; kept: (m,) indices of its rows; labels, cluster: (m,); classes: their names in order.
-
-    target: (m,) labels that are numbers; None if they are classes.
-    """
-
-    table: Table
-    kept: Rows
-    labels: NDArray[np.uint8]
-    classes: list[str]
-    cluster: NDArray[np.int64] | None
-    columns: list[Column]
-    target: NDArray[np.float64] | None = None
 
 
 def _listed(names: Names | dict[str, tuple[float, float]]) -> tuple[str, ...]:
