@@ -183,7 +183,7 @@ class ScenarioRelease(Config):
 
     def _replicate(self, scenario: Scenario, replicate: int, asked: Asked) -> Release:
         case = Case(scenario, replicate, asked.data_dir)
-        done = exchange(case, study=scenario.engine == "events")
+        done = exchange(case)
         people, mechanism, user = done.population, done.mechanism, asked.user
         if user is not None and user >= people.num_users:
             raise InputError(f"--user {user}: replicate {replicate} of {self.scenario} has {people.num_users:,} users")

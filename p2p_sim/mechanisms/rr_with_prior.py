@@ -207,12 +207,11 @@ class LocalRRWithPrior(LocalMechanism):
         opened: Network,
         population: Population,
         record: bool = False,
-        study: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
         """Both stages; the first one of all shards even where a part is asked for, since priors come from it."""
         if self.stages == 1:
-            return super().release_on(opened, population, record, study, part)
+            return super().release_on(opened, population, record, part)
         streams, every = opened.streams, list(shards(population.cluster_offsets))
         goes_first = np.concatenate([bernoulli(streams.generator("half", s.index), 0.5, s.size) for s in every])
         noisy = np.concatenate([self.release_shard(s, population, streams).payload for s in every])

@@ -151,7 +151,7 @@ def run(
     """
     chosen = scenario_of(scenario)
     case = Case(chosen, count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
-    return complete(case, exchange(case, record, study=chosen.engine == "events"))
+    return complete(case, exchange(case, record))
 
 
 def prepare(case: Case) -> Prepared:
@@ -180,11 +180,11 @@ def set_up(case: Case, people: People) -> tuple[Mechanism, Network]:
     return mechanism, Network.open(scenario.network, nodes, case.streams, case.places)
 
 
-def exchange(case: Case, record: bool = False, study: bool = False) -> Exchanged:
-    """Run a case up to the release; `record` keeps the transcript, `study` what is known besides labels."""
+def exchange(case: Case, record: bool = False) -> Exchanged:
+    """Run a case up to the release; `record` keeps the transcript."""
     ready = prepare(case)
     with one_thread():
-        outcome = ready.mechanism.release_on(ready.network, ready.population, record, study)
+        outcome = ready.mechanism.release_on(ready.network, ready.population, record)
     return Exchanged(ready.population, ready.mechanism, outcome)
 
 
