@@ -108,6 +108,10 @@ class MechanismBase(Config):
         """The same configuration with the oracle's values; `heterogeneity` gives φ of the population."""
         return self
 
+    def beside(self, learner: Config) -> Self:
+        """The same configuration, with values that follow the scenario's learner where they are not given."""
+        return self
+
     def check(self, num_classes: int) -> None:
         """Refuse parameters that do not fit K classes."""
 

@@ -175,7 +175,8 @@ def set_up(case: Case, people: People) -> tuple[Mechanism, Network]:
         scenario.adversaries,
         people.values,
     )
-    mechanism = scenario.mechanism.informed(lambda: population_heterogeneity(people)[0]).built(setup)
+    settled = scenario.mechanism.beside(scenario.learner)
+    mechanism = settled.informed(lambda: population_heterogeneity(people)[0]).built(setup)
     nodes = mechanism.nodes(people) if isinstance(people, Population) else people
     return mechanism, Network.open(scenario.network, nodes, case.streams, case.places)
 
