@@ -41,9 +41,9 @@ class ClusterPrivacy:
     learner: who sees the set of submissions; others: the same, but for users who passed on their own label.
     timed: a learner who also sees when each submission came. coalition: the learner and the cluster's members of the
     coalition, about the others; watched: there is one here.
-    meets: probability that some member fetched a given user's label, at most; unmet: the coalition about users whose
-    label no member fetched; both None where they are not known. sample: the largest figure of a sample of the users,
-    where `others` was not computed from every user's place.
+    meets: probability that some member fetched a given user's label, at most; None where it is not known, or where
+    there is no member. unmet: the coalition about users whose label no member fetched; None if all are members.
+    sample: the largest figure of a sample of the users, where `others` was not computed from every user's place.
     """
 
     learner: PrivacyBound
@@ -104,8 +104,9 @@ def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
         found["epsilon_coalition_upper"] = together([cluster.coalition for cluster in clusters])
     if any(cluster.sample is not None for cluster in clusters):
         found["epsilon_sample_upper"] = together([cluster.sample or cluster.others for cluster in clusters])
-    unmet = [cluster.unmet for cluster in clusters if cluster.unmet is not None]
-    return {**found, "epsilon_unmet_upper": together(unmet)} if unmet else found
+    if any(cluster.meets is not None for cluster in clusters):
+        found["epsilon_unmet_upper"] = together([cluster.unmet for cluster in clusters if cluster.unmet is not None])
+    return found
 
 
 def facts_of(shards: Sequence[RealisedShard], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
@@ -207,16 +208,24 @@ def _cluster(cluster: _Cluster, noise: Message, delta: float) -> ClusterPrivacy:
     if cluster.times_tell:
         timed = NoiseAlone(noise, "arrival times may name the peer").epsilon(delta)
     timed = _with_times(timed)
-    coalition, meets, unmet = learner, None, None
+    coalition, meets, unmet = learner, None, learner  # the learner is in the coalition, whether or not a member is here
     watched = bool(cluster.member.any())
     if watched:
         coalition = _epsilon(_model(cluster, noise, members=True), delta, cluster.hidden & ~cluster.member)
         if fell_back or (cluster.probed & ~cluster.member).any():
             coalition = NoiseAlone(noise, "a member chose whom to ask, or a user fell back").epsilon(delta)
+            unmet = coalition
         else:
             meets, unmet = _unmet(cluster, noise, delta)
-    coalition = replace(coalition, observer="coalition")
+    coalition = _as_coalition(coalition, learner)
+    unmet = None if unmet is None else _as_coalition(unmet, learner)
     return ClusterPrivacy(learner, others, timed, coalition, watched, meets, unmet, sample)
+
+
+def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
+    """A statement about the coalition, which is about fewer users than the learner's but never below it."""
+    upper = max(bound.epsilon_upper, learner.epsilon_upper)
+    return replace(bound, observer="coalition", epsilon_upper=upper)
 
 
 def _with_times(bound: PrivacyBound) -> PrivacyBound:
@@ -227,10 +236,15 @@ def _with_times(bound: PrivacyBound) -> PrivacyBound:
 
 
 def _unmet(cluster: _Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
-    """Probability that a member fetched a given label, and what holds if none did: their bits and fetches are known."""
-    nobody, alpha = not (cluster.hidden & ~cluster.member).any(), noise.binary_flip_prob
-    if nobody or not isinstance(cluster.law, Uniform) or alpha is None:
+    """Probability that a member fetched a given label, and what holds if none did: their bits and fetches are known.
+
+    The noise alone protects whatever was fetched, as flips do not depend on fetches.
+    """
+    alpha = noise.binary_flip_prob
+    if not (cluster.hidden & ~cluster.member).any():
         return None, None
+    if not isinstance(cluster.law, Uniform) or alpha is None:
+        return None, NoiseAlone(noise, "it is not known what the members fetched").epsilon(delta)
     sources, count = cluster.sources, cluster.members
     known = cluster.revealed + (1 + cluster.draws) * count
     meets = 1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * count)

@@ -42,8 +42,9 @@ def guesses(case: Case, people: People, mechanism: Mechanism, outcome: Outcome, 
         "advantage_uniform": uniform if local is None else min(uniform, local),
         "advantage_local": local,
         "guess_uniform": 1.0 / classes,
-        **mechanism.network_advantages(outcome, classes),
     }
+    for column, most in mechanism.network_advantages(outcome, classes).items():
+        row[column] = max(most, row["advantage_uniform"])  # the learner is one of the coalition
     if isinstance(timed := accounted.statements.get("epsilon_times_upper"), PrivacyBound):
         row["advantage_times"] = row["advantage_uniform"] if timed.epsilon_upper <= learner.epsilon_upper else local
     for name, found in (("cluster", cluster_counts(people, outcome)), ("model", _model(case, people, outcome))):
