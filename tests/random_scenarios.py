@@ -66,3 +66,17 @@ def random_scenarios(count: int, seed: int) -> Iterator[Scenario]:
             continue
         made += 1
         yield scenario
+
+
+def uneven() -> Scenario:
+    """300 users in some 30 uneven clusters, with a coalition so small that most clusters have no member."""
+    return Scenario.from_tree(
+        {
+            "name": "uneven",
+            "population": {"kind": "synthetic", "users": 300, "num_clusters": 30, "positive": "random"},
+            "clusters": {"kind": "kmeans", "count": 30, "min_size": 2},
+            "mechanism": {"flip_prob": 0.1, "sampling_rate": 1.0},
+            "adversaries": {"coalition": {"share": 0.04}},
+            "privacy": {"delta": 0.1},
+        }
+    )

@@ -7,7 +7,7 @@ import pytest
 
 import p2p_sim
 from p2p_sim.base.errors import InputError
-from tests.random_scenarios import random_scenarios
+from tests.random_scenarios import random_scenarios, uneven
 
 SEES_LESS = (
     ("epsilon_upper", "epsilon_times_upper"),
@@ -66,15 +66,7 @@ def test_clusters_without_a_member_count_with_the_learner():
 
     The coalition was said to learn less than the learner, who is one of it.
     """
-    scenario = p2p_sim.Scenario.from_tree({
-        "name": "uneven",
-        "population": {"kind": "synthetic", "users": 300, "num_clusters": 30, "positive": "random"},
-        "clusters": {"kind": "kmeans", "count": 30, "min_size": 2},
-        "mechanism": {"flip_prob": 0.1, "sampling_rate": 1.0},
-        "adversaries": {"coalition": {"share": 0.04}},
-        "privacy": {"delta": 0.1},
-    })  # fmt: skip
-    row = p2p_sim.run(scenario).row
+    row = p2p_sim.run(uneven()).row
     assert row["epsilon_upper"] > 0.5
     assert row["epsilon_unmet_upper"] >= row["epsilon_upper"]
     assert row["epsilon_coalition_upper"] >= row["epsilon_upper"]
