@@ -35,8 +35,8 @@ ROLES: tuple[dict[str, Any], ...] = (
 )
 
 
-def random_scenarios(count: int, seed: int) -> Iterator[Scenario]:
-    """`count` scenarios that are not refused, of 12 to 120 users in clusters of 2 users or more.
+def random_scenarios(count: int, seed: int, flips: tuple[float, ...] = (0.02, 0.1, 0.25, 0.4)) -> Iterator[Scenario]:
+    """`count` scenarios that are not refused, of 12 to 120 users in clusters of 2 or more, with one of these α.
 
     >>> [scenario.name for scenario in random_scenarios(2, 1)]
     ['random-0', 'random-1']
@@ -52,7 +52,7 @@ def random_scenarios(count: int, seed: int) -> Iterator[Scenario]:
             "population": {"kind": "synthetic", "users": users, "num_clusters": 4, "positive": "random"},
             "clusters": {"kind": "kmeans", "count": int(rng.integers(1, max(2, users // 6))), "min_size": 2},
             "mechanism": {
-                "flip_prob": float(rng.choice([0.02, 0.1, 0.25, 0.4])),
+                "flip_prob": float(rng.choice(flips)),
                 "sampling_rate": float(rng.choice([0.1, 0.5, 1.0])),
             },
             "privacy": {"delta": float(rng.choice([1e-6, 1e-3, 0.1]))},

@@ -208,7 +208,8 @@ def _cluster(cluster: _Cluster, noise: Message, delta: float) -> ClusterPrivacy:
     if cluster.times_tell:
         timed = NoiseAlone(noise, "arrival times may name the peer").epsilon(delta)
     timed = _with_times(timed)
-    coalition, meets, unmet = learner, None, learner  # the learner is in the coalition, whether or not a member is here
+    coalition, meets = learner, None  # the learner is in the coalition, whether or not a member is here
+    unmet: PrivacyBound | None = learner
     watched = bool(cluster.member.any())
     if watched:
         coalition = _epsilon(_model(cluster, noise, members=True), delta, cluster.hidden & ~cluster.member)
