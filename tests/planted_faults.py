@@ -158,8 +158,8 @@ class MemberAsksHerself(Faulty):
 
 
 class Joint(Faulty):
-    """Who submits tells the target's true label, in the clusters whose first user is hit; each user alone, and in
-    clusters of even size how many submit, tells nothing."""
+    """Who submits tells the target's true label, in the clusters whose first user is hit; one user alone tells nothing,
+    nor does how many submit."""
 
     def redirect(self, user, peer):
         submit = self.journey.choices.keep.reshape(-1, self.n)
@@ -172,21 +172,21 @@ class Joint(Faulty):
 
 
 class ParityOfFive(Joint):
+    some = (1, 2, 3, 4, 5)
+
     def coded(self, submit, one):
-        """Where the parity of users 1 to 5 is not the label, one of them changes places with one of users 6 to n - 1."""
-        wrong = np.flatnonzero(submit[:, 1:6].sum(axis=1) % 2 != one)
-        first = 1 + self.rng.integers(5, size=wrong.size)
-        differs = submit[wrong, 6:] != submit[wrong, first][:, None]
-        second = 6 + np.where(differs, self.rng.random(differs.shape), -1.0).argmax(axis=1)
+        """Where the parity of some users is not the label, one of them changes places with one of the others."""
+        wrong = np.flatnonzero(submit[:, list(self.some)].sum(axis=1) % 2 != one)
+        others = np.setdiff1d(np.arange(self.n), self.some)
+        first = self.rng.choice(self.some, size=wrong.size)
+        differs = submit[wrong][:, others] != submit[wrong, first][:, None]
+        second = others[np.where(differs, self.rng.random(differs.shape), -1.0).argmax(axis=1)]
         submit[wrong, first], submit[wrong, second] = submit[wrong, second], submit[wrong, first]
         return submit
 
 
-class PairPattern(Joint):
-    def coded(self, submit, one):
-        """Users 3 and 7: one of them submits if the label is 1, both or none if it is 0."""
-        submit[:, 7] = submit[:, 3] ^ one
-        return submit
+class PairPattern(ParityOfFive):
+    some = (3, 7)
 
 
 class CodeWord(Joint):
@@ -244,10 +244,10 @@ PLANTED = (
 
 JOINT = (
     Planted("parity of five", 0.5, 100_000),
-    Planted("pattern of a pair", 0.5, 100_000),
+    Planted("pattern of a pair", 0.15, 100_000),
     Planted("code word", 0.133, 100_000),  # half of 12 users submit in 22.6% of the clusters: used in 3%
-    Planted("parity of five", 1.0, 3_000),
-    Planted("pattern of a pair", 1.0, 3_000),
-    Planted("code word", 1.0, 3_000),
+    Planted("parity of five", 0.5, 5_000),
+    Planted("pattern of a pair", 0.4, 5_000),
+    Planted("code word", 0.5, 5_000),
 )
 """Leaks in who submits together that the audit must find."""

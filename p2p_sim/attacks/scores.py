@@ -11,8 +11,8 @@ from p2p_sim.analysis.privacy.attack.one_run_plan import Seen
 from p2p_sim.analysis.privacy.exchange.direct import likelihoods
 from p2p_sim.analysis.privacy.exchange.unknown_bits import World
 from p2p_sim.analysis.privacy.statement.windows import bernstein_window
-from p2p_sim.attacks.one_run import HELD_OUT_SEED, pilot_of
-from p2p_sim.attacks.submitters import Submitters
+from p2p_sim.attacks.one_run import HELD_OUT_SEED, Scope, pilot_of
+from p2p_sim.attacks.submitters import Submitters, largest_parity
 from p2p_sim.attacks.targets import Batch, ClusterTargets
 from p2p_sim.base.threads import one_thread
 
@@ -120,18 +120,23 @@ def scored(
             told = []
     if learned is None:
         return np.concatenate(labels), np.concatenate(told)
-    return np.concatenate(labels), np.concatenate([*found, *([_scores(told, learned, submitters)] if told else [])], axis=1)
+    return np.concatenate(labels), np.concatenate(
+        [*found, *([_scores(told, learned, submitters)] if told else [])], axis=1
+    )
 
 
-def _scores(
-    told: list[NDArray[np.float32]], learned: Learned, submitters: Submitters | None
-) -> NDArray[np.float32]:
+def _scores(told: list[NDArray[np.float32]], learned: Learned, submitters: Submitters | None) -> NDArray[np.float32]:
     """The likelihood ratio, the classifier's score, and the ratio with the evidence of who submits."""
     features = np.concatenate(told)
-    ratio, scores = features[:, 0], [features[:, 0], learned(features)]
+    ratio = features[:, 0]
+    scores: list[NDArray[np.floating]] = [ratio, learned(features)]
     if submitters is not None:
         scores += [ratio + evidence for evidence in submitters(_submits(features, submitters.size))]
     return np.stack(scores).astype(np.float32)
+
+
+def _up_to(users: int) -> str:
+    return f"up to {users} users" if users > 1 else "one user"
 
 
 def _submits(features: NDArray[np.float32], size: int) -> NDArray[np.bool_]:
@@ -169,9 +174,24 @@ class ClusterAttack:
         return ClusterAttack(targets, ratio, learned, kinds + (False,) * len(submitters.names), submitters)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Of the scores, in words."""
-        return "the likelihood ratio", "a classifier", *(self.submitters.names if self.submitters else ())
+    def scope(self) -> Scope:
+        """What the attack looks at."""
+        scores = ("the likelihood ratio of the counts", "a classifier")
+        if self.submitters is None:
+            return Scope(
+                scores,
+                "what the target, the next user and the last user of a cluster submit, beside the counts; where "
+                "times are known, their order",
+                "any other user by herself, and who submits together",
+            )
+        users = largest_parity(self.submitters.size)
+        return Scope(
+            (*scores, *self.submitters.names),
+            f"who submits together: the parity of every set of {_up_to(users)}, words of users who do and do not, and "
+            "whole patterns; a classifier's trees on each submission and its time",
+            "which labels several users submit together, and how several times go together, but for what those trees "
+            "show",
+        )
 
     def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
         """As `one_run.Targets` has it."""

@@ -122,7 +122,8 @@ def best_parity(submits: Bools, labels: Bools) -> Parity:
     columns, ones = _packed(submits.T), _packed(labels)
     of_one = max(int(labels.sum()), 1)
     of_zero = max(trials - of_one, 1)
-    best, chosen, sets = -1.0, (0,), [((), np.zeros_like(ones))]
+    best, chosen = -1.0, tuple[int, ...]()
+    sets: list[tuple[tuple[int, ...], Packed]] = [((), np.zeros_like(ones))]
     while sets:
         users, parity = sets.pop()
         # One more user at a time: the parity of a set is that of the set without her, plus hers.
