@@ -92,9 +92,9 @@ class Scope:
     does not look for.
     """
 
-    scores: tuple[str, ...] = ("the attack's score",)
+    scores: tuple[str, ...] = ("the score made for the mechanism",)
     looks_for: str = "none"
-    overlooks: str = "whatever does not raise the attack's score, which is made for the mechanism's own noise"
+    overlooks: str = "whatever does not show in the score made for the mechanism"
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,7 @@ class ClusterAttack:
     @property
     def scope(self) -> Scope:
         """What the attack looks at."""
-        scores = ("the likelihood ratio of the counts", "a classifier")
+        scores = ("the score made for the mechanism", "a classifier")
         if self.submitters is None:
             return Scope(
                 scores,
