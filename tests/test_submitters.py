@@ -5,6 +5,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from p2p_sim.analysis.privacy.attack.one_run_plan import Seen, plan_one_run
+from p2p_sim.attacks.exchange_run import ClusterCurves, exchange_attack
 from p2p_sim.attacks.submitters import (
     FEWEST_HITS,
     LEAST_SIGMAS,
@@ -14,6 +16,10 @@ from p2p_sim.attacks.submitters import (
     largest_parity,
     word_list,
 )
+from p2p_sim.attacks.targets import ExchangeTargets, copies
+from p2p_sim.replicate.case import Case
+from p2p_sim.scenario import Scenario
+from tests.planted import exchange
 
 
 def drawn(users: int, trials: int, rate: float = 0.5, seed: int = 0):
@@ -104,3 +110,44 @@ def test_scores_point_to_the_label_that_a_leak_codes(leak, score, least):
 def test_a_pattern_that_was_never_seen_is_no_evidence():
     learned = Submitters.of(np.zeros((100, 5), dtype=bool), np.arange(100) % 2 == 0)
     assert learned(np.ones((3, 5), dtype=bool)).tolist()[1:] == [[0.0] * 3] * 2
+
+
+@pytest.mark.slow
+def test_scores_of_who_submits_hardly_ever_fail_a_sound_exchange():
+    """1,000 audits at error .01 by each score alone: 25 or more false alarms have probability below 1e-4.
+
+    Planted: evidence that is learnt from the very targets that are counted, which fails most audits.
+    """
+    size, trials, error = 12, 1_000, 0.01
+    tree = {"name": "small", "engine": "events", "mechanism": {"flip_prob": 0.1, "sampling_rate": 0.5}}
+    case = Case(Scenario.from_tree(tree | {"network": {"start_window_s": 1.0}}))
+    labels = np.zeros(size, dtype=np.uint8)
+    mechanism = exchange(0.1, 0.5, engine="events")
+    attack = exchange_attack(ExchangeTargets(case, mechanism, copies(labels), looks_closely=True), True, 5_000, 0)
+    account = ClusterCurves(np.array([size]), 0.1, 0.5, 1e-5)
+    epsilons, bound = account.tested(), account.bound(1e-5).epsilon_upper
+    certified, pilot = account.deltas(epsilons), attack.seen(20_000, 1, ())[0]
+    assert len(pilot.scores) == len(attack.scope.scores) == 5
+
+    def fails(plan, seen):
+        deltas, epsilon = plan.bounds([event.guesses(seen) for event in plan.events])
+        return bool((deltas > certified).any() or epsilon > bound)
+
+    def alone(seen, score):
+        return Seen(seen.labels, seen.scores[[score]])
+
+    plans = {score: plan_one_run(alone(pilot, score), epsilons, 1e-5, trials, error, [False]) for score in (2, 3, 4)}
+    alarms = dict.fromkeys(plans, 0)
+    for seed in range(1_000):
+        seen = attack.seen(trials, 100 + seed, ())[0]
+        for score, plan in plans.items():
+            alarms[score] += fails(plan, alone(seen, score))
+    assert max(alarms.values()) <= 25
+
+    wrong = 0
+    for seed in range(20):
+        submits, coins, _ = drawn(size, trials, seed=seed)
+        evidence = Submitters.of(submits, coins)(submits)[[2]]
+        counted = Seen(coins, evidence)
+        wrong += fails(plan_one_run(counted, epsilons, 1e-5, trials, error, [False]), counted)
+    assert wrong >= 15
