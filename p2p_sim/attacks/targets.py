@@ -63,8 +63,13 @@ class Batch:
     raw: Floats | None = None
 
     @property
+    def raw_sizes(self) -> tuple[int, ...]:
+        """n of clusters whose raw view is looked at."""
+        return () if self.raw is None else (self.raw.shape[1] // 3,)
+
+    @property
     def features(self) -> NDArray[np.float32]:
-        """(c, F) what a classifier is told, besides other scores."""
+        """(c, F) what a classifier is told, besides other scores; the raw view comes last."""
         states = [state == what for state in (self.own, self.after, self.before) for what in (1, 2)]
         some = np.maximum(self.sent, 1)
         shares = [self.sent / self.sizes, self.sent_ones / some, self.ones / self.sizes, self.sizes]
