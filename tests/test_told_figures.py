@@ -145,7 +145,7 @@ def test_what_people_read_is_what_the_statements_say(count, seed):
 
 def test_other_mechanisms_are_read_back_too():
     tree = {"name": "other", "engine": "vectorised", "population": {"kind": "synthetic", "users": 200}}
-    for mechanism in ({"kind": "randomized_response", "flip_prob": 0.2}, {"kind": "cluster_rr", "target_epsilon": 1.0},
+    for mechanism in ({"kind": "randomized_response", "flip_prob": 0.2}, {"kind": "pate", "target_epsilon": 1.0},
                       {"kind": "private_stacking", "epsilon": 1.0}):  # fmt: skip
         held(p2p_sim.run(p2p_sim.Scenario.from_tree({**tree, "mechanism": mechanism})))
 
