@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
@@ -11,6 +12,7 @@ import p2p_sim
 from p2p_sim.analysis.privacy import (
     Accountant,
     Coalition,
+    DpSgd,
     Eavesdropper,
     FetchDistribution,
     KaryExchange,
@@ -19,13 +21,16 @@ from p2p_sim.analysis.privacy import (
     TimedLearner,
 )
 from p2p_sim.analysis.privacy.exchange.paper import Lemma9, theorem3_stated
+from p2p_sim.analysis.privacy.others.dp_sgd import ProjectedSteps
 from p2p_sim.analysis.privacy.statement import conditions as catalogue
 from p2p_sim.analysis.privacy.statement.bound import OBSERVERS, PrivacyBound, together
 from p2p_sim.analysis.privacy.statement.conditions import CLAIMED, Condition, identifier_of
 from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.record import identifier, merged, statement_of, terms, whole
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import kinds_of
 from p2p_sim.outputs.report import write_report
+from p2p_sim.scenario import MechanismConfig
 from p2p_sim.storage.rows import load_results
 from p2p_sim.storage.statements import STATEMENTS, read_terms
 from p2p_sim.sweeps.drive import run_sweep
@@ -174,6 +179,29 @@ def test_the_noise_of_exchanged_alibi_is_a_condition_everywhere(tmp_path):
     for column in ("epsilon_upper", "epsilon_local"):
         assert "real-noise" in [condition["id"] for condition in said[column]["conditions"]]
     assert "floating-point arithmetic gives away" in write_report(tmp_path / "out").read_text()
+
+
+REAL = {
+    **dict.fromkeys(("alibi", "dp_sgd", "label_dp_pro", "pate"), "real-noise"),
+    "cluster_rr": "exact-laplace",
+    **dict.fromkeys(("private_stacking", "hypothesis_transfer"), "exact-minimiser"),
+}
+"""The condition by which each mechanism with noise of real numbers says that floating-point noise is not meant."""
+DISCRETE = (
+    *("label_exchange", "randomized_response", "shuffled_response", "vector_approximation", "rr_with_prior"),
+    *("noisy_aggregates", "noise_shares", "rr_on_bins", "unbiased_values"),
+)
+"""Mechanisms whose noise is a finite choice or a whole number."""
+
+
+def test_mechanisms_with_noise_of_real_numbers_say_that_floating_point_is_not_meant():
+    kinds = {kinds_of(config)[0]: config for config in get_args(get_args(MechanismConfig)[0])}
+    assert set(kinds) == {*REAL, *DISCRETE}
+    said = {kind: {identifier_of(condition) for condition in config.conditions} for kind, config in kinds.items()}
+    assert {kind for kind in REAL if REAL[kind] not in said[kind]} == set()
+    assert {kind for kind in DISCRETE if said[kind] & set(REAL.values())} == set()
+    for model in (DpSgd(1.0, 0.5, 2), ProjectedSteps(1.0, 0.5, 2)):
+        assert REAL["dp_sgd"] in model.epsilon(1e-5).condition_ids
 
 
 @pytest.mark.slow

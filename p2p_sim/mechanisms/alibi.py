@@ -17,7 +17,7 @@ from p2p_sim.analysis.privacy.others.alibi import (
     noise_scale_of,
     soft_labels,
 )
-from p2p_sim.analysis.privacy.statement.conditions import REAL_NOISE, Condition
+from p2p_sim.analysis.privacy.statement.conditions import ONE_VECTOR, REAL_NOISE
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
 from p2p_sim.mechanisms.evidence import Evidence
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
@@ -30,7 +30,7 @@ from p2p_sim.protocol.randomizer import Message
 
 Floats = NDArray[np.floating]
 PriorName = Literal["uniform", "cluster"]
-CONDITIONS = (Condition("one-vector", "every user draws one noisy vector and repeats it"), REAL_NOISE)
+CONDITIONS = (ONE_VECTOR, REAL_NOISE)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from p2p_sim.analysis.privacy.exchange.calibration import smallest_of_three_digi
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon, check_positive_epsilon
-from p2p_sim.analysis.privacy.statement.conditions import Condition
+from p2p_sim.analysis.privacy.statement.conditions import REAL_NOISE, Condition
 from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
 
 LABEL_FREE_CHOICES = Condition(
@@ -40,6 +40,7 @@ DP_SGD_CONDITIONS: tuple[Condition, ...] = (
     Condition("trusted-curator-noise", "a trusted curator holds the labels and adds the noise"),
     Condition("poisson-sampling", "every step draws each user independently with the sampling rate (Poisson sampling)"),
     LABEL_FREE_CHOICES,
+    REAL_NOISE,
 )
 PROJECTED_CONDITIONS: tuple[Condition, ...] = (
     *DP_SGD_CONDITIONS,

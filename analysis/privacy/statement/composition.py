@@ -16,7 +16,7 @@ from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.attained_pair import composed_epsilon
 from p2p_sim.analysis.privacy.statement.bound import Adjacency, Bracket, PrivacyBound, common_observer
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon
-from p2p_sim.analysis.privacy.statement.conditions import FRESH
+from p2p_sim.analysis.privacy.statement.conditions import FRESH, WITHIN_ONE, identifier_of
 from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
 
 if TYPE_CHECKING:
@@ -149,9 +149,11 @@ class Composition(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Those of all releases, and that no two share noise."""
-        fresh = (FRESH,) if self.count > 1 else ()
-        return tuple(dict.fromkeys((*fresh, *(c for release in self.releases for c in release.conditions))))
+        """Those of all releases, and that no two share noise: what is repeated is repeated within one of them."""
+        each = [condition for release in self.releases for condition in release.conditions]
+        if self.count > 1:
+            each = [FRESH, *(WITHIN_ONE.get(identifier_of(condition), condition) for condition in each)]
+        return tuple(dict.fromkeys(each))
 
     @property
     def adjacency(self) -> Adjacency:
