@@ -18,6 +18,7 @@ from p2p_sim.analysis.privacy.statement.bound import Adjacency, Bracket, Privacy
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon
 from p2p_sim.analysis.privacy.statement.conditions import FRESH, WITHIN_ONE, identifier_of
 from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
+from p2p_sim.analysis.privacy.statement.plain_numbers import plain_arguments
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -203,6 +204,7 @@ def _composed(composition: Composition, step: float) -> "PrivacyLossDistribution
     return whole
 
 
+@plain_arguments
 def compose(exchanges: Sequence[Accountant], delta: float) -> PrivacyBound:
     """Certified ε(δ) of releases about the same users, each with fresh noise, and fresh peers and subsamples.
 
