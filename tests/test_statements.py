@@ -23,12 +23,13 @@ from p2p_sim.analysis.privacy import (
 from p2p_sim.analysis.privacy.exchange.paper import Lemma9, theorem3_stated
 from p2p_sim.analysis.privacy.others.dp_sgd import ProjectedSteps
 from p2p_sim.analysis.privacy.statement import conditions as catalogue
-from p2p_sim.analysis.privacy.statement.bound import OBSERVERS, PrivacyBound, together
+from p2p_sim.analysis.privacy.statement.bound import EXACT, OBSERVERS, Bracket, PrivacyBound, together
 from p2p_sim.analysis.privacy.statement.conditions import CLAIMED, Condition, identifier_of
 from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.record import identifier, merged, statement_of, terms, whole
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import kinds_of
+from p2p_sim.cli.questions.privacy import Question, answer
 from p2p_sim.outputs.report import write_report
 from p2p_sim.scenario import MechanismConfig
 from p2p_sim.storage.rows import load_results
@@ -376,3 +377,33 @@ def test_a_published_table_is_not_run_into(tmp_path):
     with pytest.raises(InputError, match="holds a published table"):
         run_point(exchanged().replace(replicates=1), tmp_path / "out")
     assert len(load_results(tmp_path / "out")) == 2
+
+
+@pytest.mark.parametrize("share", [0.97, 0.99, 0.9999])
+def test_a_figure_is_exact_only_where_both_ends_agree(share):
+    """δ close to δ(0), from 70 users on: the ends of "exact, over all data sets" lay 13 to 100% apart."""
+    exchange = LabelExchange(100, 0.01, 0.5)
+    near = exchange.epsilon(share * exchange.delta(0.0).lower)
+    assert near.epsilon_upper - near.epsilon_lower > EXACT * near.epsilon_upper
+    assert near.basis == "certified over all data sets"
+    assert exchange.epsilon(1e-6).basis == exchange.basis == "exact, over all data sets"
+    assert together([near, LabelExchange(40, 0.4, 0.5).epsilon(near.delta)]).basis == "certified over all data sets"
+
+
+def test_every_way_to_a_statement_words_its_basis():
+    sound = PrivacyBound(0.5, 0.5, 1e-5, "learner", "label", "realised network: exact, given the submissions")
+    assert sound.basis.endswith("exact, given the submissions")
+    assert replace(sound, epsilon_lower=0.0).basis == "realised network: certified, given the submissions"
+    assert replace(sound, epsilon_lower=0.5 * (1 - 0.9 * EXACT)).basis == sound.basis
+    for basis, said in (("exact: one noisy label", "certified: one noisy label"), ("not exactly", "not exactly")):
+        assert PrivacyBound(0.4, 0.5, 1e-5, "peer", "label", basis).basis == said
+    assert PrivacyBound(0.4, math.inf, 1e-5, "peer", "label", "exact: x").basis == "certified: x"
+    assert PrivacyBound(math.inf, math.inf, 1e-5, "peer", "label", "exact: x").basis == "exact: x"
+    assert Bracket(0.0, 0.0).worded("exact: x") == "exact: x"
+
+
+def test_a_question_about_delta_words_the_basis_by_the_bracket_of_delta(monkeypatch):
+    question = Question(40, 0.1, 0.5, "learner", None, 1, False, 2)
+    assert answer(question, None, 0.5).bound.basis == "exact, over all data sets"
+    monkeypatch.setattr(LabelExchange, "delta", lambda self, epsilon: Bracket(0.001, 0.002))
+    assert answer(question, None, 0.5).bound.basis == "certified over all data sets"
