@@ -137,7 +137,7 @@ def _print_exchange(audit: Audit, why: str) -> None:
         ("trials", f"{r.trials:,d} in each of two worlds, half as many in a pilot; error {r.error:g} a test"),
         (f"δ at ε = {r.epsilon:.4g}", ""),
         ("  the attack proves at least", f"{at_least(r.delta_lower_confidence)}"),
-        ("  exact upper bound", f"{at_most(r.delta_exact.upper)}  ({r.basis})"),
+        ("  exact upper bound", f"{at_most(r.delta_exact.upper)}  ({r.delta_exact.worded(r.basis)})"),
         ("  power: proves, if all is right", f"about {r.expected:.4g}; fails if its event reaches {detectable}"),
         (f"ε at δ = {r.delta:g}", ""),
         ("  the attack proves at least", f"{at_least(r.epsilon_lower_confidence)}"),
