@@ -185,7 +185,7 @@ def one(target: Target, seed: int, number: int, folder: Path) -> Outcome:
 
 def innermost(error: BaseException) -> str:
     """File and line in which an exception was raised."""
-    where = traceback.extract_tb(error.__traceback__)[-1]
+    where = traceback.extract_tb(error.__traceback__)[-2 if isinstance(error, TooLong) else -1]  # the last has the bell
     return f"{Path(where.filename).name}:{where.lineno}"
 
 

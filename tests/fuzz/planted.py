@@ -15,12 +15,12 @@ def breaks_its_process(rng: random.Random, folder: Path) -> None:
     """Number 1 keeps all memory that there is, 3 kills its process, 5 does not end; the others want a little memory."""
     number = int(folder.name.split("-")[-1])
     while number == 1:
-        HOARD.append(bytearray(10**8))
+        HOARD.append(bytearray(5 * 10**7))
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     while number == 5:
         time.sleep(0.01)
-    bytearray(10**8)
+    bytearray(5 * 10**7)
     if number == 7:
         raise InputError("a refusal")
 
