@@ -57,6 +57,12 @@ def hangs(rng: random.Random, folder: Path) -> None:
             time.sleep(0.01)
 
 
+def counts(rng: random.Random, folder: Path) -> None:
+    while True:
+        with contextlib.suppress(Exception):
+            sum(range(1000))
+
+
 def says_it_in_two_lines(rng: random.Random, folder: Path) -> None:
     error = InputError("")
     error.args = ("one\ntwo",)
@@ -73,11 +79,13 @@ def warns(rng: random.Random, folder: Path) -> None:
         (lets_a_key_error_through, "KeyError at test_fuzz.py"),
         (leaves_half_a_file, "left .rows.partial.jsonl"),
         (hangs, "took more than 0.2 s"),
+        (counts, "took more than 0.2 s"),
         (says_it_in_two_lines, "a message of several lines"),
         (warns, "RuntimeWarning"),
     ],
 )
-def test_a_planted_fault_is_caught(tmp_path, mistake, what):
+def test_a_planted_fault_is_caught(tmp_path, monkeypatch, mistake, what):
+    monkeypatch.setattr("tests.fuzz.harness.PATIENCE", 3.0)
     tally = fuzz([Target("planted", mistake, 1.0, limit_s=0.2)], 100 if "key" in mistake.__name__ else 2, 1, tmp_path)
     faults = tally["planted"].faults
     assert faults

@@ -56,11 +56,10 @@ def main() -> None:
             numbers = range(counts[target.name]) if given.number is None else (given.number,)
             tallies[target.name] = fuzz_apart(target, given.seed, numbers, Path(base))
             print(line(target.name, tallies[target.name]), flush=True)
+            for fault in tallies[target.name].faults[:10]:
+                print(f"  {fault.target} {fault.number}: {fault.what}", flush=True)
     found = summary(tallies, given.seed)
     print(f"{found['inputs']:,} inputs, {found['faults']} faults, {found['cpu_s']} s of one core, seed {given.seed}")
-    for tally in tallies.values():
-        for fault in tally.faults[:10]:
-            print(f"  {fault.target} {fault.number}: {fault.what}")
     if given.out is not None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
         given.out.write_text(json.dumps(found, indent=2) + "\n")

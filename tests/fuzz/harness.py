@@ -34,6 +34,8 @@ LARGE = MEMORY // 4
 """Bytes that a process may have held and still go on."""
 STUCK_S = 60.0
 """Seconds after which a process that does not heed the end of its time is ended."""
+PATIENCE = 10.0
+"""How many times its processor time an input may take on a busy machine."""
 MOST_LOST = 20
 """Processes that one target may lose before it is given up."""
 Attempt = Callable[[random.Random, Path], None]
@@ -45,7 +47,7 @@ class Target:
     """Something that reads input.
 
     attempt: makes an input from a seeded source, in a folder of its own, and reads it; what it leaves must be whole.
-    share: of all inputs; limit_s: longest time for one, seconds.
+    share: of all inputs; limit_s: longest processor time for one, seconds.
     """
 
     name: str
@@ -127,20 +129,24 @@ def unchanged(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raises TooLong when the time is up; ends the process where even that does not help."""
+    """Raises TooLong after so much processor time, or `PATIENCE` times as long; ends the process where even that does
+    not help."""
 
     def ring(*_: object) -> None:
         raise TooLong(f"took more than {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    faulthandler.dump_traceback_later(seconds + STUCK_S, exit=True, file=sys.__stderr__)
+    before = {bell: signal.signal(bell, ring) for bell in (signal.SIGPROF, signal.SIGALRM)}
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds * PATIENCE)
+    faulthandler.dump_traceback_later(seconds * PATIENCE + STUCK_S, exit=True, file=sys.__stderr__)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         faulthandler.cancel_dump_traceback_later()
-        signal.signal(signal.SIGALRM, before)
+        for bell, heard in before.items():
+            signal.signal(bell, heard)
 
 
 def source(seed: int, target: str, number: int) -> random.Random:
@@ -231,7 +237,7 @@ def fuzz_apart(target: Target, seed: int, numbers: Sequence[int], base: Path, me
     while rest and lost < MOST_LOST:
         with _process(target, seed, rest, base, memory) as (process, said):
             begin = time.perf_counter()
-            for outcome in _outcomes(said, target.limit_s + 2.0 * STUCK_S):
+            for outcome in _outcomes(said, target.limit_s * PATIENCE + 2.0 * STUCK_S):
                 tally.add(target.name, rest.pop(0), outcome)
                 lost += outcome.spent
                 begin = time.perf_counter()
