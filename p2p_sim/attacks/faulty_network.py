@@ -134,7 +134,7 @@ def _world(
         outcome = mechanism.release(people, network, streams, places=case.places)
         found += np.bincount(learner_cells(outcome.labels, n, people.num_users // n), minlength=found.size)
         if not pilot and outcome.realised is not None:
-            deltas.append(target_deltas(outcome.realised, noise, epsilon))
+            deltas.append(target_deltas(outcome.realised, noise, [epsilon])[:, 0])
     return found, np.concatenate(deltas)
 
 

@@ -187,7 +187,7 @@ class ExchangeTargets(ClusterTargets):
         if not self.realised:
             return None
         noise = self.claimed or self.noise
-        return np.array([float(target_deltas(facts, noise, epsilon).sum()) for epsilon in epsilons])
+        return np.asarray(target_deltas(facts, noise, epsilons).sum(axis=0))
 
 
 def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:

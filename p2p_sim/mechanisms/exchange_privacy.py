@@ -195,9 +195,9 @@ def _clusters(shards: Sequence[RealisedShard]) -> Iterator[_Cluster]:
             yield _Cluster(shard, slice(first, last))
 
 
-def target_deltas(shards: Sequence[RealisedShard], noise: RandomizedResponse, epsilon: float) -> Floats:
-    """Certified δ(ε), cluster by cluster (C,), of each cluster's first user; what an audit is held against."""
-    return np.array([_target_delta(cluster, noise, epsilon) for cluster in _clusters(shards)])
+def target_deltas(shards: Sequence[RealisedShard], noise: RandomizedResponse, epsilons: Sequence[float]) -> Floats:
+    """Certified δ at each ε, cluster by cluster (C, J), of each cluster's first user; an audit is held against it."""
+    return np.array([_target_deltas(cluster, noise, epsilons) for cluster in _clusters(shards)])
 
 
 def _cluster(cluster: _Cluster, noise: Message, delta: float) -> ClusterPrivacy:
@@ -313,19 +313,20 @@ def _users(cluster: _Cluster, noise: Message, delta: float) -> tuple[Floats, Pri
     return epsilons, replace(together(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
 
 
-def _target_delta(cluster: _Cluster, noise: RandomizedResponse, epsilon: float) -> float:
-    """δ(ε) of a cluster's first user."""
+def _target_deltas(cluster: _Cluster, noise: RandomizedResponse, epsilons: Sequence[float]) -> list[float]:
+    """δ at each ε of a cluster's first user; what bounds her is worked out once for all of them."""
     if cluster.constant[0]:
-        return 0.0
+        return [0.0] * len(epsilons)
     if cluster.own[0]:
-        return NoiseAlone(noise, "").delta(epsilon).upper
+        return [NoiseAlone(noise, "").delta(epsilon).upper for epsilon in epsilons]
     if not (cluster.answers[0] or cluster.anything):
-        return 0.0
+        return [0.0] * len(epsilons)
     if isinstance(cluster.law, Capped) and cluster.fetched.any():  # few distinct cases, at some loss
         caps = cluster.caps[cluster.fetched]
-        return _capped_delta(len(caps), float(caps.max()), int(cluster.known.sum()), noise.flip_prob, epsilon)
+        case = (len(caps), float(caps.max()), int(cluster.known.sum()), noise.flip_prob)
+        return [_capped_delta(*case, epsilon) for epsilon in epsilons]
     model = _model(cluster, noise)
-    return _kept_delta(model, epsilon) if model.kept else model.user_delta(0, epsilon)
+    return [_kept_delta(model, epsilon) if model.kept else model.user_delta(0, epsilon) for epsilon in epsilons]
 
 
 @lru_cache(maxsize=65_536)

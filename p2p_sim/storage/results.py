@@ -11,6 +11,9 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.nearest import nearest
 from p2p_sim.storage.rows import MANIFEST, ROWS, load_results, read_manifest
 
+TAKEN = ("name", "replicates", "replicate")
+"""Keys that no axis has: they do not say what is simulated."""
+
 
 @dataclass(frozen=True)
 class Results:
@@ -69,6 +72,15 @@ def _described(manifest: dict[str, Any]) -> dict[str, Any]:
             raise ValueError("an axis has no keys or no values")
         if not all(isinstance(key, str) for key in axis["keys"]):
             raise TypeError("the keys of an axis must be text")
+        if not all(isinstance(step, list) and len(step) == len(axis["keys"]) for step in axis["values"]):
+            raise TypeError("the values of an axis must be lists with a value for each of its keys")
+        labels = axis.get("labels")
+        if not (labels is None or (isinstance(labels, list) and len(labels) == len(axis["values"]))):
+            raise TypeError("the labels of an axis must be a list with one for each of its values")
+    keys = [key for axis in axes for key in axis["keys"]]
+    for key in keys:
+        if key in TAKEN or keys.count(key) > 1:
+            raise ValueError(f"{key} cannot be the key of an axis" + " twice" * (key not in TAKEN))
     for plot in plots:
         wrong = [key for key, value in plot.items() if key != "fit" and not isinstance(value, str | None)]
         if wrong:
@@ -77,6 +89,10 @@ def _described(manifest: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("seed must be a whole number from 0 to 2**63 - 1")
     if not isinstance(manifest["scenario"], dict):
         raise TypeError("scenario must be a table")
+    if not isinstance(manifest.get("replicates"), int | None):
+        raise TypeError("replicates must be a whole number")
+    if not isinstance(manifest.get("versions"), dict | None):
+        raise TypeError("versions must be a table")
     return {
         "name": str(manifest["name"]),
         "seed": manifest["seed"],
