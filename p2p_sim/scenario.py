@@ -313,12 +313,40 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
     tree = read_toml(path)
     if "axes" in tree and "base" in tree:
         raise InputError(f"{path}: this is a sweep, not a scenario: p2p-sim sweep {path}")
-    for override in overrides:
-        set_key(tree, *parse_override(override))
+    for key, value in parse_overrides(overrides):
+        set_key(tree, key, value)
     try:
         return Scenario.from_tree(tree, path.parent)
     except InputError as error:
         raise InputError(f"{path}: {lacking(path) or error}") from None
+
+
+def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
+    """Keys and values of several "dotted.key=value", no two of which contradict each other."""
+    changes = [parse_override(override) for override in overrides]
+    check_either(changes)
+    return changes
+
+
+def check_either(changes: Iterable[tuple[str, Any]]) -> None:
+    """Raise InputError if changes set two keys of which a scenario has one: the later would win silently."""
+    changes = list(changes)
+    given = [one for one in EITHER if any(_sets(one, key, value) for key, value in changes)]
+    if len(given) > 1:
+        raise InputError(
+            f"--set {given[0]}: does not go with --set {given[1]}; a scenario has one of the two: give one"
+        )
+
+
+def _sets(wanted: str, key: str, value: Any) -> bool:
+    """Whether `key` = `value` sets the key that is wanted, on its own or in a whole table."""
+    if not f"{wanted}.".startswith(f"{key}."):
+        return False
+    for part in filter(None, wanted.removeprefix(key).split(".")):
+        if not isinstance(value, dict) or part not in value:
+            return False
+        value = value[part]
+    return True
 
 
 def parse_override(override: str) -> tuple[str, Any]:

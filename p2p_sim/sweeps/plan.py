@@ -23,7 +23,7 @@ from p2p_sim.scenario import (
     Scenario,
     drop_key,
     load_scenario,
-    parse_override,
+    parse_overrides,
     set_key,
 )
 from p2p_sim.sweeps.file import Axis, Plot, SweepFile, Until
@@ -204,7 +204,7 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
         given = SweepFile.model_validate_json(json.dumps(tree, default=str))
     except ValidationError as error:
         raise InputError(f"{path}: {explain(error, SweepFile)}") from None
-    changes = [parse_override(override) for override in overrides]
+    changes = parse_overrides(overrides)
     count = next((value for key, value in reversed(changes) if key == "replicates"), given.replicates)
     base_file = find_scenario(given.base, folder=path.parent)
     tree = load_scenario(base_file).model_dump(mode="json")

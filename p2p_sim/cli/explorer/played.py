@@ -12,7 +12,7 @@ from p2p_sim.cli.explorer.faults import set_faults
 from p2p_sim.outputs.catalogue import catalogue, is_here
 from p2p_sim.outputs.film import film_html
 from p2p_sim.outputs.network_record import observe
-from p2p_sim.scenario import Scenario, parse_override, set_key
+from p2p_sim.scenario import Scenario, check_either, parse_override, set_key
 
 LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
 """Characters of a scenario from a browser; changed keys; users of a population that says its size."""
@@ -112,6 +112,10 @@ def _changes(text: str) -> list[tuple[str, Any]]:
             wrong.append(f"line {number}, {said}")
     if wrong:
         raise InputError("; ".join(wrong))
+    try:
+        check_either(found)
+    except InputError as error:
+        raise InputError(str(error).replace("--set ", "")) from None
     return found
 
 
