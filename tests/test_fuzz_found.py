@@ -253,6 +253,15 @@ def test_a_report_of_rows_without_a_column_that_it_reads_is_refused(sound, colum
         command("report", str(sound))
 
 
+@pytest.mark.parametrize("column", ["num_users", "heterogeneity", "delta", "epsilon_upper"])
+@pytest.mark.parametrize("cell", ["x", True])
+def test_a_figure_of_rows_with_text_for_a_number_is_refused(sound, column, cell):
+    rows = [json.loads(line) for line in (sound / "rows.jsonl").read_text().splitlines()]
+    (sound / "rows.jsonl").write_text("".join(json.dumps({**row, column: cell}) + "\n" for row in rows))
+    with pytest.raises(InputError, match=f"column {column} must hold numbers alone"):
+        command("plot", str(sound))
+
+
 @pytest.mark.parametrize("column", ["replicates", "error_rate_low"])
 def test_a_column_called_like_one_that_a_table_of_points_makes_is_left_out(sound, column):
     rows = [json.loads(line) for line in (sound / "rows.jsonl").read_text().splitlines()]

@@ -11,6 +11,11 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.nearest import nearest
 from p2p_sim.storage.rows import MANIFEST, ROWS, load_results, read_manifest
 
+NUMBERS = (
+    *("flip_prob", "sampling_rate", "effective_sampling_rate", "num_users", "num_clusters", "heterogeneity", "delta"),
+    *("error_rate", "nonprivate_error_rate", "majority_error_rate", "excess_risk", "nonprivate_excess_risk"),
+)
+"""Columns that hold numbers or nothing, as all do whose name begins with epsilon."""
 TAKEN = ("name", "replicates", "replicate")
 """Keys that no axis has: they do not say what is simulated."""
 
@@ -59,6 +64,8 @@ def read_results(directory: Path) -> Results:
     for name in rows:
         if name not in results.keys and not _of_one_kind(rows[name]):
             raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")
+        if (name in NUMBERS or str(name).startswith("epsilon")) and not _of_numbers(rows[name]):
+            raise InputError(f"{directory / ROWS}: column {name} must hold numbers alone")
     return results
 
 
@@ -106,6 +113,15 @@ def _of_one_kind(column: pd.Series) -> bool:
     """Whether the cells of a column, gaps apart, are all numbers, all truth values or all text."""
     kinds = ("string", "boolean", "empty")
     return column.dtype.kind != "O" or pd.api.types.infer_dtype(column, skipna=True) in kinds
+
+
+def _of_numbers(column: pd.Series) -> bool:
+    """Whether the cells of a column, gaps apart, are numbers."""
+    return column.dtype.kind in "fiu" or pd.api.types.infer_dtype(column, skipna=True) in (
+        "integer",
+        "floating",
+        "empty",
+    )
 
 
 def check_column(option: str, name: str, known: Iterable[str]) -> str:
