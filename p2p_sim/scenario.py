@@ -257,13 +257,15 @@ class Scenario(Extended, metaclass=OneLine):
         return Situation(num_classes, faults=self.network.faults, roles=roles, oracle=oracle)
 
     def canonical(self) -> dict[str, Any]:
-        """All that the rows depend on: not name, replicate count or paths, but the version of a plug-in."""
+        """All that the rows depend on: not name, replicate count or paths, but version and code of a plug-in."""
         tree = self.model_dump(mode="json", exclude={"name", "replicates"})
         for part in (tree["population"], *(tree["network"][name] for name in ("overlay", "latency", "availability"))):
             part.pop("path", None)
-        for part, group in _plugged(tree):
-            if (offer := offer_of(group, part["kind"])) is not None:
-                part["plug-in"] = str(offer)
+        network, in_transit = tree["network"], tree["network"].get("in_transit", ())
+        parts = (tree["population"], tree["mechanism"], network["overlay"], tree["learner"], *in_transit)
+        for part, (config, group) in zip(parts, self._with_kinds(), strict=True):
+            if (offer := offer_of(group, config.kind)) is not None:
+                part |= {"plug-in": str(offer), "plug-in code": offer.code_of(type(config))}
         return tree
 
     @property
@@ -274,24 +276,23 @@ class Scenario(Extended, metaclass=OneLine):
     @property
     def packages(self) -> dict[str, str]:
         """Names and versions of the plug-in packages whose kinds the scenario uses."""
-        found = [offer_of(group, part["kind"]) for part, group in _plugged(self.model_dump(mode="json"))]
-        return {offer.package: offer.version for offer in found if offer is not None}
+        offers = [offer_of(group, config.kind) for config, group in self._with_kinds()]
+        return {offer.package: offer.version for offer in offers if offer is not None}
+
+    def _with_kinds(self) -> tuple[tuple[Any, str], ...]:
+        """The configurations whose kinds plug-ins may offer, each with its group of entry points."""
+        return (
+            (self.population, POPULATIONS),
+            (self.mechanism, MECHANISMS),
+            (self.network.overlay, OVERLAYS),
+            (self.learner, LEARNERS),
+            *((fault, FAULTS) for fault in self.network.in_transit),
+        )
 
     def content_hash(self, checksums: Iterable[str] = ()) -> str:
         """SHA-256 of the canonical form, the data files' checksums and the model version; stable under key order."""
         identity = {"scenario": self.canonical(), "data": list(checksums), "model": MODEL_VERSION}
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-
-
-def _plugged(tree: dict[str, Any]) -> tuple[tuple[dict[str, Any], str], ...]:
-    """The tables of a scenario that plug-ins may offer kinds for, each with its group of entry points."""
-    return (
-        (tree["population"], POPULATIONS),
-        (tree["mechanism"], MECHANISMS),
-        (tree["network"]["overlay"], OVERLAYS),
-        (tree["learner"], LEARNERS),
-        *((fault, FAULTS) for fault in tree["network"].get("in_transit", ())),
-    )
 
 
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
