@@ -16,6 +16,7 @@ import pytest
 import p2p_sim
 from p2p_sim.base import files as disk
 from p2p_sim.base.errors import LONGEST_LINE, InputError, RunFailed
+from p2p_sim.base.overrides import parse_override
 from p2p_sim.network.overlay_file import FileOverlay, read_edges
 from p2p_sim.network.overlay_graph import OverlayInput
 from p2p_sim.outputs.export import export_release
@@ -23,7 +24,7 @@ from p2p_sim.outputs.report import write_report
 from p2p_sim.population.datasets import AdultConfig
 from p2p_sim.population.images import Cifar10Config, MnistConfig
 from p2p_sim.population.table import TableConfig
-from p2p_sim.scenario import load_scenario, parse_override
+from p2p_sim.scenario import load_scenario
 from p2p_sim.storage.results import read_results
 from p2p_sim.storage.rows import load_results
 from p2p_sim.sweeps.plan import load_sweep

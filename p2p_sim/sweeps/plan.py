@@ -14,18 +14,11 @@ from pydantic import ValidationError
 
 from p2p_sim.base.config import explain
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.overrides import EITHER, drop_key, parse_overrides, set_key
 from p2p_sim.base.shipped import find_scenario
 from p2p_sim.base.toml import read_toml
 from p2p_sim.replicate.case import Case
-from p2p_sim.scenario import (
-    EITHER,
-    MODEL_VERSION,
-    Scenario,
-    drop_key,
-    load_scenario,
-    parse_overrides,
-    set_key,
-)
+from p2p_sim.scenario import MODEL_VERSION, Scenario, load_scenario
 from p2p_sim.sweeps.file import Axis, Plot, SweepFile, Until
 
 MOST_POINTS = 1_000_000

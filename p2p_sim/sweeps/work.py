@@ -35,11 +35,21 @@ class Task:
 
     @property
     def case(self) -> "Case":
-        """The replicate."""
+        """The replicate.
+
+        Raises:
+            RunFailed: here it is another scenario, since a file or the code of a plug-in is not the same.
+        """
         from p2p_sim.replicate.case import Case
 
         scenario = _scenario(self.scenario, self.folder)
-        return Case(scenario, self.replicate, None if self.data_dir is None else Path(self.data_dir))
+        case = Case(scenario, self.replicate, None if self.data_dir is None else Path(self.data_dir))
+        if not case.identity.startswith(self.point):
+            raise RunFailed(
+                f"a worker has hash {case.identity[:8]} for the scenario, not {self.point[:8]}: a data file or the code "
+                "of a plug-in has changed, or differs on the worker; run the command again"
+            )
+        return case
 
 
 @lru_cache(maxsize=1)
