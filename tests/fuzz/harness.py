@@ -236,12 +236,12 @@ def fuzz_apart(target: Target, seed: int, numbers: Sequence[int], base: Path, me
     tally, rest, lost = Tally(), list(numbers), 0
     while rest and lost < MOST_LOST:
         with _process(target, seed, rest, base, memory) as (process, said):
-            begin = time.perf_counter()
+            begin, before = time.perf_counter(), tally.inputs
             for outcome in _outcomes(said, target.limit_s * PATIENCE + 2.0 * STUCK_S):
                 tally.add(target.name, rest.pop(0), outcome)
                 lost += outcome.spent
                 begin = time.perf_counter()
-        if process.exitcode != 0 and rest:
+        if rest and (process.exitcode != 0 or tally.inputs == before):
             what = f"its process ended with status {process.exitcode}"
             tally.add(target.name, rest.pop(0), Outcome(fault=what, wall_s=time.perf_counter() - begin))
             lost += 1
