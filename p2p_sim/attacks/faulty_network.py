@@ -25,7 +25,7 @@ from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon
 from p2p_sim.attacks.tallies import copies, learner_cells
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
-from p2p_sim.mechanisms.exchange_privacy import target_deltas
+from p2p_sim.mechanisms.exchange_targets import target_deltas
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels
 from p2p_sim.replicate.case import Case

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.mechanisms.exchange_privacy import target_deltas
+from p2p_sim.mechanisms.exchange_targets import target_deltas
 from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.messages import flipped_labels

@@ -26,7 +26,6 @@ from p2p_sim.analysis.privacy.statement.conditions import (
 )
 from p2p_sim.analysis.privacy.statement.worst import OneUser, WorstOf
 from p2p_sim.mechanisms.faulty_networks import GivenNetwork, NoiseAlone, NothingSeen
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.protocol.fetches import Capped, Table, Uniform, Unknown
 from p2p_sim.protocol.randomizer import Message
@@ -195,11 +194,6 @@ def _clusters(shards: Sequence[RealisedShard]) -> Iterator[_Cluster]:
             yield _Cluster(shard, slice(first, last))
 
 
-def target_deltas(shards: Sequence[RealisedShard], noise: RandomizedResponse, epsilons: Sequence[float]) -> Floats:
-    """Certified δ at each ε, cluster by cluster (C, J), of each cluster's first user; an audit is held against it."""
-    return np.array([_target_deltas(cluster, noise, epsilons) for cluster in _clusters(shards)])
-
-
 def _cluster(cluster: _Cluster, noise: Message, delta: float) -> ClusterPrivacy:
     others, sample = _with_sample(_model(cluster, noise), delta, cluster.hidden)
     fell_back = bool((cluster.own & ~cluster.constant).any())
@@ -311,32 +305,6 @@ def _users(cluster: _Cluster, noise: Message, delta: float) -> tuple[Floats, Pri
     if (cluster.own & ~cluster.constant).any():
         bounds.append(NoiseAlone(noise, "a user passed on her own label").epsilon(delta))
     return epsilons, replace(together(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
-
-
-def _target_deltas(cluster: _Cluster, noise: RandomizedResponse, epsilons: Sequence[float]) -> list[float]:
-    """δ at each ε of a cluster's first user; what bounds her is worked out once for all of them."""
-    if cluster.constant[0]:
-        return [0.0] * len(epsilons)
-    if cluster.own[0]:
-        return [NoiseAlone(noise, "").delta(epsilon).upper for epsilon in epsilons]
-    if not (cluster.answers[0] or cluster.anything):
-        return [0.0] * len(epsilons)
-    if isinstance(cluster.law, Capped) and cluster.fetched.any():  # few distinct cases, at some loss
-        caps = cluster.caps[cluster.fetched]
-        case = (len(caps), float(caps.max()), int(cluster.known.sum()), noise.flip_prob)
-        return [_capped_delta(*case, epsilon) for epsilon in epsilons]
-    model = _model(cluster, noise)
-    return [_kept_delta(model, epsilon) if model.kept else model.user_delta(0, epsilon) for epsilon in epsilons]
-
-
-@lru_cache(maxsize=65_536)
-def _kept_delta(model: Accountant, epsilon: float) -> float:
-    return model.user_delta(0, epsilon)
-
-
-@lru_cache(maxsize=65_536)
-def _capped_delta(submissions: int, cap: float, known: int, flip_prob: float, epsilon: float) -> float:
-    return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, known * cap)).delta(epsilon).upper
 
 
 def _epsilon(model: Accountant, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:
