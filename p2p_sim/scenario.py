@@ -63,7 +63,7 @@ MechanismConfig = Annotated[
     | UnbiasedValuesConfig,
     PlugIns(MECHANISMS, MechanismBase),
 ]
-MODEL_VERSION = 6
+MODEL_VERSION = 7
 """Raised whenever the same scenario would give other rows."""
 
 

@@ -12,7 +12,8 @@ from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
 from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
 from p2p_sim.analysis.privacy.networks.realised_network import UniformSources
 from p2p_sim.mechanisms import exchange_privacy
-from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, decisive, target_deltas
+from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, decisive
+from p2p_sim.mechanisms.exchange_targets import target_deltas
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import OnOff
 from p2p_sim.network.config import NetworkConfig, OnTimeout, RandomWalk
