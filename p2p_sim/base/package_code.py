@@ -32,15 +32,16 @@ def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> st
 
 
 def _named(distribution: Distribution | None) -> Iterator[str]:
-    """Dotted names of the modules that metadata name: by their top-level names, and as the files that were installed."""
+    """Dotted names of the modules that metadata name: top-level ones, and the files that were installed."""
     if distribution is None:
         return
     yield from (distribution.read_text("top_level.txt") or "").split()
     for file in (distribution.files or ()) if distribution.read_text("RECORD") else ():
         parts = PurePosixPath(file).with_suffix("").parts
-        if PurePosixPath(file).suffix == ".py" and all(part.isidentifier() for part in parts):
-            if not parts[0].startswith("__editable__"):  # the finder of an editable install names places, not code
-                yield ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+        if PurePosixPath(file).suffix != ".py" or not all(part.isidentifier() for part in parts):
+            continue
+        if not parts[0].startswith("__editable__"):  # the finder of an editable install names places, not code
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
 def _place_of(name: str) -> tuple[str, Path] | None:
@@ -64,7 +65,7 @@ def _place_of(name: str) -> tuple[str, Path] | None:
 
 
 def _beside_a_path_file(distribution: Distribution | None) -> Iterator[tuple[str, Path]]:
-    """Modules and packages in the folders that an editable install adds to the import path without naming what is there."""
+    """Modules and packages in folders that an editable install adds to the import path, if no metadata name these."""
     if distribution is None or distribution.read_text("top_level.txt") is not None:
         return
     for file in distribution.files or ():

@@ -38,16 +38,18 @@ class Task:
         """The replicate.
 
         Raises:
-            RunFailed: here it is another scenario, since a file or the code of a plug-in is not the same.
+            RunFailed: it uses plug-ins whose code is not the same here.
         """
         from p2p_sim.replicate.case import Case
 
         scenario = _scenario(self.scenario, self.folder)
         case = Case(scenario, self.replicate, None if self.data_dir is None else Path(self.data_dir))
-        if not case.identity.startswith(self.point):
+        if scenario.packages and not case.identity.startswith(self.point):
+            _scenario.cache_clear()  # it may hold classes of a module that was loaded again
+            named = ", ".join(f"plug-in {name} {version}" for name, version in scenario.packages.items())
             raise RunFailed(
-                f"a worker has hash {case.identity[:8]} for the scenario, not {self.point[:8]}: a data file or the code "
-                "of a plug-in has changed, or differs on the worker; run the command again"
+                f"{named}: a worker has other code (hash {case.identity[:8]} of the scenario, not {self.point[:8]}), "
+                "since it was edited meanwhile or differs on that machine; run the command again"
             )
         return case
 
