@@ -93,7 +93,7 @@ def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[
 
 def reference_key(case: Case, people: People, truth: Tally | None = None) -> tuple[Hashable, ...]:
     """Everything that a model without privacy depends on: the users, and the learner."""
-    return *case.people_key, case.scenario.learner.model_dump_json()
+    return *case.people_key, type(case.scenario.learner), case.scenario.learner.model_dump_json()
 
 
 def size_of(predictor: Predictor) -> int:
