@@ -17,7 +17,6 @@ from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.population.population import People, Population
 from p2p_sim.replicate.case import KEPT, Case
-from p2p_sim.replicate.seam import checked
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) ->
 
 def _predicted(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Predicted:
     learner = case.scenario.learner.seeded(case.streams)
-    private = checked(case, learned_from(case, people, mechanism, outcome), people.num_classes)
+    private = learned_from(case, people, mechanism, outcome)
     reference = _nonprivate(case, people, outcome.truth) if learner.has_reference else None
     return predict(people, private, reference)
 
