@@ -26,9 +26,11 @@ from p2p_sim.analysis.privacy.statement.worst import OnePoint, WorstOf
 from p2p_sim.base.config import Config, explain
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.nearest import nearest
+from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
 from p2p_sim.base.threads import one_thread
 from p2p_sim.base.toml import read_toml
 from p2p_sim.cli.questions.privacy import Question, observer_of
+from p2p_sim.mechanisms.plug_in_results import check_accounted
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario, load_scenario
@@ -193,7 +195,10 @@ class ScenarioRelease(Config):
         if every is not None:
             hers = None if user is None else mechanism.accountant_of(done.outcome, sizes, situation, user)
             return Release(label, every, user=hers)
-        stated = mechanism.account(done.outcome, sizes, situation, asked.beside).statements["epsilon_upper"]
+        account = mechanism.account(done.outcome, sizes, situation, asked.beside)
+        if (offer := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
+            check_accounted(method_of(offer, mechanism, "account"), account, done.outcome, len(sizes), asked.beside)
+        stated = account.statements["epsilon_upper"]
         if not isinstance(stated, PrivacyBound) or math.isinf(stated.epsilon_upper):
             raise InputError(f"{self.scenario}: states no finite ε at δ = {asked.beside:g}")
         return Release(label, OnePoint(stated))
