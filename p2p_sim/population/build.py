@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import POPULATIONS, PlugIns
+from p2p_sim.base.plugins import POPULATIONS, PlugIns, method_of, offer_of
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.bundled import BreastCancerConfig, DiabetesConfig, WineConfig
 from p2p_sim.population.circle import CircleConfig
@@ -19,6 +19,7 @@ from p2p_sim.population.grouping import CLASS, CLUSTER_SIZE, by_size, nearest_cl
 from p2p_sim.population.heart import HeartConfig
 from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistConfig
 from p2p_sim.population.linear import LinearConfig
+from p2p_sim.population.plug_in_sample import check_sample
 from p2p_sim.population.population import Examples, Population, Sample
 from p2p_sim.population.source import Source
 from p2p_sim.population.synthetic import SyntheticConfig
@@ -59,6 +60,8 @@ def build_population(
         groups: groupings of the rows that are held out, or of the points of the law.
     """
     sample = source.sample(places, streams)
+    if (offer := offer_of(POPULATIONS, source.kind)) is not None:
+        check_sample(f"{method_of(offer, source, 'sample')}population.kind = {source.kind!r}: ", sample)
     _check(source.kind, sample)
     cluster = clusters.assign(sample.users, streams)
     sizes = np.bincount(cluster)
