@@ -243,7 +243,7 @@ def test_what_the_simulators_own_kinds_give_would_pass(name):
     """The control: the checks refuse nothing that p2p-sim itself releases, states and draws."""
     given = load_scenario(ROOT / "scenarios" / f"{name}.toml")
     case = Case(given)
-    done = exchange(case, study=given.engine == "events")
+    done = exchange(case)
     check_outcome("", done.outcome, given.mechanism.releases, done.population)
     account_of_run = account(case, done.population, done.mechanism, done.outcome)
     check_accounted("", account_of_run, done.outcome, len(done.population.cluster_sizes), given.privacy.delta)

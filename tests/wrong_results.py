@@ -135,7 +135,7 @@ class ModelConfig(SilentResponseConfig):
 class Modelled(SilentResponse):
     fault: str = ""
 
-    def release_on(self, opened, population, record=False, study=False, part=None):
+    def release_on(self, opened, population, record=False, part=None):
         predictor = 3.0 if self.fault == "no model" else Said(self.fault)
         return extend.Outcome(extend.ModelRelease(predictor))
 

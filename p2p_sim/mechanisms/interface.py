@@ -25,7 +25,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.evidence import Evidence, of_hard
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.plug_in_results import check_bounds
+from p2p_sim.mechanisms.plug_in_bounds import check_bounds
 from p2p_sim.mechanisms.value_law import ValueLaw
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network

@@ -1,20 +1,18 @@
 """Whether what the mechanism of a plug-in returns can be learned from and stated: one line about the first fault."""
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any
 
 import numpy as np
 
-from p2p_sim.analysis.privacy.statement.bound import OBSERVERS, Adjacency, PrivacyBound
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.domain import Stated
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
+from p2p_sim.mechanisms.interface import Mechanism, MechanismBase
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, ReleaseKind, Tally
+from p2p_sim.mechanisms.plug_in_bounds import check_bound, check_bounds, require
 from p2p_sim.population.population import People
-
-if TYPE_CHECKING:
-    from p2p_sim.mechanisms.interface import Mechanism, MechanismBase
 
 Part = tuple[int, int] | None
 """Shards first to last - 1 alone; None: all."""
@@ -23,7 +21,7 @@ _OFF = 1e-3
 
 
 def check_released(
-    config: "MechanismBase", mechanism: "Mechanism", outcome: Outcome, people: People, part: Part = None
+    config: MechanismBase, mechanism: Mechanism, outcome: Outcome, people: People, part: Part = None
 ) -> Outcome:
     """The result of `release_on`; that of a plug-in's mechanism is looked at first.
 
@@ -51,7 +49,7 @@ def check_outcome(method: str, outcome: Any, releases: ReleaseKind, people: Peop
     """
     release = outcome.release if isinstance(outcome, Outcome) else None
     if isinstance(release, ModelRelease) and releases == "model":
-        return _require(method, callable(getattr(release.predictor, "probabilities", None)),
+        return require(method, callable(getattr(release.predictor, "probabilities", None)),
                         "the released model must have a method probabilities")  # fmt: skip
     if not isinstance(release, LabelRelease) or release.kind != releases:
         what = type(outcome).__name__ if release is None else type(release).__name__
@@ -60,18 +58,18 @@ def check_outcome(method: str, outcome: Any, releases: ReleaseKind, people: Peop
         wanted = "ModelRelease" if releases == "model" else f"LabelRelease of kind {releases!r}"
         raise InputError(f"{method}must give an Outcome with a {wanted}, as its configuration declares, not {what}")
     user, count = release.user, len(release.user) if isinstance(release.user, np.ndarray) else 0
-    _require(method, _is_array(user, "iu", 1), f"user must be an array of integers (m,), not {_described(user)}")
+    require(method, _is_array(user, "iu", 1), f"user must be an array of integers (m,), not {_described(user)}")
     shards = people.shards if part is None else people.shards[slice(*part)]
     first, last = (shards[0].start, shards[-1].stop) if shards else (0, 0)
     inside = count == 0 or (first <= int(user[0]) and int(user[-1]) < last)
     ascending = bool((user[1:] > user[:-1]).all())
-    _require(method, ascending, "user must be ascending, each user at most once")
-    _require(method, inside, f"user must lie in {first}..{last - 1}")
+    require(method, ascending, "user must be ascending, each user at most once")
+    require(method, inside, f"user must lie in {first}..{last - 1}")
     _check_payload(method, release, people.num_classes)
     times = outcome.arrival_s
     if times is not None:
         right = _is_array(times, "f", 1) and len(times) == count and bool((np.isfinite(times) & (times >= 0)).all())
-        _require(method, right, f"arrival_s must be finite seconds ({count},) of at least 0, not {_described(times)}")
+        require(method, right, f"arrival_s must be finite seconds ({count},) of at least 0, not {_described(times)}")
 
 
 def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
@@ -87,44 +85,18 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
     }[release.kind]
     shape = (count,) if columns is None else (count, columns)
     wanted = f"payload must be an array {shape} of {meaning}"
-    _require(method, _is_array(payload, types, len(shape)) and payload.shape == shape,
+    require(method, _is_array(payload, types, len(shape)) and payload.shape == shape,
              f"{wanted}, not {_described(payload)}")  # fmt: skip
     if types == "iu" and count:
         low, high = int(payload.min()), int(payload.max())
-        _require(method, low >= 0 and high < classes, f"{wanted}, not {low if low < 0 else high}")
+        require(method, low >= 0 and high < classes, f"{wanted}, not {low if low < 0 else high}")
     if types == "f":
-        _require(method, bool(np.isfinite(payload).all()), f"{wanted}, and holds infinity or no number")
+        require(method, bool(np.isfinite(payload).all()), f"{wanted}, and holds infinity or no number")
     if release.kind == "soft" and count:
         shares = bool((payload >= -_OFF).all() and (np.abs(payload.sum(axis=1) - 1.0) <= _OFF).all())
-        _require(method, shares, f"{wanted}, and holds a row that is none")
+        require(method, shares, f"{wanted}, and holds a row that is none")
     if release.kind == "bits":
-        _require(method, payload.dtype == np.uint8, f"{wanted} (uint8), not {payload.dtype}")
-
-
-def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
-    """Refuse statements that nobody could read: one for each of some clusters.
-
-    Raises:
-        InputError: there are not as many, or one is no statement of an observer at δ.
-    """
-    right = isinstance(bounds, Sequence) and len(bounds) == count
-    _require(method, right, f"must give {count} bounds, one for each cluster or size of cluster, not "
-                            f"{len(bounds) if isinstance(bounds, Sequence) else type(bounds).__name__}")  # fmt: skip
-    for bound in {id(bound): bound for bound in bounds}.values():
-        check_bound(method, bound, delta)
-
-
-def check_bound(method: str, bound: Any, delta: float) -> None:
-    """Refuse a statement whose ends, δ, observer or adjacency are none."""
-    _require(method, isinstance(bound, PrivacyBound), f"must give a PrivacyBound, not {type(bound).__name__}")
-    low, high = bound.epsilon_lower, bound.epsilon_upper
-    _require(method, 0.0 <= low <= high,
-             f"epsilon_lower = {low:g} must be at least 0 and at most epsilon_upper = {high:g}")  # fmt: skip
-    _require(method, bound.delta == delta, f"its bound is at delta = {bound.delta:g}, not at {delta:g}")
-    _require(method, bound.observer in OBSERVERS,
-             f"observer = {bound.observer!r}: must be one of {', '.join(OBSERVERS)}")  # fmt: skip
-    _require(method, bound.adjacency in get_args(Adjacency),
-             f"adjacency = {bound.adjacency!r}: must be one of {', '.join(get_args(Adjacency))}")  # fmt: skip
+        require(method, payload.dtype == np.uint8, f"{wanted} (uint8), not {payload.dtype}")
 
 
 def check_accounted(method: str, accounted: Any, outcome: Outcome, clusters: int, delta: float) -> None:
@@ -137,7 +109,7 @@ def check_accounted(method: str, accounted: Any, outcome: Outcome, clusters: int
         InputError: it is such an account.
     """
     statements = getattr(accounted, "statements", None)
-    _require(method, isinstance(statements, dict) and isinstance(statements.get("epsilon_upper"), PrivacyBound),
+    require(method, isinstance(statements, dict) and isinstance(statements.get("epsilon_upper"), PrivacyBound),
              "must give an Accounted whose statements have a PrivacyBound of epsilon_upper")  # fmt: skip
     summed = isinstance(outcome.release, Tally)
     check_bounds(method, accounted.learner, len(accounted.learner) if summed else clusters, delta)
@@ -146,10 +118,10 @@ def check_accounted(method: str, accounted: Any, outcome: Outcome, clusters: int
             check_bound(f"{method}{column}: ", stated, delta)
         else:
             epsilon = stated.epsilon if isinstance(stated, Stated) else math.nan
-            _require(method, epsilon is None or epsilon >= 0, f"{column} must be a statement with an ε of at least 0")
+            require(method, epsilon is None or epsilon >= 0, f"{column} must be a statement with an ε of at least 0")
     worst = max((bound.epsilon_upper for bound in accounted.learner), default=0.0)
     claimed = accounted.statements["epsilon_upper"].epsilon_upper
-    _require(method, claimed >= worst, f"epsilon_upper = {claimed:g} is below that of a cluster, {worst:g}")
+    require(method, claimed >= worst, f"epsilon_upper = {claimed:g} is below that of a cluster, {worst:g}")
 
 
 def check_parameters(method: str, parameters: Any) -> None:
@@ -158,10 +130,10 @@ def check_parameters(method: str, parameters: Any) -> None:
     Raises:
         InputError: one is none.
     """
-    _require(method, isinstance(parameters, dict), f"must give a dict, not {type(parameters).__name__}")
+    require(method, isinstance(parameters, dict), f"must give a dict, not {type(parameters).__name__}")
     for name, value in parameters.items():
         number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(value)
-        _require(method, number, f"{name} must be a finite number, not {value!r}")
+        require(method, number, f"{name} must be a finite number, not {value!r}")
 
 
 def _is_array(value: Any, kinds: str, dimensions: int) -> bool:
@@ -172,8 +144,3 @@ def _is_array(value: Any, kinds: str, dimensions: int) -> bool:
 def _described(value: Any) -> str:
     """An array as its type and shape, anything else as its class."""
     return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
-
-
-def _require(method: str, right: bool, what: str) -> None:
-    if not right:
-        raise InputError(f"{method}{what}")
