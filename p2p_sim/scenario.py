@@ -126,10 +126,10 @@ class Scenario(Extended, metaclass=OneLine):
     """Users who do not follow the protocol, or tell others what they see (event engine)."""
     learner: LearnerConfig = LogisticRegressionConfig()
     """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights),
-    "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features),
-    "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"; of learners that know the noise, "forward_correction",
-    "backward_correction", "cluster_and_features" or "boosted_trees"; of class shares of bags, "label_proportions"; of
-    released numbers, "ridge"."""
+    "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features), "histogram"
+    (the majority in each cube), "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"; of learners that know the
+    noise, "forward_correction", "backward_correction", "cluster_and_features" or "boosted_trees"; of class shares of
+    bags, "label_proportions"; of released numbers, "ridge"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The privacy statement of ε."""
 

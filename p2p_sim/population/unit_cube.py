@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from p2p_sim.analysis.utility.product_laws import Factor, Harmonic, ProductLaw, Sine, box_centres
+from p2p_sim.analysis.utility.product_laws import Factor, Harmonic, ProductLaw, Sine, Step, box_centres
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.population import Examples, FiniteLaw, Sample
 from p2p_sim.population.source import Source
@@ -29,14 +29,21 @@ class UnitCubeConfig(Source):
     """n: number of users, each drawn independently from the law; 2 to 10,000,000."""
     dimensions: int = Field(default=1, ge=1, le=4)
     """d: number of features, 1 to 4."""
-    curve: Literal["sine", "harmonic"] = "sine"
-    """g: "sine": sin(2π periods x); "harmonic": 1 where floor(1/x) is odd, else -1, ever faster towards 0."""
+    curve: Literal["sine", "harmonic", "step"] = "sine"
+    """g: "sine": sin(2π periods x); "harmonic": 1 where floor(1/x) is odd, else -1, ever faster towards 0; "step": -1
+    below 1/2, then 1."""
     periods: float = Field(default=2.0, gt=0, le=1000)
     """Periods of the sine in [0, 1], above 0 and at most 1000."""
     amplitude: float = Field(default=0.4, gt=0, le=0.5)
     """Largest distance of p(1|x) from 1/2, above 0 and at most 0.5."""
     per_axis: int | None = Field(default=None, ge=1, le=1_000_000)
     """Grid points along each axis, with at most 1,000,000 in all; absent: about 65,536 in all."""
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "UnitCubeConfig":
+        if self.grid**self.dimensions > 1_000_000:
+            raise ValueError(f"per_axis = {self.per_axis}: at most 1,000,000 grid points are allowed in all dimensions")
+        return self
 
     @property
     def grid(self) -> int:
@@ -45,9 +52,9 @@ class UnitCubeConfig(Source):
 
     def law(self) -> FiniteLaw:
         """The law: equally likely points, all in one cluster."""
-        factor: Factor = Sine(self.periods) if self.curve == "sine" else Harmonic()
+        curves: dict[str, Factor] = {"sine": Sine(self.periods), "harmonic": Harmonic(), "step": Step()}
         points = box_centres(np.linspace(0.0, 1.0, self.grid + 1), self.dimensions)
-        positive = ProductLaw(factor, self.dimensions, self.amplitude).positive(points)
+        positive = ProductLaw(curves[self.curve], self.dimensions, self.amplitude).positive(points)
         count = len(points)
         return FiniteLaw(
             points,
