@@ -48,9 +48,12 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.net_points < 1:
             raise InputError(f"net_points = {self.net_points}: must be at least 1")
         points, others = check_points(X), check_points(unlabelled)
-        if np.shares_memory(others, points):  # equal rows of other people are legal, and a refusal would tell of them
+        if np.shares_memory(others, points) or np.array_equal(others, points):
             raise InputError("unlabelled: are the labelled points; they must come from other people, else ε adds up")
-        labels = check_labels(y, len(points))
+        return self.fit_disjoint(points, check_labels(y, len(points)), others)
+
+    def fit_disjoint(self, points: Floats, labels: NDArray[np.uint8], others: Floats) -> Self:
+        """The same of samples with nobody in common, even if they hold equal rows: a refusal would tell of the rows."""
         if others.shape[1] != points.shape[1]:
             raise InputError(f"unlabelled has {others.shape[1]} features, X has {points.shape[1]}")
         streams = Streams(self.random_state, 0)

@@ -125,12 +125,15 @@ class PrivateHistogram(OfAllUsers):
     def released(self, population: Population, streams: Streams) -> ModelRelease:
         """The rule. Whatever the rows, there is one: a refusal would tell something of them."""
         points = self._scaled(population.features)
-        rule, labels = self.rule(*points.shape, streams.integer_seed("private-histogram")), population.labels
+        rule, labels = (
+            self.rule(points.shape[0], points.shape[1], streams.integer_seed("private-histogram")),
+            population.labels,
+        )
         with warnings.catch_warnings(action="ignore"):  # what they count is private
             if isinstance(rule, SemiSupervised):
                 order = streams.generator("private-histogram-labelled").permutation(len(points))
                 few, others = order[: self.labelled], order[self.labelled :]
-                rule.fit(points[few], labels[few], points[others])
+                rule.fit_disjoint(points[few], labels[few], points[others])
             else:
                 rule.fit(points, labels)
         return ModelRelease(CellRule(rule, self.config.low, self.config.high))
