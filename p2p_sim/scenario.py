@@ -264,7 +264,8 @@ class Scenario(Extended, metaclass=OneLine):
 
     def canonical(self) -> dict[str, Any]:
         """All that the rows depend on: not name, replicate count or paths, but the version of a plug-in."""
-        tree = self.model_dump(mode="json", exclude={"name", "replicates"})
+        settled = self.model_copy(update={"mechanism": self.mechanism.beside(self.learner)})
+        tree = settled.model_dump(mode="json", exclude={"name", "replicates"})
         for part in (tree["population"], *(tree["network"][name] for name in ("overlay", "latency", "availability"))):
             part.pop("path", None)
         for part, group in _plugged(tree):

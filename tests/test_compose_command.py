@@ -162,7 +162,7 @@ def test_one_user_in_realised_networks(tmp_path):
     assert hers.bound.epsilon_upper <= every.bound.epsilon_upper * (1 + 1e-9)
     assert hers.bound.conditional_on == "the realised network"
     case = Case(load_scenario(tmp_path / "small.toml"), 1)
-    done = exchange(case, study=True)
+    done = exchange(case)
     found = done.mechanism.account(done.outcome, done.population.cluster_sizes, case.scenario.situation(2), 1e-5)
     worst = max(bound.epsilon_upper for bound in found.learner)
     assert worst * (1 - 1e-6) <= every.lines[1].alone.epsilon_upper <= 1.02 * worst

@@ -266,7 +266,7 @@ def test_a_slow_link_of_the_learner_loses_nothing_but_time():
     users = Population(np.zeros((70_030, 1)), np.zeros(70_030, np.uint8), offsets, 2)
     mechanism = LabelExchangeMechanism(RandomizedResponse(0.2), 0.01)
     slow = NetworkConfig(**{**dict(network), "learner_bandwidth_bps": 8 * 65 * 50.0})
-    one, other = (mechanism.release(users, n, Streams(1, 0), study=True) for n in (network, slow))
+    one, other = (mechanism.release(users, n, Streams(1, 0)) for n in (network, slow))
     assert one.release.user.tobytes() == other.release.user.tobytes()
     assert one.release.payload.tobytes() == other.release.payload.tobytes()
     times = np.sort(other.arrival_s)

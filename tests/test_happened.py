@@ -154,7 +154,7 @@ def test_a_coalition_holds_the_labels_that_were_sent_to_it(found):
 
 def test_a_fixed_answer_is_nobodys_noisy_label():
     liars = {**COALITION, "liars": {"share": 0.5, "answer": "one"}}
-    done = exchange(Case(scenario(adversaries=liars)), record=True, study=True)
+    done = exchange(Case(scenario(adversaries=liars)), record=True)
     fixed = np.concatenate([shard.constant for shard in done.outcome.realised])
     seen = look(scenario(adversaries=liars), 0, done)
     assert seen.held.any()

@@ -266,7 +266,7 @@ class WrongNormaliser(RrOnBins):
 class BinsOfTheData(LocalValues):
     """Chooses the bins of each three users for the shares of their true labels."""
 
-    def release_on(self, opened, population, record=False, study=False, part=None):
+    def release_on(self, opened, population, record=False, part=None):
         noise, told, rng = self.randomizer, [], opened.streams.generator("flip")
         cached = {}
         for start in range(0, population.num_users, 3):

@@ -17,8 +17,11 @@ from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.replicate.case import Case
-from p2p_sim.replicate.run import exchange, run
+from p2p_sim.replicate.run import exchange, prepare, run
 from p2p_sim.scenario import Scenario
+from p2p_sim.sweeps.tuning.drive import make_tuning
+from p2p_sim.sweeps.tuning.goal import Goal
+from p2p_sim.sweeps.tuning.space import Dimension, Space
 
 FALSE_ALARM = 1e-9
 
@@ -219,3 +222,34 @@ def test_one_stage_without_a_prior_is_randomised_response_in_law():
 def test_a_prior_that_is_none_is_refused(prior, message):
     with pytest.raises(InputError, match=message):
         run(scenario(prior=list(prior)))
+
+
+@pytest.mark.parametrize(
+    ("learner", "own", "expected"),
+    [
+        ({"kind": "knn", "neighbours": 100}, None, 100),
+        ({"kind": "knn"}, None, 200),
+        ({"kind": "knn", "neighbours": 100}, 40, 40),
+        ({"kind": "logistic_regression"}, None, 200),
+    ],
+)
+def test_as_many_neighbours_make_a_prior_as_the_learner_has(learner, own, expected):
+    given = {} if own is None else {"neighbours": own}
+    mechanism = scenario(**given).mechanism.model_dump(mode="json")
+    chosen = scenario().replace(mechanism=mechanism, learner=learner)
+    assert prepare(Case(chosen)).mechanism.neighbours == expected
+    settled = chosen.replace(**{"mechanism.neighbours": expected})  # the same release is the same scenario
+    assert chosen.content_hash() == settled.content_hash()
+    assert chosen.content_hash() != chosen.replace(**{"mechanism.neighbours": expected + 1}).content_hash()
+
+
+def test_neighbours_follow_the_learner_along_an_axis_but_not_among_trials_on_one_release():
+    """Another number of neighbours is another release: no search may look at several for the ε of one."""
+    along = [scenario().replace(**{"learner.neighbours": k}) for k in (50, 100)]
+    assert [prepare(Case(one)).mechanism.neighbours for one in along] == [50, 100]
+    space = Space((Dimension("learner.neighbours", values=(50, 100)),))
+    base = make_tuning(scenario(), Goal("accuracy", epsilon=1.5), space, "released").base
+    one, other = (exchange(Case(base.replace(**{"learner.neighbours": k}))).outcome.labels for k in (50, 100))
+    assert np.array_equal(one.payload, other.payload)
+    one, other = (exchange(Case(chosen)).outcome.labels for chosen in along)  # control: these are two releases
+    assert not np.array_equal(one.payload, other.payload)

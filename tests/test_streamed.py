@@ -205,7 +205,7 @@ def test_counts_say_of_a_cluster_what_its_users_say():
         "free_riders": {"share": 0.1},
     }
     tree = json.loads(scenario(2400, 6, network=LOSSY).model_dump_json())
-    done = exchange(Case(Scenario.from_tree({**tree, "adversaries": adversaries})), study=True)
+    done = exchange(Case(Scenario.from_tree({**tree, "adversaries": adversaries})))
     facts, noise = done.outcome.realised, done.mechanism.randomizer
     sums = [shard.summed() for shard in facts]
     assert max(len(shard.own) for shard in sums) <= 6 * 2**6

@@ -225,7 +225,7 @@ def watch(views: Views, stage: Stage, trials: int, mechanism: Mechanism, network
         mechanism, network: what simulates the messages. seed: root seed; each label of the target has own streams.
     """
     n, labels, total = views.cluster_size, np.array(stage.cluster.labels, dtype=np.uint8), None
-    for population, outcome, streams in _runs(labels, trials, mechanism, network, seed, views.members > 0, True):
+    for population, outcome, streams in _runs(labels, trials, mechanism, network, seed, views.members > 0):
         clusters, release, times = population.num_users // n, outcome.labels, outcome.arrival_s
         assert times is not None
         sent = tallies.sent_of(release.user, release.payload, n, clusters)
@@ -268,11 +268,10 @@ def count(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int,
 
 def _runs(
     labels: NDArray[np.uint8], trials: int, mechanism: Mechanism, network: NetworkConfig, seed: int, record: bool,
-    study: bool = False,
 ) -> Iterator[tuple[Population, Outcome, Streams]]:  # fmt: skip
     """Releases of many copies of a cluster, some shards at a time."""
     for population, streams in tallies.copies(labels, trials, seed):
-        yield population, mechanism.release(population, network, streams, record, study), streams
+        yield population, mechanism.release(population, network, streams, record), streams
 
 
 def _met(outcome: Outcome, views: CoalitionViews, population: Population) -> Messages:

@@ -131,9 +131,9 @@ def _world(
     noise, network = flipped_labels(mechanism.randomizer, "an audit"), case.scenario.network
     n, found, deltas = labels.size, np.zeros(split_cells(labels.size), dtype=np.int64), [np.zeros(0)]
     for people, streams in copies(labels, trials, case.scenario.seed + pilot):
-        outcome = mechanism.release(people, network, streams, study=not pilot, places=case.places)
+        outcome = mechanism.release(people, network, streams, places=case.places)
         found += np.bincount(learner_cells(outcome.labels, n, people.num_users // n), minlength=found.size)
-        if outcome.realised is not None:
+        if not pilot and outcome.realised is not None:
             deltas.append(target_deltas(outcome.realised, noise, epsilon))
     return found, np.concatenate(deltas)
 

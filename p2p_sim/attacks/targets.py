@@ -176,7 +176,7 @@ class ExchangeTargets(ClusterTargets):
         return flipped_labels(self.mechanism.randomizer, "an audit")
 
     def outcome(self, network: Network, people: People, part: tuple[int, int] | None) -> Outcome:
-        return self.mechanism.release_on(network, people, study=self.mechanism.engine == "events", part=part)
+        return self.mechanism.release_on(network, people, part=part)
 
     def claims(self, facts: Sequence[RealisedShard], epsilons: Sequence[float]) -> Floats | None:
         if not self.realised:

@@ -108,6 +108,10 @@ class MechanismBase(Config):
         """The same configuration with the oracle's values; `heterogeneity` gives φ of the population."""
         return self
 
+    def beside(self, learner: Config) -> Self:
+        """The same configuration, with values that follow the scenario's learner where they are not given."""
+        return self
+
     def check(self, num_classes: int) -> None:
         """Refuse parameters that do not fit K classes."""
 
@@ -177,7 +181,6 @@ class Mechanism(ABC):
         network: NetworkConfig,
         streams: Streams,
         record: bool = False,
-        study: bool = False,
         places: tuple[Path, ...] = (),
     ) -> Outcome:
         """Privatise the population's labels.
@@ -187,11 +190,10 @@ class Mechanism(ABC):
             network: the network over which messages travel; unused by a mechanism without messages.
             streams: the replicate's random streams.
             record: keep the transcript.
-            study: note what is known of the run besides labels.
             places: directories in which the network's files are looked for.
         """
         opened = Network.open(network, self.nodes(population), streams, places)
-        return self.release_on(opened, population, record, study)
+        return self.release_on(opened, population, record)
 
     @abstractmethod
     def release_on(
@@ -199,7 +201,6 @@ class Mechanism(ABC):
         opened: Network,
         population: Population,
         record: bool = False,
-        study: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
         """The same on a network that has been opened for this population; `part`: shards first to last - 1 alone."""

@@ -154,11 +154,10 @@ class LabelExchangeMechanism(Mechanism):
         opened: Network,
         population: People,
         record: bool = False,
-        study: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
         exchange = Exchange(self.randomizer, self.sampling_rate, self.engine, self.adversaries)
-        done = exchange.run(population, opened, record, study, part)
+        done = exchange.run(population, opened, record, part)
         release = LabelRelease(done.user, self._told(done.payload), self.payload_kind)
         if self.debias:
             noise = flipped_labels(self.randomizer, "debiasing")

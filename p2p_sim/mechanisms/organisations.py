@@ -163,7 +163,6 @@ class Organisations(Mechanism):
         opened: Network,
         population: Population,
         record: bool = False,
-        study: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
         """The same on a network that has been opened for the organisations.
@@ -200,7 +199,7 @@ class Organisations(Mechanism):
         release, times = ModelRelease(ByCluster(predictors)), np.sort(done.arrival_s[done.used])
         if self.engine == "vectorised":  # a network without faults, on which everything arrives
             return Outcome(release, overlay=opened.overlay, organisations=facts)
-        return Outcome(release, done.traffic, done.transcript, times if study else None, None, opened.overlay, facts)
+        return Outcome(release, done.traffic, done.transcript, times, None, opened.overlay, facts)
 
 
 class _Run:

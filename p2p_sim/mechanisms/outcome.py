@@ -118,8 +118,8 @@ class Outcome:
     """The result of one run of a mechanism; everything except the release exists only if messages were simulated.
 
     traffic: counts. transcript: every delivered message, if it was recorded.
-    arrival_s: (m,) when each label of the release reached the learner, seconds, and realised: what is known of the run
-    besides labels, if they were asked for. overlay: None if every user may ask every user.
+    arrival_s: (m,) when each label of the release reached the learner, seconds. realised: what is known of the run
+    besides labels, by which it is accounted for. overlay: None if every user may ask every user.
     organisations: results of organisations that exchange models.
     candidates: (m, ceil(K/8)) packed bits; the labels among which each released one was drawn, where public messages of
     others decide it.

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from p2p_sim.analysis.privacy.statement.advantage import local_advantage
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.conditions import ONE_LABEL, PUBLIC_PRIOR, Condition
 from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
+from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, bernoulli
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
@@ -29,6 +30,8 @@ from p2p_sim.protocol.debias import check_labels
 from p2p_sim.protocol.randomizer import Message
 
 Floats = NDArray[np.float64]
+NEIGHBOURS = 200
+"""Users whose noisy labels make a prior, if nobody says how many."""
 LARGEST_LAW = 2**24
 """Most entries of the matrices of a noise law."""
 CONDITIONS = (
@@ -168,9 +171,19 @@ class RRWithPriorConfig(OwnMechanism):
     """1: all users have the common prior; 2: half of them send first, then the others."""
     prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=256)
     """Common prior: K public probabilities that do not come from the labels; absent: all the same."""
-    neighbours: int = Field(default=200, ge=1)
-    """Users of the first half whose noisy labels make a prior, at least 1."""
+    neighbours: int | None = Field(default=None, ge=1)
+    """Users of the first half whose noisy labels make a prior, at least 1; absent: as many as `learner.neighbours`
+    where the learner is "knn", else 200."""
     releases: ClassVar[ReleaseKind] = "hard"
+
+    def beside(self, learner: Config) -> Self:
+        """The same with the number of neighbours settled."""
+        if self.neighbours is not None:
+            return self
+        follows = self.stages == 2 and getattr(learner, "kind", None) == "knn"
+        return self.model_copy(
+            update={"neighbours": getattr(learner, "neighbours", NEIGHBOURS) if follows else NEIGHBOURS}
+        )
 
     def check(self, num_classes: int) -> None:
         """Refuse a prior that does not fit K classes, or is none."""
@@ -179,7 +192,7 @@ class RRWithPriorConfig(OwnMechanism):
     def built(self, setup: Setup) -> "LocalRRWithPrior":
         self.check(setup.num_classes)
         noise = RRWithPrior(self.target_epsilon, setup.num_classes, self.prior)
-        return LocalRRWithPrior(noise, self.stages, self.neighbours)
+        return LocalRRWithPrior(noise, self.stages, self.neighbours or NEIGHBOURS)
 
 
 @dataclass(frozen=True)
@@ -195,7 +208,7 @@ class LocalRRWithPrior(LocalMechanism):
 
     randomizer: RRWithPrior
     stages: int = 2
-    neighbours: int = 200
+    neighbours: int = NEIGHBOURS
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -207,12 +220,11 @@ class LocalRRWithPrior(LocalMechanism):
         opened: Network,
         population: Population,
         record: bool = False,
-        study: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
         """Both stages; the first one of all shards even where a part is asked for, since priors come from it."""
         if self.stages == 1:
-            return super().release_on(opened, population, record, study, part)
+            return super().release_on(opened, population, record, part)
         streams, every = opened.streams, list(shards(population.cluster_offsets))
         goes_first = np.concatenate([bernoulli(streams.generator("half", s.index), 0.5, s.size) for s in every])
         noisy = np.concatenate([self.release_shard(s, population, streams).payload for s in every])

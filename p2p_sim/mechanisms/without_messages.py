@@ -32,7 +32,6 @@ class WithoutMessages(Mechanism):
         opened: Network,
         population: Population,
         record: bool = False,
-        study: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
         chosen = population.shards if part is None else population.shards[slice(*part)]
@@ -54,7 +53,6 @@ class OfAllUsers(Mechanism):
         opened: Network,
         population: Population,
         record: bool = False,
-        study: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
         """The same on a network that has been opened.

@@ -127,11 +127,11 @@ def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
         replicate: its index, from 0.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
     """
-    return look(scenario, replicate, exchange(Case(scenario, replicate, data_dir), record=True, study=True))
+    return look(scenario, replicate, exchange(Case(scenario, replicate, data_dir), record=True))
 
 
 def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork:
-    """What happened in an exchange that was recorded and studied."""
+    """What happened in an exchange that was recorded."""
     mechanism = exchange_of(done.mechanism, "what happened on the network")
     outcome, users = done.outcome, done.population.num_users
     assert outcome.transcript is not None

@@ -37,7 +37,7 @@ class Exchanged:
 
     user: (m,) int32, ascending, who submitted. payload: (m, ...) what she submitted.
     traffic: counts. transcript: every delivered message, if it was recorded.
-    arrival_s: (m,) seconds, and realised: what is known of the run besides labels, if they were asked for.
+    arrival_s: (m,) seconds. realised: what is known of the run besides labels, by which it is accounted for.
     """
 
     user: NDArray[np.int32]
@@ -53,7 +53,6 @@ class _Log:
     """What is noted of finished shards."""
 
     record: bool
-    study: bool
     traffic: Traffic = field(default_factory=Traffic)
     messages: list[Messages] = field(default_factory=list)
     traces: list[Trace] = field(default_factory=list)
@@ -65,9 +64,8 @@ class _Log:
         if self.record:
             self.messages.append(exchange.messages())
             self.traces.append(exchange.trace())
-        if self.study:
-            self.times.append(exchange.arrival[exchange.in_time])
-            self.facts.append(realised(exchange))
+        self.times.append(exchange.arrival[exchange.in_time])
+        self.facts.append(realised(exchange))
 
 
 @dataclass(frozen=True)
@@ -86,12 +84,12 @@ class Exchange:
     engine: EngineName = "events"
     adversaries: AdversariesConfig = NOBODY
 
-    def run(self, population: People, network: Network, record: bool, study: bool, part: Part) -> Exchanged:
+    def run(self, population: People, network: Network, record: bool, part: Part) -> Exchanged:
         """Exchange the population's labels.
 
         Args:
             population, network: the users, and the network that has been opened for them.
-            record: keep the transcript. study: note what is known besides labels. part: shards to run.
+            record: keep the transcript. part: shards to run.
         """
         check_given(self.adversaries, population.num_rows)
         if part is not None:
@@ -100,7 +98,7 @@ class Exchange:
         expected = int(self.sampling_rate * asked + 4 * asked**0.5)
         nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
         users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
-        log = _Log(record, study)
+        log = _Log(record)
         for submitter, fetched in self._submissions(population, network, log, part):
             users.append(submitter)
             labels.append(fetched)
@@ -111,8 +109,8 @@ class Exchange:
             labels.values(),
             log.traffic,
             Transcript(Messages.join(log.messages), Trace.join(log.traces)) if record else None,
-            np.concatenate(log.times) if study else None,
-            tuple(log.facts) if study else None,
+            np.concatenate([np.zeros(0), *log.times]),
+            tuple(log.facts),
         )
 
     def _submissions(

@@ -40,7 +40,7 @@ def release(
 def released(case: Case, at_delta: float, user: int | None = None) -> tuple[RunRelease, RunRelease | None]:
     """What a case released, for its worst user, and for one user if she is named and hers is known."""
     scenario = case.scenario
-    done = exchange(case, study=scenario.engine == "events")
+    done = exchange(case)
     people, mechanism = done.population, done.mechanism
     if user is not None and user >= people.num_users:
         raise InputError(f"--user {user}: replicate {case.replicate} of {scenario.name} has {people.num_users:,} users")

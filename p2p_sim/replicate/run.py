@@ -151,7 +151,7 @@ def run(
     """
     chosen = scenario_of(scenario)
     case = Case(chosen, count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
-    return complete(case, exchange(case, record, study=chosen.engine == "events"))
+    return complete(case, exchange(case, record))
 
 
 def prepare(case: Case) -> Prepared:
@@ -175,16 +175,17 @@ def set_up(case: Case, people: People) -> tuple[Mechanism, Network]:
         scenario.adversaries,
         people.values,
     )
-    mechanism = scenario.mechanism.informed(lambda: population_heterogeneity(people)[0]).built(setup)
+    settled = scenario.mechanism.beside(scenario.learner)
+    mechanism = settled.informed(lambda: population_heterogeneity(people)[0]).built(setup)
     nodes = mechanism.nodes(people) if isinstance(people, Population) else people
     return mechanism, Network.open(scenario.network, nodes, case.streams, case.places)
 
 
-def exchange(case: Case, record: bool = False, study: bool = False) -> Exchanged:
-    """Run a case up to the release; `record` keeps the transcript, `study` what is known besides labels."""
+def exchange(case: Case, record: bool = False) -> Exchanged:
+    """Run a case up to the release; `record` keeps the transcript."""
     ready = prepare(case)
     with one_thread():
-        outcome = ready.mechanism.release_on(ready.network, ready.population, record, study)
+        outcome = ready.mechanism.release_on(ready.network, ready.population, record)
     return Exchanged(ready.population, ready.mechanism, outcome)
 
 

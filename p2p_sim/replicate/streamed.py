@@ -29,7 +29,7 @@ from p2p_sim.replicate.run import measure, run, set_up
 class _ByShard(Protocol):
     """A mechanism whose configuration says `by_shard`."""
 
-    def release_on(self, opened: Network, population: People, *, study: bool, part: tuple[int, int]) -> Outcome: ...
+    def release_on(self, opened: Network, population: People, *, part: tuple[int, int]) -> Outcome: ...
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
     with one_thread():
         for shard in ready.people.shards[slice(*part)]:
             alone = shard.index, shard.index + 1
-            sums.add(shard, mechanism.release_on(ready.network, ready.people, study=True, part=alone))
+            sums.add(shard, mechanism.release_on(ready.network, ready.people, part=alone))
     return sums.outcome()
 
 

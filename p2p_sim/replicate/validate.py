@@ -12,6 +12,7 @@ from p2p_sim.mechanisms.outcome import ByCluster, Outcome, Predictor
 from p2p_sim.population.population import Population
 from p2p_sim.protocol.roles import NOBODY
 from p2p_sim.replicate.case import Case
+from p2p_sim.scenario import Scenario
 
 
 def validate(
@@ -44,6 +45,13 @@ def validate(
     return validated(said[np.isin(home, chosen)], evidence.within(chosen, offsets), sizes, confidence)
 
 
+def check_law_known(scenario: Scenario, purpose: str) -> None:
+    """Raise InputError if a network with faults or an adversary comes between labels and release."""
+    if not scenario.network.ideal or scenario.adversaries != NOBODY:
+        beyond = (*scenario.network.faults, "adversaries")[0]
+        raise InputError(f"{purpose}: needs released labels whose law is known; leave out {beyond}")
+
+
 def evidence_of(case: Case, people: Population, mechanism: Mechanism, outcome: Outcome) -> Evidence:
     """What the released labels of a case say of true ones.
 
@@ -51,9 +59,7 @@ def evidence_of(case: Case, people: Population, mechanism: Mechanism, outcome: O
         InputError: they say nothing, or a network with faults or an adversary comes between labels and release.
     """
     scenario = case.scenario
-    if not scenario.network.ideal or scenario.adversaries != NOBODY:
-        beyond = (*scenario.network.faults, "adversaries")[0]
-        raise InputError(f"validation: needs released labels whose law is known; leave out {beyond}")
+    check_law_known(scenario, "validation")
     evidence = mechanism.evidence(outcome, people.cluster_offsets)
     if evidence is None:
         raise InputError(

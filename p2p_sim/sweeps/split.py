@@ -58,7 +58,7 @@ def _outcome(part: Task) -> Outcome | None:
     if isinstance(ready, Streamed):
         return exchange_streamed(ready, (first, last))
     with one_thread():
-        outcome = ready.mechanism.release_on(ready.network, ready.population, study=True, part=(first, last))
+        outcome = ready.mechanism.release_on(ready.network, ready.population, part=(first, last))
     return replace(outcome, overlay=None)  # the driver has its own
 
 

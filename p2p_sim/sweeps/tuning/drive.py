@@ -131,6 +131,8 @@ def make_tuning(
         warnings.warn(f"--accuracy: the search does not vary {own}, which decides ε", stacklevel=2)
     chosen = space or (_penalty() if look == "released" else usual_space(scenario, noise=fixed is None))
     check_look(look, base, chosen.keys)
+    if look == "released":  # one release, whatever learner a trial tries: nothing of it follows the learner any more
+        base = base.replace(mechanism=base.mechanism.beside(base.learner).model_dump(mode="json"))
     chosen.check(base)
     return Tuning(base, chosen, replace(goal, judged=look == "released"), look, data_dir)
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.replicate.validate import check_law_known
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.tuning.goal import Goal
 
@@ -37,6 +38,8 @@ def check_look(look: str, scenario: Scenario, keys: Sequence[str]) -> None:
             f"--look released: {further[0]} changes the release: each value would be another release, and ε would have "
             "to count all of them (`p2p-sim compose`); search keys of the learner only, or rehearse: --look public"
         )
+    if look == "released":
+        check_law_known(scenario, "--look released")
 
 
 def check_goal(look: str, goal: Goal) -> None:
