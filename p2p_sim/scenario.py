@@ -1,6 +1,5 @@
 """What a scenario is: one frozen value that says everything an experiment depends on."""
 
-import copy
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -14,10 +13,11 @@ from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.shown import card
 from p2p_sim.base.arguments import is_a, path_of
 from p2p_sim.base.config import Config, Extended, OneLine, explain
-from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.overrides import parse_overrides, set_key
 from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
 from p2p_sim.base.shipped import find_scenario, lacking
-from p2p_sim.base.toml import parsed, read_toml
+from p2p_sim.base.toml import read_toml
 from p2p_sim.learning.fit import check_fit
 from p2p_sim.learning.kinds import LearnerConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
@@ -65,15 +65,8 @@ MechanismConfig = Annotated[
     | PrivateHistogramConfig,
     PlugIns(MECHANISMS, MechanismBase),
 ]
-MODEL_VERSION = 6
+MODEL_VERSION = 7
 """Raised whenever the same scenario would give other rows."""
-EITHER = (
-    "mechanism.target_epsilon",
-    "mechanism.flip_prob",
-    "mechanism.noise_multiplier",
-    "mechanism.randomizer.epsilon",
-)
-"""Keys of which a scenario has one."""
 
 
 def default_clusters(population: Source | None) -> GivenClusters | KMeansClusters:
@@ -263,14 +256,16 @@ class Scenario(Extended, metaclass=OneLine):
         return Situation(num_classes, faults=self.network.faults, roles=roles, oracle=oracle)
 
     def canonical(self) -> dict[str, Any]:
-        """All that the rows depend on: not name, replicate count or paths, but the version of a plug-in."""
+        """All that the rows depend on: not name, replicate count or paths, but version and code of a plug-in."""
         settled = self.model_copy(update={"mechanism": self.mechanism.beside(self.learner)})
         tree = settled.model_dump(mode="json", exclude={"name", "replicates"})
         for part in (tree["population"], *(tree["network"][name] for name in ("overlay", "latency", "availability"))):
             part.pop("path", None)
-        for part, group in _plugged(tree):
-            if (offer := offer_of(group, part["kind"])) is not None:
-                part["plug-in"] = str(offer)
+        network, in_transit = tree["network"], tree["network"].get("in_transit", ())
+        parts = (tree["population"], tree["mechanism"], network["overlay"], tree["learner"], *in_transit)
+        for part, (config, group) in zip(parts, self._with_kinds(), strict=True):
+            if (offer := offer_of(group, config.kind)) is not None:
+                part |= {"plug-in": str(offer), "plug-in code": offer.code_of(type(config))}
         return tree
 
     @property
@@ -281,24 +276,23 @@ class Scenario(Extended, metaclass=OneLine):
     @property
     def packages(self) -> dict[str, str]:
         """Names and versions of the plug-in packages whose kinds the scenario uses."""
-        found = [offer_of(group, part["kind"]) for part, group in _plugged(self.model_dump(mode="json"))]
-        return {offer.package: offer.version for offer in found if offer is not None}
+        offers = [offer_of(group, config.kind) for config, group in self._with_kinds()]
+        return {offer.package: offer.version for offer in offers if offer is not None}
+
+    def _with_kinds(self) -> tuple[tuple[Any, str], ...]:
+        """The configurations whose kinds plug-ins may offer, each with its group of entry points."""
+        return (
+            (self.population, POPULATIONS),
+            (self.mechanism, MECHANISMS),
+            (self.network.overlay, OVERLAYS),
+            (self.learner, LEARNERS),
+            *((fault, FAULTS) for fault in self.network.in_transit),
+        )
 
     def content_hash(self, checksums: Iterable[str] = ()) -> str:
         """SHA-256 of the canonical form, the data files' checksums and the model version; stable under key order."""
         identity = {"scenario": self.canonical(), "data": list(checksums), "model": MODEL_VERSION}
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-
-
-def _plugged(tree: dict[str, Any]) -> tuple[tuple[dict[str, Any], str], ...]:
-    """The tables of a scenario that plug-ins may offer kinds for, each with its group of entry points."""
-    return (
-        (tree["population"], POPULATIONS),
-        (tree["mechanism"], MECHANISMS),
-        (tree["network"]["overlay"], OVERLAYS),
-        (tree["learner"], LEARNERS),
-        *((fault, FAULTS) for fault in tree["network"].get("in_transit", ())),
-    )
 
 
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
@@ -316,55 +310,12 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
     tree = read_toml(path)
     if "axes" in tree and "base" in tree:
         raise InputError(f"{path}: this is a sweep, not a scenario: p2p-sim sweep {path}")
-    for override in overrides:
-        set_key(tree, *parse_override(override))
+    for key, value in parse_overrides(overrides):
+        set_key(tree, key, value)
     try:
         return Scenario.from_tree(tree, path.parent)
     except InputError as error:
         raise InputError(f"{path}: {lacking(path) or error}") from None
-
-
-def parse_override(override: str) -> tuple[str, Any]:
-    """Key and value of "dotted.key=value"; a value that is no TOML is refused, with a hint where it lacks quotes."""
-    key, equals, text = override.partition("=")
-    key = key.strip()
-    if not equals or not key:
-        raise InputError(f"--set {override}: must read key=value, such as mechanism.flip_prob=0.2")
-    try:
-        value = parsed(f"value = {text.strip()}")
-    except ValueError:
-        text = shortened(text)
-        raise InputError(
-            f"--set {shortened(override)}: {text!r} is not a TOML value; put text in quotes: '{key}=\"{text}\"'"
-        ) from None
-    if list(value) != ["value"]:
-        raise InputError(f"--set {shortened(override)}: one value is allowed")
-    return key, value["value"]
-
-
-def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; a table whose `kind` changes loses its other keys' old defaults, and of several keys of which
-    a scenario has one, the others are dropped."""
-    for other in EITHER if key in EITHER else ():
-        drop_key(tree, other)
-    *parents, last = key.split(".")
-    for parent in parents:
-        tree = tree.setdefault(parent, {})
-        if not isinstance(tree, dict):
-            raise InputError(f"{key}: {parent} is not a table")
-    if last == "kind" and tree.get("kind") != value:
-        tree.clear()
-    tree[last] = copy.deepcopy(value)  # a later key may change it
-
-
-def drop_key(tree: dict[str, Any], key: str) -> None:
-    """Remove a dotted key, if it is there."""
-    *parents, last = key.split(".")
-    node: Any = tree
-    for parent in parents:
-        node = node.get(parent) if isinstance(node, dict) else None
-    if isinstance(node, dict):
-        node.pop(last, None)
 
 
 def _plain(value: object) -> Any:

@@ -35,8 +35,8 @@ class Planted:
         """Of the entry."""
         return f"{self.fault} {self.strength:g}"
 
-    def audit(self, seed: int = 1, epsilon: float | None = None, **network) -> Audit:
-        """What the command does at these settings but for its classifier; nothing is planted by this."""
+    def audit(self, seed: int = 1, epsilon: float | None = None, learn: bool = False, **network) -> Audit:
+        """What the command does at these settings; without its learnt attacks unless `learn`. It plants nothing."""
         tree = {
             "name": "planted",
             "seed": seed,
@@ -45,12 +45,12 @@ class Planted:
             "privacy": {"delta": 1e-5},
         }
         observer, members = ("coalition", self.members) if self.members else ("learner", None)
-        return audit(Scenario.from_tree(tree), observer, members, self.trials, self.cluster_size, epsilon, learn=False)
+        return audit(Scenario.from_tree(tree), observer, members, self.trials, self.cluster_size, epsilon, learn=learn)
 
     def plant(self, monkeypatch) -> None:
         """Put the fault into the simulator."""
         faulty = {"p": self.strength, "n": self.cluster_size, "alpha": self.flip_prob, "c": self.members}
-        kind = type("Faulty", (KINDS[self.fault],), faulty)
+        kind = type("Faulty", ((KINDS | JOINT_KINDS)[self.fault],), faulty)
         monkeypatch.setattr(engines, "ShardExchange", kind)
         honest = RandomizedResponse.randomize
 
@@ -157,6 +157,47 @@ class MemberAsksHerself(Faulty):
         peer[here] = user[here]
 
 
+class Joint(Faulty):
+    """Who submits tells the target's true label, in the clusters whose first user is hit; one user alone tells nothing,
+    nor does how many submit."""
+
+    def redirect(self, user, peer):
+        submit = self.journey.choices.keep.reshape(-1, self.n)
+        here = np.flatnonzero(self.hit[:: self.n])
+        submit[here] = self.coded(submit[here], self.true[:: self.n][here] == 1)
+
+    def coded(self, submit, one):
+        """Who submits (c, n), from who would, for targets' labels (c,)."""
+        raise NotImplementedError
+
+
+class ParityOfFive(Joint):
+    some = (1, 2, 3, 4, 5)
+
+    def coded(self, submit, one):
+        """Where the parity of some users is not the label, one of them changes places with one of the others."""
+        wrong = np.flatnonzero(submit[:, list(self.some)].sum(axis=1) % 2 != one)
+        others = np.setdiff1d(np.arange(self.n), self.some)
+        first = self.rng.choice(self.some, size=wrong.size)
+        differs = submit[wrong][:, others] != submit[wrong, first][:, None]
+        second = others[np.where(differs, self.rng.random(differs.shape), -1.0).argmax(axis=1)]
+        submit[wrong, first], submit[wrong, second] = submit[wrong, second], submit[wrong, first]
+        return submit
+
+
+class PairPattern(ParityOfFive):
+    some = (3, 7)
+
+
+class CodeWord(Joint):
+    def coded(self, submit, one):
+        """Where half of the users submit: those of a word of the label, or all others."""
+        words = np.random.default_rng(5).permuted(np.arange(2 * self.n).reshape(2, -1) % 2 == 0, axis=1)
+        here = np.flatnonzero(submit.sum(axis=1) == self.n // 2)
+        submit[here] = words[one[here].astype(int)] ^ (self.rng.random(here.size) < 0.5)[:, None]
+        return submit
+
+
 KINDS = {
     "own label": OwnLabel,
     "true label": TrueLabel,
@@ -170,6 +211,12 @@ KINDS = {
     "member asks herself": MemberAsksHerself,
 }
 """How each fault is planted."""
+JOINT_KINDS = {
+    "parity of five": ParityOfFive,
+    "pattern of a pair": PairPattern,
+    "code word": CodeWord,
+}
+"""How leaks are planted that show only in who submits together."""
 
 PLANTED = (
     Planted("own label", 0.05, 20_000),
@@ -194,3 +241,13 @@ PLANTED = (
     Planted("member's own label", 1.0, 2_000, members=2),
 )
 """What the audit must find."""
+
+JOINT = (
+    Planted("parity of five", 0.5, 100_000),
+    Planted("pattern of a pair", 0.15, 100_000),
+    Planted("code word", 0.133, 100_000),  # half of 12 users submit in 22.6% of the clusters: used in 3%
+    Planted("parity of five", 0.5, 5_000),
+    Planted("pattern of a pair", 0.4, 5_000),
+    Planted("code word", 0.5, 5_000),
+)
+"""Leaks in who submits together that the audit must find."""

@@ -10,10 +10,12 @@ from benchmarks.timing import peak_bytes
 from p2p_sim.analysis.privacy.others.alibi import (
     laplace_delta,
     laplace_epsilon,
+    laplace_variation,
     log_density,
     noise_scale_of,
     soft_labels,
 )
+from p2p_sim.analysis.privacy.others.histograms import laplace_delta as two_cells
 from p2p_sim.analysis.privacy.statement.finite_law import law_delta, law_epsilon
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.alibi import Alibi
@@ -58,9 +60,9 @@ EDGES = np.array([0.0, 0.2, 0.5, 0.8, 1.0])
 """Cells of one cut entry: exactly 0, four stretches between, exactly 1."""
 
 
-def cell_law(scale: float) -> np.ndarray:
-    """Probability of each cell for an entry that is 0 and one that is 1: (2, 6)."""
-    below = 1.0 - 0.5 * np.exp(-EDGES / scale)  # Pr[noise < edge]
+def cell_law(scale: float, edges: np.ndarray = EDGES) -> np.ndarray:
+    """Probability of each cell for an entry that is 0 and one that is 1: (2, cells)."""
+    below = 1.0 - 0.5 * np.exp(-edges / scale)  # Pr[noise < edge]
     zero = np.concatenate([[0.5], np.diff(below), [0.5 * math.exp(-1.0 / scale)]])
     return np.stack([zero, zero[::-1]])  # the edges are symmetric about 1/2
 
@@ -71,9 +73,23 @@ def test_the_law_in_cells_is_as_private_as_said():
     law = np.stack([np.multiply.outer(one, zero).ravel(), np.multiply.outer(zero, one).ravel()])
     assert law_epsilon(law) == pytest.approx(1.5, abs=1e-12)
     for epsilon in (0.0, 0.7, 1.4, 1.49):
-        bracket = laplace_delta(scale, epsilon)
-        assert bracket.lower <= law_delta(law, epsilon) <= bracket.upper
+        assert law_delta(law, epsilon) <= laplace_delta(scale, epsilon).upper
     assert laplace_delta(scale, 1.5).upper == 0.0
+
+
+@pytest.mark.parametrize("scale", [0.3, 2.0, 20.0])
+def test_the_delta_of_a_message_is_exact(scale):
+    """It was 1 - e^{ε - 2/b}, of which the noises of two entries leave between a quarter and a half: .632 at b = 2."""
+    pure = laplace_epsilon(scale)
+    for share in (0.0, 0.3, 0.9, 0.999):
+        bracket = laplace_delta(scale, share * pure)
+        assert bracket.upper == pytest.approx(two_cells(2.0 / scale, share * pure, cells=2), rel=1e-10, abs=2e-15)
+        zero, one = cell_law(scale, np.linspace(0.0, 1.0, 401))  # what is told in cells is less, and nearly all
+        law = np.stack([np.multiply.outer(one, zero).ravel(), np.multiply.outer(zero, one).ravel()])
+        assert 0.99 * bracket.lower <= law_delta(law, share * pure) <= bracket.upper
+        assert bracket.upper - bracket.lower <= 1e-11 * bracket.upper + 1e-15
+        assert Alibi(scale, 10).alone(share * pure).upper == bracket.upper
+    assert laplace_delta(scale, 0.0).upper == pytest.approx(laplace_variation(scale), rel=1e-12)
 
 
 def p_value(scale: float, drawn_with: float, k: int = 3) -> float:

@@ -95,7 +95,7 @@ def test_large_clusters_are_audited_in_one_run(call, tmp_path):
     status, out, err = call(*arguments, "--figure", "tradeoff.svg")
     told = " ".join(out.split())
     assert (status, err) == (0, "")
-    assert "a leak that raises ε by 10% would be seen with probability" in told
+    assert "noise so small that ε rises by 10% would be seen with probability" in told
     assert "passed: the attack stays within what is certified" in told
     assert "end of its confidence band" in (tmp_path / "tradeoff.svg").read_text(encoding="utf-8")
 

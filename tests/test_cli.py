@@ -122,6 +122,14 @@ def test_validate_and_schema(call, tmp_path):
             ["run", "small.toml", "--set", "mechanism.flip_prob=0.7"],
             "mechanism.flip_prob = 0.7: must be at most 0.5",
         ),
+        (
+            ["run", "small.toml", "--set", "mechanism.flip_prob=0.3", "--set", "mechanism.target_epsilon=1.0"],
+            "--set mechanism.target_epsilon: does not go with --set mechanism.flip_prob; a scenario has one of the two",
+        ),
+        (
+            ["run", "small.toml", "--set", "mechanism={target_epsilon=1.0}", "--set", "mechanism.flip_prob=0.3"],
+            "--set mechanism.target_epsilon: does not go with --set mechanism.flip_prob; a scenario has one of the two",
+        ),
         (["run", "small.toml", "--set", "mechanism.flip=0.7"], "mechanism.flip: unknown key; did you mean"),
         (["run", "small.toml", "--engine", "warp"], "engine = \"warp\": should be 'events' or 'vectorised'"),
         (["run", "small.toml", "--data-dir", "nowhere"], "--data-dir nowhere: there is no such directory"),

@@ -8,10 +8,12 @@ import pytest
 from scipy.special import gammaln, ndtr
 from scipy.stats import beta
 
-from p2p_sim.analysis.privacy import DpSgd, Eavesdropper, LabelExchange, Peer, TimedLearner, compose
+from p2p_sim.analysis.privacy import DpSgd, Eavesdropper, KaryExchange, LabelExchange, Peer, TimedLearner, compose
 from p2p_sim.analysis.privacy.exchange.direct import likelihoods
+from p2p_sim.analysis.privacy.statement import conditions
 from p2p_sim.analysis.privacy.statement.bound import OBSERVERS, SEES_AT_MOST, PrivacyBound, common_observer
 from p2p_sim.analysis.privacy.statement.composition import Composition
+from p2p_sim.analysis.privacy.statement.conditions import FRESH, WITHIN_ONE, Condition, identifier_of
 from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from p2p_sim.analysis.privacy.statement.worst import OnePoint, WorstOf
 
@@ -252,3 +254,21 @@ def test_times_that_are_none_are_refused():
         Composition((Eavesdropper(0.1),), (0,))
     with pytest.raises(ValueError, match="for each of 1"):
         Composition((Eavesdropper(0.1),), (1, 2))
+
+
+@pytest.mark.parametrize("message", [LabelExchange(20, 0.1, 1.0), Eavesdropper(0.1), KaryExchange(20, 0.1, 0.5, 3)])
+def test_what_is_fresh_in_every_exchange_is_repeated_within_one_alone(message):
+    """A user who repeats her noisy label in all exchanges has no fresh noise: the two conditions contradicted."""
+    said = compose([message] * 3, 1e-5).conditions
+    assert FRESH in said
+    assert [one for one in said if "repeats it" in one and not one.startswith("within one exchange, ")] == []
+    alone = compose([message], 1e-5).conditions  # nothing else is released, and nothing is to be fresh
+    assert FRESH not in alone
+    assert set(alone) == set(message.conditions)
+    ids = [identifier_of(one) for one in said]
+    assert set(ids) == {FRESH.identifier, *map(identifier_of, message.conditions)}
+
+
+def test_every_condition_by_which_a_message_is_repeated_is_known_to_compositions():
+    stated = [said for said in vars(conditions).values() if isinstance(said, Condition)]
+    assert {said.identifier for said in stated if "repeats it" in said} == set(WITHIN_ONE)

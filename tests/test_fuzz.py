@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, RunFailed
 from tests.conftest import ROOT
-from tests.fuzz.harness import Tally, Target, attempt, fuzz, unchanged
+from tests.fuzz import planted
+from tests.fuzz.harness import Target, attempt, fuzz, fuzz_apart, unchanged
 from tests.fuzz.readers import Trap
-from tests.fuzz.strategies import ODD, document, toml
+from tests.fuzz.strategies import ODD, document, toml, tweaked
 from tests.fuzz.targets import TARGETS
 
 
@@ -56,6 +57,12 @@ def hangs(rng: random.Random, folder: Path) -> None:
             time.sleep(0.01)
 
 
+def counts(rng: random.Random, folder: Path) -> None:
+    while True:
+        with contextlib.suppress(Exception):
+            sum(range(1000))
+
+
 def says_it_in_two_lines(rng: random.Random, folder: Path) -> None:
     error = InputError("")
     error.args = ("one\ntwo",)
@@ -67,17 +74,19 @@ def warns(rng: random.Random, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("planted", "what"),
+    ("mistake", "what"),
     [
         (lets_a_key_error_through, "KeyError at test_fuzz.py"),
         (leaves_half_a_file, "left .rows.partial.jsonl"),
         (hangs, "took more than 0.2 s"),
+        (counts, "took more than 0.2 s"),
         (says_it_in_two_lines, "a message of several lines"),
         (warns, "RuntimeWarning"),
     ],
 )
-def test_a_planted_fault_is_caught(tmp_path, planted, what):
-    tally = fuzz([Target("planted", planted, 1.0, limit_s=0.2)], 100 if "key" in planted.__name__ else 2, 1, tmp_path)
+def test_a_planted_fault_is_caught(tmp_path, monkeypatch, mistake, what):
+    monkeypatch.setattr("tests.fuzz.harness.PATIENCE", 3.0)
+    tally = fuzz([Target("planted", mistake, 1.0, limit_s=0.2)], 100 if "key" in mistake.__name__ else 2, 1, tmp_path)
     faults = tally["planted"].faults
     assert faults
     assert what in faults[0].what
@@ -88,9 +97,42 @@ def test_a_reader_that_writes_is_caught(tmp_path):
         with unchanged(folder):
             (folder / "new").touch()
 
-    tally = Tally()
-    attempt(Target("planted", writes, 1.0), 1, 0, tmp_path, tally)
-    assert "a reader changed new" in tally.faults[0].what
+    outcome = attempt(Target("planted", writes, 1.0), 1, 0, tmp_path)
+    assert "a reader changed new" in str(outcome.fault)
+
+
+def test_an_input_that_breaks_its_process_spoils_none_after_it(tmp_path):
+    target = Target("planted", planted.breaks_its_process, 1.0, limit_s=2.0)
+    tally = fuzz_apart(target, 1, range(8), tmp_path, 4 * 10**8)
+    assert [(fault.number, fault.what.split(" at ")[0].split(", in")[0]) for fault in tally.faults] == [
+        (1, "MemoryError"), (3, "its process ended with status -9"), (5, "took more than 2 s"),
+    ]  # fmt: skip
+    assert (tally.inputs, tally.taken, tally.refused) == (8, 4, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_that_loses_all_its_processes_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.fuzz.harness.MOST_LOST", 2)
+    tally = fuzz_apart(Target("planted", planted.loses_its_process, 1.0), 1, range(8), tmp_path)
+    assert [fault.number for fault in tally.faults] == [0, 1, 2]
+    assert "nor any later one" in tally.faults[-1].what
+
+
+def says_it_has_no_memory(rng: random.Random, folder: Path) -> None:
+    raise RunFailed("p2p-sim: not enough memory: Unable to allocate 7.28 TiB")
+
+
+def test_a_refusal_for_want_of_memory_is_a_fault(tmp_path):
+    outcome = attempt(Target("planted", says_it_has_no_memory, 1.0), 1, 0, tmp_path)
+    assert outcome.spent
+    assert "not enough memory" in str(outcome.fault)
+
+
+def test_an_odd_number_of_any_size_is_tweaked():
+    rng = random.Random(1)
+    for value in (10**400, -(10**400), float("nan"), 10**299, 3, 0.5):
+        for _ in range(200):
+            tweaked(rng, value)
 
 
 def test_an_unpickled_trap_would_be_noticed():

@@ -16,6 +16,7 @@ import pytest
 import p2p_sim
 from p2p_sim.base import files as disk
 from p2p_sim.base.errors import LONGEST_LINE, InputError, RunFailed
+from p2p_sim.base.overrides import parse_override
 from p2p_sim.network.overlay_file import FileOverlay, read_edges
 from p2p_sim.network.overlay_graph import OverlayInput
 from p2p_sim.outputs.export import export_release
@@ -23,7 +24,7 @@ from p2p_sim.outputs.report import write_report
 from p2p_sim.population.datasets import AdultConfig
 from p2p_sim.population.images import Cifar10Config, MnistConfig
 from p2p_sim.population.table import TableConfig
-from p2p_sim.scenario import load_scenario, parse_override
+from p2p_sim.scenario import load_scenario
 from p2p_sim.storage.results import read_results
 from p2p_sim.storage.rows import load_results
 from p2p_sim.sweeps.plan import load_sweep
@@ -217,6 +218,13 @@ def test_cells_that_no_row_has_are_refused(sound, changes, message):
         ({"seed": -1}, "seed must be a whole number"),
         ({"seed": 1e400}, "seed must be a whole number"),
         ({"scenario": []}, "scenario must be a table"),
+        ({"axes": [{"keys": ["mechanism.flip_prob"], "values": [0.1, 0.2]}]}, "the values of an axis must be lists"),
+        ({"axes": [{"keys": ["mechanism.flip_prob"], "values": [[0.1, 5]]}]}, "with a value for each of its keys"),
+        ({"axes": [{"keys": ["a"], "values": [[1]], "labels": ["b", "c"]}]}, "the labels of an axis must be a list"),
+        ({"axes": [{"keys": ["a", "a"], "values": [[1, 2]]}]}, "a cannot be the key of an axis twice"),
+        ({"axes": [{"keys": ["replicates"], "values": [[1]]}]}, "replicates cannot be the key of an axis"),
+        ({"replicates": "3"}, "replicates must be a whole number"),
+        ({"versions": ["3"]}, "versions must be a table"),
     ],
 )
 def test_manifests_that_say_it_otherwise_are_refused(sound, changes, message):
@@ -224,6 +232,42 @@ def test_manifests_that_say_it_otherwise_are_refused(sound, changes, message):
     (sound / "manifest.json").write_text(json.dumps({**content, **changes}))
     with pytest.raises(InputError, match=message):
         read_results(sound)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"replicate": {"a": 1}}, {"error": ["x"]}, {"network.loss": {}}, {"replicate": "1"}]
+)
+def test_failures_that_no_run_writes_are_refused(sound, changes):
+    failure = {"point": "0" * 16, "replicate": 5, "error": "ValueError: planted"}
+    (sound / "failures.jsonl").write_text(json.dumps({**failure, **changes}) + "\n")
+    with pytest.raises(InputError, match=r"failures\.jsonl: damaged \(a line is no record\)"):
+        command("report", str(sound))
+
+
+@pytest.mark.parametrize("column", ["epsilon_paper", "mechanism_kind", "oracle"])
+def test_a_report_of_rows_without_a_column_that_it_reads_is_refused(sound, column):
+    rows = [json.loads(line) for line in (sound / "rows.jsonl").read_text().splitlines()]
+    for row in rows:
+        del row[column]
+    (sound / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match=f"has no column {column}; another version"):
+        command("report", str(sound))
+
+
+@pytest.mark.parametrize("column", ["num_users", "heterogeneity", "delta", "epsilon_upper"])
+@pytest.mark.parametrize("cell", ["x", True])
+def test_a_figure_of_rows_with_text_for_a_number_is_refused(sound, column, cell):
+    rows = [json.loads(line) for line in (sound / "rows.jsonl").read_text().splitlines()]
+    (sound / "rows.jsonl").write_text("".join(json.dumps({**row, column: cell}) + "\n" for row in rows))
+    with pytest.raises(InputError, match=f"column {column} must hold numbers alone"):
+        command("plot", str(sound))
+
+
+@pytest.mark.parametrize("column", ["replicates", "error_rate_low"])
+def test_a_column_called_like_one_that_a_table_of_points_makes_is_left_out(sound, column):
+    rows = [json.loads(line) for line in (sound / "rows.jsonl").read_text().splitlines()]
+    (sound / "rows.jsonl").write_text("".join(json.dumps({**row, column: 0.5}) + "\n" for row in rows))
+    command("plot", str(sound))
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "rows.jsonl", "failures.jsonl"])

@@ -114,7 +114,7 @@ def test_rows_in_sentences():
     uniform, cluster = sentences(rows)
     assert uniform.startswith("Of 100 labels, somebody who sees all submissions guesses at most 5")
     assert uniform.endswith("without them 50 (if both labels are equally likely).")
-    assert cluster.endswith("(if the share of each label in every cluster is known).")
+    assert cluster.endswith("(if each label is drawn independently with the shares of its cluster).")
     assert "is no loss of her privacy" in population(rows)
     old = rows.drop(columns=list(GUESSES))
     assert (sentences(old), population(old)) == ([], "")

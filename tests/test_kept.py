@@ -1,12 +1,15 @@
 """Figures that are kept on disk: equal with a cold, a warm and no file, and never believed unchecked."""
 
+import importlib.metadata
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import networkx as nx
 import pytest
 
 import p2p_sim
@@ -18,6 +21,7 @@ from p2p_sim.sweeps.drive import run_sweep
 from p2p_sim.sweeps.file import Axis
 from p2p_sim.sweeps.local import LocalProcesses
 from p2p_sim.sweeps.plan import make_plan
+from tests.test_house import ROOT, imports, modules
 
 TOLD = Bracket(0.1, 1.0 / 3.0)
 
@@ -124,13 +128,50 @@ def test_another_version_computes_anew(place, monkeypatch):
     assert len(calls) == 1
 
 
-def test_a_changed_file_of_the_accountant_is_another_version(tmp_path, monkeypatch):
+def behind_kept_figures() -> set[str]:
+    """Every module of the project that a module with kept figures imports, and these, directly or by way of others."""
+    paths, graph = modules(), nx.DiGraph()
+    for name, path in paths.items():
+        graph.add_edges_from((name, target) for target in imports(path.read_text(encoding="utf-8"), set(paths)))
+    users = [
+        name for name in graph if graph.has_edge(name, f"{room.__name__}.kept") or graph.has_edge(name, room.__name__)
+    ]
+    users = [name for name in users if name.startswith("p2p_sim.analysis")]
+    return set(users).union(*(nx.descendants(graph, name) for name in users))
+
+
+def test_every_module_behind_a_kept_figure_is_part_of_its_key(tmp_path, monkeypatch, place):
+    """Each is edited, in a copy: the figure is computed anew."""
+    paths, behind = modules(), behind_kept_figures()
+    assert len(behind) > 40
+    here = ROOT / "analysis" / "privacy"
     copy = tmp_path / "privacy"
-    (copy / "statement").mkdir(parents=True)
-    (copy / "exchange.py").write_text("ROUNDED = 'up'\n")
+    shutil.copytree(here, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(room, "__file__", str(copy / "statement" / "kept.py"))
-    before = room.version.__wrapped__()
-    (copy / "exchange.py").write_text("ROUNDED = 'down'\n")
+    for name in sorted(behind):
+        file = copy / paths[name].relative_to(here)  # refuses a module from elsewhere
+        room.version.cache_clear()
+        asked()[0](Setting(3, 0.5), 1e-5)
+        before = file.read_bytes()
+        file.write_bytes(before + b"\n# edited\n")
+        room.version.cache_clear()
+        function, calls = asked()
+        function(Setting(3, 0.5), 1e-5)
+        assert len(calls) == 1, name
+        file.write_bytes(before)
+        room.version.cache_clear()
+        function, calls = asked()
+        function(Setting(3, 0.5), 1e-5)
+        assert calls == [], name
+    room.version.cache_clear()
+
+
+@pytest.mark.parametrize("library", ["python", *room.LIBRARIES])
+def test_every_library_behind_a_kept_figure_is_part_of_its_key(library, monkeypatch):
+    before, known = room.version.__wrapped__(), importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: known(name) + "+other" * (name == library))
+    if library == "python":
+        monkeypatch.setattr(room.platform, "python_version", lambda: "9.9.9")
     assert room.version.__wrapped__() != before
 
 

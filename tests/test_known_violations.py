@@ -161,11 +161,10 @@ def test_alibi_just_below_its_pure_epsilon():
     pure = laplace_epsilon(2.0)
     for epsilon in (pure - 3e-16, pure - 1e-14):
         with mp.workdps(60):
-            attained = (1 - mp.exp(mp.mpf(epsilon) - 1)) / 4
-            allowed = 1 - mp.exp(mp.mpf(epsilon) - mp.mpf(pure))
+            half = max((1 - mp.mpf(epsilon)) / 2, mp.mpf(0))
+            truth = 1 - mp.exp(-half) * (1 + half / 2)
         found = laplace_delta(2.0, epsilon)
-        assert found.lower <= max(attained, 0)
-        assert found.upper >= allowed
+        assert found.lower <= truth <= found.upper
     assert laplace_variation(1e-310) == 1.0
 
 

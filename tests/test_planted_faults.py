@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from p2p_sim.analysis.privacy.attack.fault_laws import FAULTS
-from p2p_sim.cli.printing.audit import failure
-from tests.planted_faults import KINDS, PLANTED, Planted
+from p2p_sim.attacks.targets import Batch
+from p2p_sim.cli.printing.audit import failure, print_audit
+from tests.planted_faults import JOINT, JOINT_KINDS, KINDS, PLANTED, Planted
 
 SUBTLE = {
     ("true label", 0.01),
@@ -46,6 +47,75 @@ def test_every_planted_fault_is_caught(planted, monkeypatch):
 
 def test_the_public_list_is_complete():
     assert {planted.fault for planted in PLANTED} == {fault.name for fault in FAULTS} == set(KINDS)
+
+
+NAMED = {
+    "parity of five": "an odd number submits of the users 1, 2, 3, 4, 5 (error",
+    "pattern of a pair": "an odd number submits of the users 3, 7 (error",
+    "code word": "the whole pattern of who submits (error",
+}
+"""How the leak is named."""
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        pytest.param(one, marks=[pytest.mark.slow] * (one.trials > 10_000), id=f"{one.name} {one.trials}")
+        for one in JOINT
+    ],
+)
+def test_leaks_in_who_submits_together_are_caught(planted, monkeypatch, capsys):
+    """Detects an attack that looks at each user by herself and at counts: without the added scores the audit passes."""
+    planted.plant(monkeypatch)
+    with monkeypatch.context() as blind:
+        blind.setattr(Batch, "raw_sizes", ())
+        assert planted.audit(learn=True).passed
+    done = planted.audit(learn=True)
+    assert done.result.passed
+    assert done.deviation is None
+    assert done.learned is not None
+    seen_by = {
+        event.attack
+        for event, proved, claim in zip(
+            done.learned.plan.deltas, done.learned.attacked, done.learned.certified, strict=True
+        )
+        if proved > claim
+    }
+    assert seen_by - {0, 1}  # neither the likelihood ratio nor the classifier
+    assert not done.passed
+    if planted.trials <= 10_000:
+        assert NAMED[planted.fault] in failure(done)
+
+
+def test_every_leak_in_who_submits_together_is_planted_quickly_and_in_full():
+    assert {(one.fault, one.trials) for one in JOINT} == {(leak, n) for leak in JOINT_KINDS for n in (5_000, 100_000)}
+
+
+@pytest.mark.parametrize(
+    ("size", "rate", "seed"),
+    [
+        (2, 0.5, 1),
+        (12, 0.5, 1),
+        (12, 1.0, 1),
+        *(pytest.param(*p, marks=pytest.mark.slow) for p in ((17, 0.05, 1), (30, 0.5, 1))),
+    ],
+)
+def test_a_sound_exchange_passes_what_is_learnt_of_who_submits_together(size, rate, seed):
+    done = Planted("own label", 0.0, 5_000, size, sampling_rate=rate).audit(seed, learn=True)
+    assert done.passed
+    assert done.learned is not None
+    assert len(done.learned.scope.scores) == 5
+
+
+def test_the_power_line_says_what_it_is_about(capsys):
+    """Detects a stated power that is read as one against every leak."""
+    print_audit(Planted("own label", 0.0, 1_000).audit(learn=True), False)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "power against too little noise only" in told
+    assert "also looked for, without a stated power who submits together: the parity of every set of up to 12" in told
+    assert "not looked for which labels several users submit together" in told
+    print_audit(Planted("own label", 0.0, 1_000).audit(), False)
+    assert "who submits together not looked for here" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))])

@@ -85,8 +85,10 @@ def test_forgetting_that_own_labels_have_only_the_local_noise_is_caught(monkeypa
     """Planted: users who fell back are accounted for like everybody else."""
     honest = realised_audit.target_deltas
 
-    def forgetful(shards, noise, epsilon):
-        return honest([replace(s, own=np.zeros_like(s.own), fetched=s.fetched | s.own) for s in shards], noise, epsilon)
+    def forgetful(shards, noise, epsilons):
+        return honest(
+            [replace(s, own=np.zeros_like(s.own), fetched=s.fetched | s.own) for s in shards], noise, epsilons
+        )
 
     monkeypatch.setattr(realised_audit, "target_deltas", forgetful)
     assert not attacked(10, scenario(0.1, 1.0, {"loss": 0.3, **RETRIES[1]}, {}), "", FEW).passed
@@ -96,8 +98,8 @@ def test_forgetting_who_does_not_answer_is_caught(monkeypatch):
     """Planted: free riders are counted among the sources, although labels come from the four others alone."""
     honest = realised_audit.target_deltas
 
-    def forgetful(shards, noise, epsilon):
-        return honest([replace(s, answers=np.ones_like(s.answers)) for s in shards], noise, epsilon)
+    def forgetful(shards, noise, epsilons):
+        return honest([replace(s, answers=np.ones_like(s.answers)) for s in shards], noise, epsilons)
 
     faulty = scenario(0.1, 1.0, {}, {"free_riders": {"share": 0.8}})
     let_target_serve(monkeypatch)

@@ -9,8 +9,11 @@ import pytest
 import scipy.sparse as sparse
 
 from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
+from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
 from p2p_sim.analysis.privacy.networks.realised_network import UniformSources
-from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, decisive, target_deltas
+from p2p_sim.mechanisms import exchange_privacy
+from p2p_sim.mechanisms.exchange_privacy import cluster_privacy, decisive
+from p2p_sim.mechanisms.exchange_targets import target_deltas
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import OnOff
 from p2p_sim.network.config import NetworkConfig, OnTimeout, RandomWalk
@@ -166,8 +169,26 @@ def test_more_labels_arrive_than_there_are_users_who_hide_one_of_three_classes()
     facts = replace(facts, answers=np.roll(facts.answers, -int(np.argmax(facts.answers))))  # the first user is one
     for epsilon in (0.3, 0.8):
         truth = three_classes(3, submissions, epsilon, 0.3)
-        assert truth <= target_deltas([facts], RandomizedResponse(0.3, 3), epsilon)[0]
+        assert truth <= target_deltas([facts], RandomizedResponse(0.3, 3), [epsilon])[0, 0]
         assert KaryExchange(3, 0.3, 1.0, 3).delta(epsilon).upper < truth - 0.05
+
+
+def test_what_bounds_a_target_is_worked_out_once_for_every_epsilon(monkeypatch):
+    """A table of probabilities costs much to account for, and an audit asks for many ε of thousands of targets."""
+    facts = study(Case(NetworkConfig(overlay=RegularOverlay(degree=3)), (12, 8), 1.0, 3))
+    noise, epsilons = RandomizedResponse(0.2, 2), (0.0, 0.2, 0.5)
+    alone = [target_deltas([facts], noise, [epsilon])[:, 0].tolist() for epsilon in epsilons]
+    built = []
+
+    def counted(*args, **settings):
+        built.append(args)
+        return FetchDistribution(*args, **settings)
+
+    monkeypatch.setattr(exchange_privacy, "FetchDistribution", counted)
+    together = target_deltas([facts], noise, epsilons)
+    assert together.T.tolist() == alone
+    assert together.min() > 0.0
+    assert len(built) == 2
 
 
 def test_no_figure_falls_with_fewer_sources_or_more_submissions():

@@ -15,6 +15,7 @@ from p2p_sim.analysis.privacy.statement.conditions import PUBLIC_GRID, PUBLIC_PR
 from p2p_sim.analysis.privacy.statement.finite_law import law_delta, law_epsilon
 from p2p_sim.analysis.utility.baseline import warnings_of
 from p2p_sim.attacks.local_run import audit_local
+from p2p_sim.base.overrides import set_key
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.learner import Received
 from p2p_sim.learning.ridge import RidgeConfig
@@ -29,7 +30,6 @@ from p2p_sim.population.population import Population
 from p2p_sim.population.value_grid import even_grid, rounded
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare
-from p2p_sim.scenario import set_key
 from studies.regression import floor_of
 from studies.regression_data import Law
 from studies.regression_methods import BINS, DEBIASED, EXCHANGED, KNOWING, UNBIASED, Released, _read, learned, risk

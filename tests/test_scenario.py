@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
+from p2p_sim.cli.explorer.played import _changes
 from p2p_sim.scenario import Scenario, load_scenario
+from p2p_sim.sweeps.plan import load_sweep
 
 MINIMAL = {"name": "x", "mechanism": {"flip_prob": 0.1}}
 
@@ -201,3 +203,23 @@ def test_setting_one_of_two_noises_drops_the_other(scenarios):
     chosen = load_scenario(scenarios / "quickstart.toml", ["mechanism.target_epsilon=0.5"])
     assert (chosen.mechanism.flip_prob, chosen.mechanism.target_epsilon) == (None, 0.5)
     assert chosen.replace(**{"mechanism.flip_prob": 0.2}).mechanism.target_epsilon is None
+
+
+def test_two_keys_of_which_a_scenario_has_one_are_refused_wherever_changes_are_given(tmp_path):
+    """The later one won, and nobody was told."""
+    both = ["mechanism.flip_prob=0.3", "mechanism.target_epsilon=1.0"]
+    for changes in (both, both[::-1], [both[0], "mechanism={target_epsilon=1.0}"]):
+        for load in (load_scenario, load_sweep):
+            with pytest.raises(InputError, match=r"^--set mechanism.target_epsilon: does not go with --set mechanism"):
+                load("quickstart" if load is load_scenario else "privacy-utility", changes)
+    with pytest.raises(InputError, match=r"^mechanism.target_epsilon: does not go with mechanism.flip_prob"):
+        _changes("\n".join(both))
+
+
+def test_one_key_still_replaces_the_other_one_of_the_file():
+    assert load_scenario("quickstart", ["mechanism.target_epsilon=1.0"]).mechanism.flip_prob is None
+    assert load_scenario("quickstart", ["mechanism.flip_prob=0.3"]).mechanism.target_epsilon is None
+    twice = ["mechanism.flip_prob=0.3", "mechanism.flip_prob=0.2"]
+    assert load_scenario("quickstart", twice).mechanism.flip_prob == 0.2
+    unlike = ["mechanism={randomizer={kind='alibi', epsilon=1.0}}", "mechanism.sampling_rate=0.5"]
+    assert load_scenario("vector-exchange", unlike).mechanism.randomizer.epsilon == 1.0

@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
@@ -11,6 +12,7 @@ import p2p_sim
 from p2p_sim.analysis.privacy import (
     Accountant,
     Coalition,
+    DpSgd,
     Eavesdropper,
     FetchDistribution,
     KaryExchange,
@@ -19,13 +21,17 @@ from p2p_sim.analysis.privacy import (
     TimedLearner,
 )
 from p2p_sim.analysis.privacy.exchange.paper import Lemma9, theorem3_stated
+from p2p_sim.analysis.privacy.others.dp_sgd import ProjectedSteps
 from p2p_sim.analysis.privacy.statement import conditions as catalogue
-from p2p_sim.analysis.privacy.statement.bound import OBSERVERS, PrivacyBound, together
+from p2p_sim.analysis.privacy.statement.bound import EXACT, OBSERVERS, Bracket, PrivacyBound, together
 from p2p_sim.analysis.privacy.statement.conditions import CLAIMED, Condition, identifier_of
 from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.record import identifier, merged, statement_of, terms, whole
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import kinds_of
+from p2p_sim.cli.questions.privacy import Question, answer
 from p2p_sim.outputs.report import write_report
+from p2p_sim.scenario import MechanismConfig
 from p2p_sim.storage.rows import load_results
 from p2p_sim.storage.statements import STATEMENTS, read_terms
 from p2p_sim.sweeps.drive import run_sweep
@@ -174,6 +180,29 @@ def test_the_noise_of_exchanged_alibi_is_a_condition_everywhere(tmp_path):
     for column in ("epsilon_upper", "epsilon_local"):
         assert "real-noise" in [condition["id"] for condition in said[column]["conditions"]]
     assert "floating-point arithmetic gives away" in write_report(tmp_path / "out").read_text()
+
+
+REAL = {
+    **dict.fromkeys(("alibi", "dp_sgd", "label_dp_pro", "pate"), "real-noise"),
+    "cluster_rr": "exact-laplace",
+    **dict.fromkeys(("private_stacking", "hypothesis_transfer"), "exact-minimiser"),
+}
+"""The condition by which each mechanism with noise of real numbers says that floating-point noise is not meant."""
+DISCRETE = (
+    *("label_exchange", "randomized_response", "shuffled_response", "vector_approximation", "rr_with_prior"),
+    *("noisy_aggregates", "noise_shares", "rr_on_bins", "unbiased_values"),
+)
+"""Mechanisms whose noise is a finite choice or a whole number."""
+
+
+def test_mechanisms_with_noise_of_real_numbers_say_that_floating_point_is_not_meant():
+    kinds = {kinds_of(config)[0]: config for config in get_args(get_args(MechanismConfig)[0])}
+    assert set(kinds) == {*REAL, *DISCRETE}
+    said = {kind: {identifier_of(condition) for condition in config.conditions} for kind, config in kinds.items()}
+    assert {kind for kind in REAL if REAL[kind] not in said[kind]} == set()
+    assert {kind for kind in DISCRETE if said[kind] & set(REAL.values())} == set()
+    for model in (DpSgd(1.0, 0.5, 2), ProjectedSteps(1.0, 0.5, 2)):
+        assert REAL["dp_sgd"] in model.epsilon(1e-5).condition_ids
 
 
 @pytest.mark.slow
@@ -348,3 +377,33 @@ def test_a_published_table_is_not_run_into(tmp_path):
     with pytest.raises(InputError, match="holds a published table"):
         run_point(exchanged().replace(replicates=1), tmp_path / "out")
     assert len(load_results(tmp_path / "out")) == 2
+
+
+@pytest.mark.parametrize("share", [0.97, 0.99, 0.9999])
+def test_a_figure_is_exact_only_where_both_ends_agree(share):
+    """δ close to δ(0), from 70 users on: the ends of "exact, over all data sets" lay 13 to 100% apart."""
+    exchange = LabelExchange(100, 0.01, 0.5)
+    near = exchange.epsilon(share * exchange.delta(0.0).lower)
+    assert near.epsilon_upper - near.epsilon_lower > EXACT * near.epsilon_upper
+    assert near.basis == "certified over all data sets"
+    assert exchange.epsilon(1e-6).basis == exchange.basis == "exact, over all data sets"
+    assert together([near, LabelExchange(40, 0.4, 0.5).epsilon(near.delta)]).basis == "certified over all data sets"
+
+
+def test_every_way_to_a_statement_words_its_basis():
+    sound = PrivacyBound(0.5, 0.5, 1e-5, "learner", "label", "realised network: exact, given the submissions")
+    assert sound.basis.endswith("exact, given the submissions")
+    assert replace(sound, epsilon_lower=0.0).basis == "realised network: certified, given the submissions"
+    assert replace(sound, epsilon_lower=0.5 * (1 - 0.9 * EXACT)).basis == sound.basis
+    for basis, said in (("exact: one noisy label", "certified: one noisy label"), ("not exactly", "not exactly")):
+        assert PrivacyBound(0.4, 0.5, 1e-5, "peer", "label", basis).basis == said
+    assert PrivacyBound(0.4, math.inf, 1e-5, "peer", "label", "exact: x").basis == "certified: x"
+    assert PrivacyBound(math.inf, math.inf, 1e-5, "peer", "label", "exact: x").basis == "exact: x"
+    assert Bracket(0.0, 0.0).worded("exact: x") == "exact: x"
+
+
+def test_a_question_about_delta_words_the_basis_by_the_bracket_of_delta(monkeypatch):
+    question = Question(40, 0.1, 0.5, "learner", None, 1, False, 2)
+    assert answer(question, None, 0.5).bound.basis == "exact, over all data sets"
+    monkeypatch.setattr(LabelExchange, "delta", lambda self, epsilon: Bracket(0.001, 0.002))
+    assert answer(question, None, 0.5).bound.basis == "certified over all data sets"

@@ -4,6 +4,7 @@ import math
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -13,6 +14,7 @@ from p2p_sim.analysis.utility.intervals import Mean, mean_interval
 
 STATEMENTS = (
     ("epsilon_upper", "{name}, worst cluster ({basis})"),
+    ("epsilon_coalition_upper", "{name}: the learner with the coalition"),
     ("epsilon_paper", "{name}: the paper's Theorem 1"),
     ("epsilon_paper_lemma9", "{name}: the paper's Lemma 9"),
     ("epsilon_local", "{name}: counting only the noise on each label, ε₀"),
@@ -59,7 +61,10 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
         axes.plot(span, [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
     axes.set_xscale("log")
     _wide_limits(axes, [epsilon for epsilon, _ in shown])
-    text = f"ε at δ = {rows['delta'].iloc[0]:g}, learner's view, label adjacency (log scale)"
+    adjacency = {"label": "label", "example": "whole-row"}.get(str(rows["adjacency"].iloc[0]), "each mechanism's")
+    text = f"ε at δ = {rows['delta'].iloc[0]:g}, by observer, {adjacency} adjacency (log scale)"
+    if np.isinf(rows["epsilon_upper"].fillna(math.inf).astype(float)).any():
+        text += "; for the learner no finite ε is known"
     axes.set_xlabel(textwrap.fill(text, int(14 * inches(axes)[0])))
     axes.set_ylabel(label)
     bars = "95% confidence intervals" if value.replicates > 1 else "no interval"
@@ -84,7 +89,7 @@ def statements(rows: pd.DataFrame) -> list[tuple[float, str]]:
     """The finite ε of each kind, the worst over replicates: ε is never averaged."""
     found = []
     for column, text in STATEMENTS:
-        values = rows[column].astype(float)
+        values = rows[column].astype(float) if column in rows else pd.Series([math.nan])
         worst = float(values.max())
         if values.notna().all() and math.isfinite(worst) and worst > 0:
             name = str(rows["mechanism"].iloc[0]).replace("_", " ")

@@ -7,8 +7,12 @@ from p2p_sim.analysis.privacy.statement.in_words import SEES, equally_likely, gu
 if TYPE_CHECKING:
     import pandas as pd
 
-KNOWN = {"uniform": "", "cluster": "if the share of each label in every cluster is known"}
-"""What is known of labels without what users sent, by the ending of the columns."""
+KNOWN = {"uniform": "", "cluster": "if each label is drawn independently with the shares of its cluster"}
+"""What is known of labels without what users sent, by the ending of the columns.
+
+It must be a law under which labels are independent. Known *counts* are another thing: there one label tells something
+of the others, whose messages then speak for it as well, and more is guessed right.
+"""
 
 
 def sentences(rows: "pd.DataFrame") -> list[str]:
@@ -27,7 +31,11 @@ def sentences(rows: "pd.DataFrame") -> list[str]:
         base = float(without.iloc[worst])
         exchange = rows["mechanism_kind"].iloc[worst] == "label_exchange"
         who, them = (SEES["learner"], "them") if exchange else ("somebody who sees the release", "it")
-        found.append(guessed(who, base, float(gain.iloc[worst]), given or equally_likely(round(1.0 / base)), them))
+        known = given or equally_likely(round(1.0 / base))
+        found.append(guessed(who, base, float(gain.iloc[worst]), known, them))
+        if name == "uniform" and rows["advantage_coalition"].notna().all():
+            most = float(rows["advantage_coalition"].astype(float).max())
+            found.append(guessed(SEES["coalition"], base, most, known))
     return found
 
 

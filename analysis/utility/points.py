@@ -56,7 +56,8 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     size: pd.Series = groups.size()
     fixed = table.drop_duplicates(POINT).set_index(POINT)
     out = pd.DataFrame({**{axis: fixed[axis] for axis in axes}, "replicates": size}, index=size.index)
-    rest = [str(name) for name in table if name not in (*axes, *_NOT_MEASURED)]
+    made = {"replicates", *(str(name) + end for name in table for end in (LOW, HIGH))}
+    rest = [str(name) for name in table if name not in (*axes, *_NOT_MEASURED) and name not in made]
     measured = [name for name in rest if table[name].dtype.kind in "fiu"]
     privacy = [name for name in measured if is_privacy(name)]
     means = [name for name in measured if not is_privacy(name)]

@@ -82,6 +82,7 @@ def audit_exchange(
         (smallest, int(sizes.max())),
         targets.mechanism.engine,
         Lemma9(smallest, alpha, theta, scenario.privacy.delta).stated(scenario.situation(2)),
+        attack.scope,
     )
 
 

@@ -25,7 +25,7 @@ from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon
 from p2p_sim.attacks.tallies import copies, learner_cells
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
-from p2p_sim.mechanisms.exchange_privacy import target_deltas
+from p2p_sim.mechanisms.exchange_targets import target_deltas
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels
 from p2p_sim.replicate.case import Case
@@ -134,7 +134,7 @@ def _world(
         outcome = mechanism.release(people, network, streams, places=case.places)
         found += np.bincount(learner_cells(outcome.labels, n, people.num_users // n), minlength=found.size)
         if not pilot and outcome.realised is not None:
-            deltas.append(target_deltas(outcome.realised, noise, epsilon))
+            deltas.append(target_deltas(outcome.realised, noise, [epsilon])[:, 0])
     return found, np.concatenate(deltas)
 
 

@@ -85,6 +85,19 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Scope:
+    """What an attack looks at. Its power is stated for too little noise alone.
+
+    scores: what each score is, in words. looks_for, overlooks: leaks of other kinds that it looks for, and that it
+    does not look for.
+    """
+
+    scores: tuple[str, ...] = ("the score made for the mechanism",)
+    looks_for: str = "none"
+    overlooks: str = "whatever does not show in the score made for the mechanism"
+
+
+@dataclass(frozen=True)
 class OneRunAudit:
     """A finished audit in one run.
 
@@ -95,11 +108,11 @@ class OneRunAudit:
     plan: what was guessed. guesses: what came of it. certified: (J,) mean of the targets' certified δ at the plan's ε.
     attacked: (J,) what the attack proves of it. expected: (J,) what it proves if all is right, about.
     bound: the statement for the worst target at the plan's δ. epsilon_attacked, epsilon_expected: as above, of its ε.
-    rises: factors on ε, each with the probability that a leak which raises ε so much is seen.
+    rises: factors on ε, each with the probability that too little noise, which raises ε so much, is seen.
     flip_prob_refused: the smallest α whose curve the attack refuses; None: none.
     paper: what the paper states of the worst target; None: nothing. drawn: the trade-off that the attack reached.
     curves: type II errors at `TYPE_ONE` that are known besides, by their names.
-    error: probability that a sound mechanism fails.
+    error: probability that a sound mechanism fails. scope: what the attack looks at.
     """
 
     scenario: str
@@ -124,6 +137,7 @@ class OneRunAudit:
     drawn: Drawn
     curves: dict[str, Floats]
     error: float
+    scope: Scope
 
     @property
     def passed(self) -> bool:
@@ -143,7 +157,7 @@ class OneRunAudit:
 
     @property
     def power(self) -> float:
-        """Probability that a leak which makes ε `SHOWN` times as large is seen."""
+        """Probability that too little noise, which makes ε `SHOWN` times as large, is seen."""
         return dict(self.rises)[SHOWN]
 
     @property
@@ -162,12 +176,13 @@ def audited(
     clusters: tuple[int, int] | None = None,
     engine: str = "",
     paper: Stated | None = None,
+    scope: Scope = Scope(),
 ) -> OneRunAudit:
     """Fix an attack on these targets by a pilot run, and judge it by another one.
 
     Args:
         asked: names, seed and δ. trials: targets, at least. error: that a sound mechanism fails.
-        parameters, clusters, engine, paper: as in the result.
+        parameters, clusters, engine, paper, scope: as in the result.
     """
     with one_thread():
         delta, epsilons = asked.delta, account.tested()
@@ -184,7 +199,7 @@ def audited(
     return OneRunAudit(
         asked.name, asked.mechanism, engine, parameters, users, int(seen.labels.size), clusters,
         claims is not None, plan, guesses, certified, attacked, expected, account.bound(delta), epsilon_attacked,
-        epsilon_expected, rises, refused, paper, drawn, account.curves(), error,
+        epsilon_expected, rises, refused, paper, drawn, account.curves(), error, scope,
     )  # fmt: skip
 
 
@@ -194,7 +209,7 @@ def pilot_of(trials: int) -> int:
 
 
 def _power(plan: OneRunPlan, certified: Floats, account: Account, rise: float, trials: int) -> float:
-    """Probability that some test sees a leak which makes ε(δ) `rise` times as large, at least, about."""
+    """Probability that some test sees too little noise, which makes ε(δ) `rise` times as large, at least, about."""
     factors = account.grown([event.epsilon for event in plan.deltas], rise, plan.delta)
     triples = zip(plan.deltas, certified, factors, strict=True)
     return max(event.power(claim, claim * factor, trials) for event, claim, factor in triples)

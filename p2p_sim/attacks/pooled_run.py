@@ -67,7 +67,7 @@ def audit_pooled(case: Case, trials: int, error: float = ERROR, mechanism: Mecha
         targets = ClusterTargets(case, mechanism or claimed, own_users(people, pair), pair)
         attack = ClusterAttack.prepared(targets, ratio, exact, trials, scenario.seed)
     sizes = int(people.cluster_sizes.min()), int(people.cluster_sizes.max())
-    return audited(Asked.of(scenario), attack, curves, trials, error, claimed.parameters, sizes)
+    return audited(Asked.of(scenario), attack, curves, trials, error, claimed.parameters, sizes, scope=attack.scope)
 
 
 def own_label(batch: Batch) -> Floats:

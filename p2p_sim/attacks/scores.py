@@ -11,7 +11,8 @@ from p2p_sim.analysis.privacy.attack.one_run_plan import Seen
 from p2p_sim.analysis.privacy.exchange.direct import likelihoods
 from p2p_sim.analysis.privacy.exchange.unknown_bits import World
 from p2p_sim.analysis.privacy.statement.windows import bernstein_window
-from p2p_sim.attacks.one_run import HELD_OUT_SEED, pilot_of
+from p2p_sim.attacks.one_run import HELD_OUT_SEED, Scope, pilot_of
+from p2p_sim.attacks.submitters import Submitters, largest_parity
 from p2p_sim.attacks.targets import Batch, ClusterTargets
 from p2p_sim.base.threads import one_thread
 
@@ -98,9 +99,13 @@ class Learned:
 
 
 def scored(
-    batches: Iterable[Batch], ratio: Score, learned: Learned | None, noted: Callable[[Batch], None]
+    batches: Iterable[Batch],
+    ratio: Score,
+    learned: Learned | None,
+    submitters: Submitters | None,
+    noted: Callable[[Batch], None],
 ) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-    """Labels (N,) of all targets, and their scores (2, N), or without a classifier the features (N, F) for one.
+    """Labels (N,) of all targets, and their scores (A, N), or without a classifier the features (N, F) for one.
 
     Args:
         noted: is told of each batch.
@@ -111,26 +116,46 @@ def scored(
         labels.append(batch.labels)
         told.append(np.concatenate([ratio(batch).astype(np.float32)[:, None], batch.features], axis=1))
         if learned is not None and sum(map(len, told)) >= _TOGETHER:
-            found.append(_scores(told, learned))
+            found.append(_scores(told, learned, submitters))
             told = []
     if learned is None:
         return np.concatenate(labels), np.concatenate(told)
-    return np.concatenate(labels), np.concatenate([*found, *([_scores(told, learned)] if told else [])], axis=1)
+    return np.concatenate(labels), np.concatenate(
+        [*found, *([_scores(told, learned, submitters)] if told else [])], axis=1
+    )
 
 
-def _scores(told: list[NDArray[np.float32]], learned: Learned) -> NDArray[np.float32]:
+def _scores(told: list[NDArray[np.float32]], learned: Learned, submitters: Submitters | None) -> NDArray[np.float32]:
+    """The likelihood ratio, the classifier's score, and the ratio with the evidence of who submits."""
     features = np.concatenate(told)
-    return np.stack([features[:, 0], learned(features).astype(np.float32)])
+    ratio = features[:, 0]
+    scores: list[NDArray[np.floating]] = [ratio, learned(features)]
+    if submitters is not None:
+        scores += [ratio + evidence for evidence in submitters(_submits(features, submitters.size))]
+    return np.stack(scores).astype(np.float32)
+
+
+def _up_to(users: int) -> str:
+    return f"up to {users} users" if users > 1 else "one user"
+
+
+def _submits(features: NDArray[np.float32], size: int) -> NDArray[np.bool_]:
+    """Who submits (N, n), from features (N, F) that end with the raw view."""
+    return np.asarray(features[:, -3 * size : features.shape[1] - 2 * size] > 0.0)
 
 
 @dataclass(frozen=True)
 class ClusterAttack:
-    """Targets, one in each cluster, with the scores that they get. exact: as in `one_run.Targets`, of each score."""
+    """Targets, one in each cluster, with the scores that they get.
+
+    exact: as in `one_run.Targets`, of each score. submitters: None where the raw view is not looked at.
+    """
 
     targets: ClusterTargets
     ratio: Score
     learned: Learned
     exact: tuple[bool, ...]
+    submitters: Submitters | None = None
 
     @staticmethod
     def prepared(targets: ClusterTargets, ratio: Score, exact: bool, trials: int, seed: int) -> "ClusterAttack":
@@ -139,9 +164,34 @@ class ClusterAttack:
         Args:
             ratio: the score that is no classifier's. exact: whether it is the logarithm of the likelihood ratio.
         """
+        sizes = set[int]()
         held_out = targets.batches(pilot_of(trials), seed + HELD_OUT_SEED)
-        labels, features = scored(held_out, ratio, None, lambda batch: None)
-        return ClusterAttack(targets, ratio, Learned.of(features, labels), (exact, False))
+        labels, features = scored(held_out, ratio, None, None, lambda batch: sizes.update(batch.raw_sizes))
+        learned, kinds = Learned.of(features, labels), (exact, False)
+        if not sizes:
+            return ClusterAttack(targets, ratio, learned, kinds)
+        submitters = Submitters.of(_submits(features, sizes.pop()), labels)
+        return ClusterAttack(targets, ratio, learned, kinds + (False,) * len(submitters.names), submitters)
+
+    @property
+    def scope(self) -> Scope:
+        """What the attack looks at."""
+        scores = ("the score made for the mechanism", "a classifier")
+        if self.submitters is None:
+            return Scope(
+                scores,
+                "what the target, the next user and the last user of a cluster submit, beside the counts; where "
+                "times are known, their order",
+                "any other user by herself, and who submits together",
+            )
+        users = largest_parity(self.submitters.size)
+        return Scope(
+            (*scores, *self.submitters.names),
+            f"who submits together: the parity of every set of {_up_to(users)}, words of users who do and do not, and "
+            "whole patterns; a classifier's trees on each submission and its time",
+            "which labels several users submit together, and how several times go together, but for what those trees "
+            "show",
+        )
 
     def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
         """As `one_run.Targets` has it."""
@@ -152,5 +202,6 @@ class ClusterAttack:
             if batch.claims is not None:
                 claims.append(batch.claims)
 
-        seen = Seen(*scored(self.targets.batches(trials, seed, epsilons), self.ratio, self.learned, noted))
+        batches = self.targets.batches(trials, seed, epsilons)
+        seen = Seen(*scored(batches, self.ratio, self.learned, self.submitters, noted))
         return seen, sum(users), np.sum(claims, axis=0) / seen.labels.size if claims else None

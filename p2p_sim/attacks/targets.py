@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.mechanisms.exchange_privacy import target_deltas
+from p2p_sim.mechanisms.exchange_targets import target_deltas
 from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.messages import flipped_labels
@@ -63,8 +63,13 @@ class Batch:
     raw: Floats | None = None
 
     @property
+    def raw_sizes(self) -> tuple[int, ...]:
+        """n of clusters whose raw view is looked at."""
+        return () if self.raw is None else (self.raw.shape[1] // 3,)
+
+    @property
     def features(self) -> NDArray[np.float32]:
-        """(c, F) what a classifier is told, besides other scores."""
+        """(c, F) what a classifier is told, besides other scores; the raw view comes last."""
         states = [state == what for state in (self.own, self.after, self.before) for what in (1, 2)]
         some = np.maximum(self.sent, 1)
         shares = [self.sent / self.sizes, self.sent_ones / some, self.ones / self.sizes, self.sizes]
@@ -182,7 +187,7 @@ class ExchangeTargets(ClusterTargets):
         if not self.realised:
             return None
         noise = self.claimed or self.noise
-        return np.array([float(target_deltas(facts, noise, epsilon).sum()) for epsilon in epsilons])
+        return np.asarray(target_deltas(facts, noise, epsilons).sum(axis=0))
 
 
 def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:

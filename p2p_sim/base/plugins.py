@@ -8,19 +8,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args
+from weakref import WeakKeyDictionary
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from p2p_sim.base.config import Config
+from p2p_sim.base.package_code import code_digest
 
 MECHANISMS, OVERLAYS = "p2p_sim.mechanisms", "p2p_sim.overlays"
 LEARNERS, POPULATIONS, FAULTS = "p2p_sim.learners", "p2p_sim.populations", "p2p_sim.faults"
+GROUPS = (MECHANISMS, OVERLAYS, LEARNERS, POPULATIONS, FAULTS)
+"""The groups of entry points in which packages offer kinds."""
 _OTHER = "plug-in"
 """The tag under which a union holds all kinds that are not its own."""
 _MISSING = "no installed plug-in has this kind (pip install adds one)"
 """What a message about an unknown kind ends with, where plug-ins may offer kinds."""
+_CODE: WeakKeyDictionary[type, str] = WeakKeyDictionary()
+"""By class of a plug-in, the digest of its package's code when the class was first met."""
 
 
 class PlugInError(Exception):
@@ -61,7 +67,24 @@ class Offer:
                 f"plug-in {self}: {self.entry.value} needs kind: Literal[{self.entry.name!r}], the name of its entry "
                 f"point, not {' or '.join(map(repr, kinds)) or 'any text'}"
             )
+        self.code_of(found)
         return found
+
+    def code(self) -> str:
+        """Digest of the package's code as it lies on disk now."""
+        distribution = self.entry.dist
+        entries = (self.entry,) if distribution is None else distribution.entry_points
+        modules = {entry.module for entry in entries if entry.group in GROUPS}
+        try:
+            return code_digest(distribution, modules)
+        except OSError as fault:
+            raise PlugInError(f"plug-in {self}: its code cannot be read ({fault})") from None
+
+    def code_of(self, config: type) -> str:
+        """The same when a class of the package was first met: the code that runs, whatever is on disk by now."""
+        if config not in _CODE:
+            _CODE[config] = self.code()
+        return _CODE[config]
 
 
 @cache
@@ -79,10 +102,14 @@ def packages() -> dict[str, str]:
     return {one.package: one.version for one in offers_of_all()}
 
 
+def codes() -> dict[str, str]:
+    """Digest of the code, as it lies on disk now, of every installed package that offers something."""
+    return {name: offer.code() for name, offer in {one.package: one for one in offers_of_all()}.items()}
+
+
 def offers_of_all() -> list[Offer]:
     """What the installed packages offer to any group."""
-    groups = (MECHANISMS, OVERLAYS, LEARNERS, POPULATIONS, FAULTS)
-    return [one for group in groups for every in offers(group).values() for one in every]
+    return [one for group in GROUPS for every in offers(group).values() for one in every]
 
 
 def offer_of(group: str, kind: str) -> Offer | None:

@@ -12,12 +12,14 @@ from pydantic import Field
 
 from p2p_sim.analysis.privacy.others.alibi import (
     laplace_advantage,
+    laplace_delta,
     laplace_epsilon,
     laplace_variation,
     noise_scale_of,
     soft_labels,
 )
-from p2p_sim.analysis.privacy.statement.conditions import REAL_NOISE, Condition
+from p2p_sim.analysis.privacy.statement.bound import Bracket
+from p2p_sim.analysis.privacy.statement.conditions import ONE_VECTOR, REAL_NOISE
 from p2p_sim.base.streams import BLOCK, Streams, bernoulli
 from p2p_sim.mechanisms.evidence import Evidence
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
@@ -30,7 +32,7 @@ from p2p_sim.protocol.randomizer import Message
 
 Floats = NDArray[np.floating]
 PriorName = Literal["uniform", "cluster"]
-CONDITIONS = (Condition("one-vector", "every user draws one noisy vector and repeats it"), REAL_NOISE)
+CONDITIONS = (ONE_VECTOR, REAL_NOISE)
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,10 @@ class Alibi(Message):
     def total_variation(self) -> float:
         """1 - e^{-1/b} (1 + 1/(2b))."""
         return laplace_variation(self.noise_scale)
+
+    def alone(self, epsilon: float) -> Bracket:
+        """At most the exact δ(ε) of two entries that move by one each."""
+        return Bracket(0.0, laplace_delta(self.noise_scale, epsilon).upper)
 
     def advantage(self, num_classes: int) -> float:
         """From its law, within a thousandth."""

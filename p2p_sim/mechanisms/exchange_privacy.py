@@ -26,7 +26,6 @@ from p2p_sim.analysis.privacy.statement.conditions import (
 )
 from p2p_sim.analysis.privacy.statement.worst import OneUser, WorstOf
 from p2p_sim.mechanisms.faulty_networks import GivenNetwork, NoiseAlone, NothingSeen
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.protocol.fetches import Capped, Table, Uniform, Unknown
 from p2p_sim.protocol.randomizer import Message
@@ -41,9 +40,9 @@ class ClusterPrivacy:
     learner: who sees the set of submissions; others: the same, but for users who passed on their own label.
     timed: a learner who also sees when each submission came. coalition: the learner and the cluster's members of the
     coalition, about the others; watched: there is one here.
-    meets: probability that some member fetched a given user's label, at most; unmet: the coalition about users whose
-    label no member fetched; both None where they are not known. sample: the largest figure of a sample of the users,
-    where `others` was not computed from every user's place.
+    meets: probability that some member fetched a given user's label, at most; None where it is not known, or where
+    there is no member. unmet: the coalition about users whose label no member fetched; None if all are members.
+    sample: the largest figure of a sample of the users, where `others` was not computed from every user's place.
     """
 
     learner: PrivacyBound
@@ -104,8 +103,9 @@ def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
         found["epsilon_coalition_upper"] = together([cluster.coalition for cluster in clusters])
     if any(cluster.sample is not None for cluster in clusters):
         found["epsilon_sample_upper"] = together([cluster.sample or cluster.others for cluster in clusters])
-    unmet = [cluster.unmet for cluster in clusters if cluster.unmet is not None]
-    return {**found, "epsilon_unmet_upper": together(unmet)} if unmet else found
+    if any(cluster.meets is not None for cluster in clusters):
+        found["epsilon_unmet_upper"] = together([cluster.unmet for cluster in clusters if cluster.unmet is not None])
+    return found
 
 
 def facts_of(shards: Sequence[RealisedShard], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
@@ -194,11 +194,6 @@ def _clusters(shards: Sequence[RealisedShard]) -> Iterator[_Cluster]:
             yield _Cluster(shard, slice(first, last))
 
 
-def target_deltas(shards: Sequence[RealisedShard], noise: RandomizedResponse, epsilon: float) -> Floats:
-    """Certified δ(ε), cluster by cluster (C,), of each cluster's first user; what an audit is held against."""
-    return np.array([_target_delta(cluster, noise, epsilon) for cluster in _clusters(shards)])
-
-
 def _cluster(cluster: _Cluster, noise: Message, delta: float) -> ClusterPrivacy:
     others, sample = _with_sample(_model(cluster, noise), delta, cluster.hidden)
     fell_back = bool((cluster.own & ~cluster.constant).any())
@@ -207,16 +202,25 @@ def _cluster(cluster: _Cluster, noise: Message, delta: float) -> ClusterPrivacy:
     if cluster.times_tell:
         timed = NoiseAlone(noise, "arrival times may name the peer").epsilon(delta)
     timed = _with_times(timed)
-    coalition, meets, unmet = learner, None, None
+    coalition, meets = learner, None  # the learner is in the coalition, whether or not a member is here
+    unmet: PrivacyBound | None = learner
     watched = bool(cluster.member.any())
     if watched:
         coalition = _epsilon(_model(cluster, noise, members=True), delta, cluster.hidden & ~cluster.member)
         if fell_back or (cluster.probed & ~cluster.member).any():
             coalition = NoiseAlone(noise, "a member chose whom to ask, or a user fell back").epsilon(delta)
+            unmet = coalition
         else:
             meets, unmet = _unmet(cluster, noise, delta)
-    coalition = replace(coalition, observer="coalition")
+    coalition = _as_coalition(coalition, learner)
+    unmet = None if unmet is None else _as_coalition(unmet, learner)
     return ClusterPrivacy(learner, others, timed, coalition, watched, meets, unmet, sample)
+
+
+def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
+    """A statement about the coalition, which is about fewer users than the learner's but never below it."""
+    upper = max(bound.epsilon_upper, learner.epsilon_upper)
+    return replace(bound, observer="coalition", epsilon_upper=upper)
 
 
 def _with_times(bound: PrivacyBound) -> PrivacyBound:
@@ -227,10 +231,15 @@ def _with_times(bound: PrivacyBound) -> PrivacyBound:
 
 
 def _unmet(cluster: _Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
-    """Probability that a member fetched a given label, and what holds if none did: their bits and fetches are known."""
-    nobody, alpha = not (cluster.hidden & ~cluster.member).any(), noise.binary_flip_prob
-    if nobody or not isinstance(cluster.law, Uniform) or alpha is None:
+    """Probability that a member fetched a given label, and what holds if none did: their bits and fetches are known.
+
+    The noise alone protects whatever was fetched, as flips do not depend on fetches.
+    """
+    alpha = noise.binary_flip_prob
+    if not (cluster.hidden & ~cluster.member).any():
         return None, None
+    if not isinstance(cluster.law, Uniform) or alpha is None:
+        return None, NoiseAlone(noise, "it is not known what the members fetched").epsilon(delta)
     sources, count = cluster.sources, cluster.members
     known = cluster.revealed + (1 + cluster.draws) * count
     meets = 1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * count)
@@ -296,31 +305,6 @@ def _users(cluster: _Cluster, noise: Message, delta: float) -> tuple[Floats, Pri
     if (cluster.own & ~cluster.constant).any():
         bounds.append(NoiseAlone(noise, "a user passed on her own label").epsilon(delta))
     return epsilons, replace(together(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
-
-
-def _target_delta(cluster: _Cluster, noise: RandomizedResponse, epsilon: float) -> float:
-    """δ(ε) of a cluster's first user."""
-    if cluster.constant[0]:
-        return 0.0
-    if cluster.own[0]:
-        return NoiseAlone(noise, "").delta(epsilon).upper
-    if not (cluster.answers[0] or cluster.anything):
-        return 0.0
-    if isinstance(cluster.law, Capped) and cluster.fetched.any():  # few distinct cases, at some loss
-        caps = cluster.caps[cluster.fetched]
-        return _capped_delta(len(caps), float(caps.max()), int(cluster.known.sum()), noise.flip_prob, epsilon)
-    model = _model(cluster, noise)
-    return _kept_delta(model, epsilon) if model.kept else model.user_delta(0, epsilon)
-
-
-@lru_cache(maxsize=65_536)
-def _kept_delta(model: Accountant, epsilon: float) -> float:
-    return model.user_delta(0, epsilon)
-
-
-@lru_cache(maxsize=65_536)
-def _capped_delta(submissions: int, cap: float, known: int, flip_prob: float, epsilon: float) -> float:
-    return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, known * cap)).delta(epsilon).upper
 
 
 def _epsilon(model: Accountant, delta: float, hidden: NDArray[np.bool_]) -> PrivacyBound:

@@ -59,8 +59,10 @@ def read_failures(directory: Path) -> list[dict[str, Any]]:
     """What failed, in the order of the file; a half-written last line is left out."""
     path = directory / FAILURES
     found = read_lines(path)
-    if not all(isinstance(failure, dict) for failure in found):
-        raise InputError(f"{path}: damaged (a line is no record)")
+    for failure in found:
+        nested = not isinstance(failure, dict) or any(isinstance(cell, dict | list) for cell in failure.values())
+        if nested or not isinstance(failure.get("replicate"), int):
+            raise InputError(f"{path}: damaged (a line is no record)")
     return found
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import POPULATIONS, PlugIns
+from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.base.plugins import POPULATIONS, PlugIns, offer_of
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.bundled import BreastCancerConfig, DiabetesConfig, WineConfig
 from p2p_sim.population.circle import CircleConfig
@@ -131,6 +131,8 @@ def _check(kind: str, sample: Sample) -> None:
     for name, rows in (("users", sample.users), ("holdout", sample.holdout)):
         if rows is not None and (fault := _fault(rows, sample.num_classes)):
             raise InputError(f"population.kind = {kind!r}: {name}: {fault}")
+        if rows is not None and (offer := offer_of(POPULATIONS, kind)) and not np.isfinite(rows.features).all():
+            raise RunFailed(f"plug-in {offer}: sample of population.kind = {kind!r}: {name}: features must be finite")
 
 
 def _fault(rows: Examples, num_classes: int) -> str | None:

@@ -67,7 +67,8 @@ class Case:
         scenario = self.scenario
         states = ((path, path.stat()) for path in scenario.population.files(self.places))
         files = tuple((path, state.st_mtime_ns, state.st_size) for path, state in states)
-        people = scenario.population.model_dump_json(), scenario.clusters.model_dump_json()
+        source = type(scenario.population), scenario.population.model_dump_json()  # an edited class is another one
+        people = source, scenario.clusters.model_dump_json()
         return *people, *scenario.groups, files, scenario.seed, self.replicate
 
     def people(self) -> Population:

@@ -38,14 +38,16 @@ def guesses(case: Case, people: People, mechanism: Mechanism, outcome: Outcome, 
     law = mechanism.learner_law(outcome, people.cluster_sizes, case.scenario.situation(classes), learner)
     local = _local(mechanism, accounted, classes)
     uniform = float(advantages(law, np.full((1, classes), 1.0 / classes))[0])
-    row = dict.fromkeys(GUESSES) | {
-        "advantage_uniform": uniform if local is None else min(uniform, local),
+    alone = uniform if local is None else min(uniform, local)
+    row: dict[str, Any] = dict.fromkeys(GUESSES) | {
+        "advantage_uniform": alone,
         "advantage_local": local,
         "guess_uniform": 1.0 / classes,
-        **mechanism.network_advantages(outcome, classes),
     }
+    for column, most in mechanism.network_advantages(outcome, classes).items():
+        row[column] = max(most, alone)  # the learner is one of the coalition
     if isinstance(timed := accounted.statements.get("epsilon_times_upper"), PrivacyBound):
-        row["advantage_times"] = row["advantage_uniform"] if timed.epsilon_upper <= learner.epsilon_upper else local
+        row["advantage_times"] = alone if timed.epsilon_upper <= learner.epsilon_upper else local
     for name, found in (("cluster", cluster_counts(people, outcome)), ("model", _model(case, people, outcome))):
         if found is not None:
             row |= _averaged(name, law, *found)

@@ -17,6 +17,7 @@ from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.population.population import People, Population
 from p2p_sim.replicate.case import KEPT, Case
+from p2p_sim.replicate.seam import checked
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) ->
 
 def _predicted(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Predicted:
     learner = case.scenario.learner.seeded(case.streams)
-    private = learned_from(case, people, mechanism, outcome)
+    private = checked(case, learned_from(case, people, mechanism, outcome), people.num_classes)
     reference = _nonprivate(case, people, outcome.truth) if learner.has_reference else None
     return predict(people, private, reference)
 
@@ -93,7 +94,7 @@ def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[
 
 def reference_key(case: Case, people: People, truth: Tally | None = None) -> tuple[Hashable, ...]:
     """Everything that a model without privacy depends on: the users, and the learner."""
-    return *case.people_key, case.scenario.learner.model_dump_json()
+    return *case.people_key, type(case.scenario.learner), case.scenario.learner.model_dump_json()
 
 
 def size_of(predictor: Predictor) -> int:

@@ -24,6 +24,7 @@ from p2p_sim.replicate.guesses import guesses
 from p2p_sim.replicate.learn import learn
 from p2p_sim.replicate.memory import check_memory
 from p2p_sim.replicate.row import Row, row_of
+from p2p_sim.replicate.seam import check_accounted, check_release
 from p2p_sim.replicate.validate import validate
 from p2p_sim.scenario import Scenario
 
@@ -186,6 +187,7 @@ def exchange(case: Case, record: bool = False) -> Exchanged:
     ready = prepare(case)
     with one_thread():
         outcome = ready.mechanism.release_on(ready.network, ready.population, record)
+    check_release(case, ready.population, outcome)
     return Exchanged(ready.population, ready.mechanism, outcome)
 
 
@@ -216,6 +218,7 @@ def account(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) 
     scenario = case.scenario
     situation = scenario.situation(people.num_classes)
     found = mechanism.account(outcome, people.cluster_sizes, situation, scenario.privacy.delta)
+    check_accounted(case, len(people.cluster_sizes) if isinstance(people, Population) else None, found)
     learner = found.statements["epsilon_upper"]
     if isinstance(learner, PrivacyBound) and not learner.conditions:  # a plug-in may say them of itself alone
         learner = replace(learner, conditions=scenario.mechanism.conditions)

@@ -11,6 +11,14 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.nearest import nearest
 from p2p_sim.storage.rows import MANIFEST, ROWS, load_results, read_manifest
 
+NUMBERS = (
+    *("flip_prob", "sampling_rate", "effective_sampling_rate", "num_users", "num_clusters", "heterogeneity", "delta"),
+    *("error_rate", "nonprivate_error_rate", "majority_error_rate", "excess_risk", "nonprivate_excess_risk"),
+)
+"""Columns that hold numbers or nothing, as all do whose name begins with epsilon."""
+TAKEN = ("name", "replicates", "replicate")
+"""Keys that no axis has: they do not say what is simulated."""
+
 
 @dataclass(frozen=True)
 class Results:
@@ -56,6 +64,8 @@ def read_results(directory: Path) -> Results:
     for name in rows:
         if name not in results.keys and not _of_one_kind(rows[name]):
             raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")
+        if (name in NUMBERS or str(name).startswith("epsilon")) and not _of_numbers(rows[name]):
+            raise InputError(f"{directory / ROWS}: column {name} must hold numbers alone")
     return results
 
 
@@ -69,6 +79,15 @@ def _described(manifest: dict[str, Any]) -> dict[str, Any]:
             raise ValueError("an axis has no keys or no values")
         if not all(isinstance(key, str) for key in axis["keys"]):
             raise TypeError("the keys of an axis must be text")
+        if not all(isinstance(step, list) and len(step) == len(axis["keys"]) for step in axis["values"]):
+            raise TypeError("the values of an axis must be lists with a value for each of its keys")
+        labels = axis.get("labels")
+        if not (labels is None or (isinstance(labels, list) and len(labels) == len(axis["values"]))):
+            raise TypeError("the labels of an axis must be a list with one for each of its values")
+    keys = [key for axis in axes for key in axis["keys"]]
+    for key in keys:
+        if key in TAKEN or keys.count(key) > 1:
+            raise ValueError(f"{key} cannot be the key of an axis" + " twice" * (key not in TAKEN))
     for plot in plots:
         wrong = [key for key, value in plot.items() if key != "fit" and not isinstance(value, str | None)]
         if wrong:
@@ -77,6 +96,10 @@ def _described(manifest: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("seed must be a whole number from 0 to 2**63 - 1")
     if not isinstance(manifest["scenario"], dict):
         raise TypeError("scenario must be a table")
+    if not isinstance(manifest.get("replicates"), int | None):
+        raise TypeError("replicates must be a whole number")
+    if not isinstance(manifest.get("versions"), dict | None):
+        raise TypeError("versions must be a table")
     return {
         "name": str(manifest["name"]),
         "seed": manifest["seed"],
@@ -90,6 +113,15 @@ def _of_one_kind(column: pd.Series) -> bool:
     """Whether the cells of a column, gaps apart, are all numbers, all truth values or all text."""
     kinds = ("string", "boolean", "empty")
     return column.dtype.kind != "O" or pd.api.types.infer_dtype(column, skipna=True) in kinds
+
+
+def _of_numbers(column: pd.Series) -> bool:
+    """Whether the cells of a column, gaps apart, are numbers."""
+    return column.dtype.kind in "fiu" or pd.api.types.infer_dtype(column, skipna=True) in (
+        "integer",
+        "floating",
+        "empty",
+    )
 
 
 def check_column(option: str, name: str, known: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ class OtherModelError(Exception):
 def versions() -> Versions:
     """Versions that rows may depend on, of this process; imports the simulator, so that no task waits for it."""
     import p2p_sim.replicate.run  # noqa: F401
-    from p2p_sim.base.plugins import packages
+    from p2p_sim.base.plugins import codes, packages
     from p2p_sim.scenario import MODEL_VERSION
 
     return {
@@ -31,11 +31,16 @@ def versions() -> Versions:
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in ("numpy", "scikit-learn", "scipy")},
         **{_plug_in(name): version for name, version in packages().items()},
+        **{_code_of(name): digest[:16] for name, digest in codes().items()},
     }
 
 
 def _plug_in(name: str) -> str:
     return f"plug-in {name}"
+
+
+def _code_of(name: str) -> str:
+    return f"{_plug_in(name)} with code"
 
 
 def compare(
@@ -55,7 +60,7 @@ def compare(
     Raises:
         InputError: if a worker lacks the simulator or a plug-in, or has another version of it.
     """
-    needed = {_plug_in(name) for name in packages}
+    needed = {key(name) for name in packages for key in (_plug_in, _code_of)}
     here = {name: version for name, version in here.items() if not name.startswith(_plug_in("")) or name in needed}
     for worker, answer in sorted(found.items()):
         if isinstance(answer, BaseException):

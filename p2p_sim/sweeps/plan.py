@@ -14,18 +14,11 @@ from pydantic import ValidationError
 
 from p2p_sim.base.config import explain
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.overrides import EITHER, drop_key, parse_overrides, set_key
 from p2p_sim.base.shipped import find_scenario
 from p2p_sim.base.toml import read_toml
 from p2p_sim.replicate.case import Case
-from p2p_sim.scenario import (
-    EITHER,
-    MODEL_VERSION,
-    Scenario,
-    drop_key,
-    load_scenario,
-    parse_override,
-    set_key,
-)
+from p2p_sim.scenario import MODEL_VERSION, Scenario, load_scenario
 from p2p_sim.sweeps.file import Axis, Plot, SweepFile, Until
 
 MOST_POINTS = 1_000_000
@@ -204,7 +197,7 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
         given = SweepFile.model_validate_json(json.dumps(tree, default=str))
     except ValidationError as error:
         raise InputError(f"{path}: {explain(error, SweepFile)}") from None
-    changes = [parse_override(override) for override in overrides]
+    changes = parse_overrides(overrides)
     count = next((value for key, value in reversed(changes) if key == "replicates"), given.replicates)
     base_file = find_scenario(given.base, folder=path.parent)
     tree = load_scenario(base_file).model_dump(mode="json")

@@ -35,11 +35,23 @@ class Task:
 
     @property
     def case(self) -> "Case":
-        """The replicate."""
+        """The replicate.
+
+        Raises:
+            RunFailed: it uses plug-ins whose code is not the same here.
+        """
         from p2p_sim.replicate.case import Case
 
         scenario = _scenario(self.scenario, self.folder)
-        return Case(scenario, self.replicate, None if self.data_dir is None else Path(self.data_dir))
+        case = Case(scenario, self.replicate, None if self.data_dir is None else Path(self.data_dir))
+        if scenario.packages and not case.identity.startswith(self.point):
+            _scenario.cache_clear()  # it may hold classes of a module that was loaded again
+            named = ", ".join(f"plug-in {name} {version}" for name, version in scenario.packages.items())
+            raise RunFailed(
+                f"{named}: a worker has other code (hash {case.identity[:8]} of the scenario, not {self.point[:8]}), "
+                "since it was edited meanwhile or differs on that machine; run the command again"
+            )
+        return case
 
 
 @lru_cache(maxsize=1)

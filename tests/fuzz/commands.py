@@ -123,7 +123,7 @@ def run(rng: random.Random, folder: Path) -> None:
     elif after == "network":
         command("network", str(file), "--out", str(folder / "figures"), "--json")
     elif after == "audit":
-        command("audit", str(file), "--trials", "2000", "--json")
+        command("audit", str(file), "--trials", "1000", "--json")
 
 
 @functools.cache

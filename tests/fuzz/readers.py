@@ -260,29 +260,24 @@ READERS: dict[str, tuple[Callable[[Path, str, random.Random], object], tuple[byt
 }
 
 
-def data(kind: str) -> Callable[[random.Random, Path], None]:
+def data(kind: str, rng: random.Random, folder: Path) -> None:
     """A reader's files, one of them spoilt, sometimes compressed, sometimes a pickle in disguise."""
-
-    def attempt(rng: random.Random, folder: Path) -> None:
-        read, tokens = READERS[kind]
-        files = dict(valid(kind))
-        name = rng.choice(sorted(files))
-        files[name] = spoilt_bytes(rng, files[name], tokens)
-        if rng.random() < 0.02:
-            files[name] = pickle.dumps(Trap())
-        elif kind == "npz" and rng.random() < 0.3:
-            files[name] = _with_spoilt_member(rng, valid(kind)[name], tokens)
-        if kind in ("edges", "graphml", "csv", "idx", "cifar", "adult") and rng.random() < 0.2:
-            packed = gzip.compress(files.pop(name), 1)
-            name += ".gz"
-            files[name] = spoilt_bytes(rng, packed, tokens, 1) if rng.random() < 0.5 else packed
-        for each, content in files.items():
-            (folder / each).write_bytes(content)
-        with unchanged(folder):
-            read(folder, name, rng)
-
-    attempt.__doc__ = f"Files of {kind}."
-    return attempt
+    read, tokens = READERS[kind]
+    files = dict(valid(kind))
+    name = rng.choice(sorted(files))
+    files[name] = spoilt_bytes(rng, files[name], tokens)
+    if rng.random() < 0.02:
+        files[name] = pickle.dumps(Trap())
+    elif kind == "npz" and rng.random() < 0.3:
+        files[name] = _with_spoilt_member(rng, valid(kind)[name], tokens)
+    if kind in ("edges", "graphml", "csv", "idx", "cifar", "adult") and rng.random() < 0.2:
+        packed = gzip.compress(files.pop(name), 1)
+        name += ".gz"
+        files[name] = spoilt_bytes(rng, packed, tokens, 1) if rng.random() < 0.5 else packed
+    for each, content in files.items():
+        (folder / each).write_bytes(content)
+    with unchanged(folder):
+        read(folder, name, rng)
 
 
 def _with_spoilt_member(rng: random.Random, archive: bytes, tokens: tuple[bytes, ...]) -> bytes:

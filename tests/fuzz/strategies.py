@@ -132,7 +132,7 @@ def tweaked(rng: random.Random, value: Any) -> Any:
     """A number a little or very much off; text with a slip; anything else odd."""
     if isinstance(value, bool):
         return not value
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and abs(value) < 1e300:
         return rng.choice([-value, 0, value + 1, value - 1, value * 2, value / 2, value * 1e9, value * 10**25,
                            float(value), str(value), [value], 1 - value])  # fmt: skip
     return near(rng, value) if isinstance(value, str) else odd(rng)

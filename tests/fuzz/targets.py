@@ -1,5 +1,7 @@
 """All targets, with their shares of the inputs."""
 
+from functools import partial
+
 from tests.fuzz import commands, readers
 from tests.fuzz.harness import Target
 
@@ -7,7 +9,7 @@ TARGETS = (
     Target("scenario", readers.scenario, 30.0),
     Target("override", readers.override, 20.0),
     Target("sweep", readers.sweep, 10.0),
-    *(Target(kind, readers.data(kind), 3.0) for kind in readers.READERS),
+    *(Target(kind, partial(readers.data, kind), 3.0) for kind in readers.READERS),
     Target("releases", readers.releases, 3.0),
     Target("certificate", readers.certificate, 3.0),
     Target("results", commands.results, 8.0),

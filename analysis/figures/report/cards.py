@@ -37,11 +37,12 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
         return [
             Card("points", f"{len(done):,d}", f"{int(done['replicates'].sum()):,d} replicates in all"),
             Card("ε, learner, at most", low if low == high else f"{low} to {high}", "by point, worst replicate"),
+            *_coalition(done, "the largest, worst replicate"),
             Card(f"{heading}{unit}", f"{least} to {most}", "means, by point"),
         ]
     point = done.iloc[0]
     reference, at = f"nonprivate_{quality}", f"δ = {number(float(point['delta']))}, worst cluster"
-    cards = [Card("ε, learner, at most", rounded_up(float(epsilon.iloc[0])), at)]
+    cards = [Card("ε, learner, at most", rounded_up(float(epsilon.iloc[0])), at), *_coalition(done, at)]
     cards.append(Card(f"{heading}{unit}", *_mean(point, quality)))
     if math.isfinite(point[reference]):
         cards.append(Card(f"{heading} without privacy", *_mean(point, reference)))
@@ -52,6 +53,13 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
     if pd.notna(alone):  # a curator's users put no noise on their own labels
         cards.append(Card("ε₀, the noise alone", rounded_up(float(alone)), "whoever sees a noisy label and its owner"))
     return cards
+
+
+def _coalition(done: pd.DataFrame, remark: str) -> list[Card]:
+    """ε of a learner who is one of the coalition, where there is one."""
+    known = done["epsilon_coalition_upper"].dropna().astype(float)
+    heading = "ε, learner with the coalition, at most"
+    return [Card(heading, rounded_up(float(known.max())), remark)] if len(known) else []
 
 
 def _mean(point: pd.Series, name: str) -> tuple[str, str]:

@@ -14,10 +14,12 @@ WORST = (
 NUMBERS = (
     *("flip_prob", "sampling_rate", "num_users", "num_clusters", "delta", "effective_sampling_rate"),
     *("error_rate", "nonprivate_error_rate", "excess_risk", "nonprivate_excess_risk"),
+    "epsilon_paper",
     *WORST,
 )
 """Columns of numbers, or of nothing, that a report reads."""
-NEEDED = (POINT, REPLICATE, "engine", "population", "mechanism", "learner", "observer", "adjacency", "basis", *NUMBERS)
+TEXTS = ("engine", "population", "mechanism", "mechanism_kind", "learner", "observer", "adjacency", "basis", "oracle")
+NEEDED = (POINT, REPLICATE, *TEXTS, *NUMBERS)
 """Columns that a report reads."""
 
 Failure = Mapping[str, Any]

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from p2p_sim.analysis.figures.report.choices import choices
@@ -94,7 +95,11 @@ def _who(rows: pd.DataFrame) -> str:
     seen = " or ".join(plain(kind) for kind in dict.fromkeys(map(str, rows["observer"])))
     text = " ".join(protected.get(kind, f"Adjacency: {plain(kind)}.") for kind in kinds)
     what = "Any one whole row" if set(kinds) == {"example"} else "Any one user's label"
-    return f"{what} is protected from the {seen}, who sees what is released. {text}"
+    finite = np.isfinite(rows["epsilon_upper"].fillna(math.inf).astype(float))
+    if not finite.any():
+        return f"{what} is not protected from the {seen}, who sees what is released. {text}"
+    some = "" if finite.all() else ", except where ε = ∞,"
+    return f"{what} is{some} protected from the {seen}, who sees what is released. {text}"
 
 
 def _figure(rows: pd.DataFrame, done: pd.DataFrame) -> str:
@@ -109,6 +114,9 @@ def _figure(rows: pd.DataFrame, done: pd.DataFrame) -> str:
     factor = rounded_up(math.exp(worst)) if worst < 50 else f"e^{rounded_up(worst)}"
     changed = "row" if set(rows["adjacency"].astype(str)) == {"example"} else "user's label"
     each = " Each point has its own ε, in the table." if len(done) > 1 else ""
+    coalition = done["epsilon_coalition_upper"].dropna().astype(float)
+    if len(coalition):
+        each = f" A learner who is one of the scenario's coalition has ε = {rounded_up(float(coalition.max()))}.{each}"
     return (
         f"At δ = {span(done['delta'])}, ε is at most {rounded_up(worst)} in the {place}: changing one {changed} "
         f"multiplies the probability of anything the learner may conclude by at most e^ε = {factor}, plus δ.{each}"

@@ -8,8 +8,10 @@ from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
 from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_positive_epsilon
 from p2p_sim.analysis.privacy.statement.local import local_flip_prob
+from p2p_sim.analysis.privacy.statement.plain_numbers import plain_arguments
 
 
+@plain_arguments
 def calibrate_flip_prob(
     sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
 ) -> float:
@@ -71,6 +73,7 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
     return local
 
 
+@plain_arguments
 def calibrate_each(
     sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
 ) -> dict[int, float]:
@@ -90,6 +93,7 @@ class Calibrated:
     utility_bound: float
 
 
+@plain_arguments
 def best_sampling_rate(
     sizes: Iterable[int],
     epsilon: float,

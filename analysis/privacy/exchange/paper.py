@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from p2p_sim.analysis.privacy.statement.conditions import Condition
 from p2p_sim.analysis.privacy.statement.domain import PAPER, Situation, Stated, first_failure
+from p2p_sim.analysis.privacy.statement.plain_numbers import plain_arguments
 
 IDEAL = Situation()
 """The paper's own exchange: two classes, complete clusters, no fault, nobody who looks on."""
@@ -64,6 +65,7 @@ class Lemma9:
         return math.sqrt(-math.log(self.delta) * 4.0 * (alpha + 1.0 / s) * (1.0 - alpha) / alpha)
 
 
+@plain_arguments
 def lemma9_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float | None:
     """ε of Lemma 9 at δ in the paper's own exchange, or None where the lemma's conditions do not hold: see `Lemma9`.
 
@@ -82,6 +84,7 @@ class Theorem3:
     delta: float
 
 
+@plain_arguments
 def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
     """Theorem 3 with the constants of its proof, or None where its α would exceed 1/2.
 

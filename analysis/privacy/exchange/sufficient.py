@@ -2,7 +2,10 @@
 
 import math
 
+from p2p_sim.analysis.privacy.statement.plain_numbers import plain_arguments
 
+
+@plain_arguments
 def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float, delta: float) -> float:
     """α* such that the exchange is (ε, δ)-label-private against the learner for every α in [α*, 1/2] and all labels.
 

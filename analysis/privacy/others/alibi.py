@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.statement.bound import Bracket
-from p2p_sim.analysis.privacy.statement.checks import check_positive_epsilon
+from p2p_sim.analysis.privacy.statement.checks import check_epsilon, check_positive_epsilon
 from p2p_sim.analysis.privacy.statement.local import outward
 
 Floats = NDArray[np.floating]
@@ -53,10 +53,7 @@ def laplace_variation(noise_scale: float) -> float:
     Args:
         noise_scale: b, above 0.
     """
-    inverse = 1.0 / noise_scale
-    if inverse > 1e3:
-        return 1.0
-    return max(0.0, -math.expm1(-inverse) - inverse / 2.0 * math.exp(-inverse))
+    return _moved(1.0 / noise_scale)
 
 
 def log_density(noisy: Floats, noise_scale: float) -> NDArray[np.float64]:
@@ -107,16 +104,26 @@ def laplace_advantage(noise_scale: float, num_classes: int) -> float:
 
 
 def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:
-    """δ(ε) of one noisy vector, between (1 - e^{ε-2/b})/4 and four times that; 0 from 2/b on.
+    """δ(ε) of one noisy vector, exact to rounding: 1 - e^{-s} (1 + s/2) with s = 1/b - ε/2; 0 from ε = 2/b on.
 
-    The log-ratio of two labels' densities reaches its maximum 2/b where o_y >= 1 and o_y' <= 0, an event of probability
-    1/4 under y, and nowhere exceeds it.
+    Of two labels only the two own entries differ, each moved by 1: this is a histogram of which one example moves two
+    cells by 1/b scales each (`histograms.laplace_delta`). δ(ε) grows with s, whose rounding is that of 2/b - ε.
+
+    >>> round(laplace_delta(2.0, 0.0).upper, 6), laplace_delta(2.0, 1.0).upper < 1e-15
+    (0.241837, True)
 
     Args:
         noise_scale: b, above 0; epsilon: ε, at least 0.
     """
-    if epsilon >= laplace_epsilon(noise_scale):
+    check_epsilon(epsilon)
+    most = laplace_epsilon(noise_scale)
+    if epsilon >= most:
         return Bracket(0.0, 0.0)
-    most = -math.expm1(epsilon - laplace_epsilon(noise_scale))
-    certain = -math.expm1(min(0.0, epsilon - 2.0 / noise_scale * (1.0 - 2.0**-50)))
-    return outward(certain / 4.0 * (1.0 - 2.0**-49), most * (1.0 + 2.0**-49))
+    upper = _moved(math.nextafter(most - epsilon, math.inf) / 2.0)
+    lower = _moved(max(0.0, most * (1.0 - 2.0**-50) - epsilon) / 2.0)
+    return outward(lower * (1.0 - 2.0**-48), upper * (1.0 + 2.0**-48))
+
+
+def _moved(half: float) -> float:
+    """1 - e^{-s} (1 + s/2), s at least 0, within 10 roundings: neither term cancels more than half of the other."""
+    return 1.0 if half > 1e3 else -math.expm1(-half) - half / 2.0 * math.exp(-half)

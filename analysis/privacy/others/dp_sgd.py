@@ -30,8 +30,9 @@ from p2p_sim.analysis.privacy.exchange.calibration import smallest_of_three_digi
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon, check_positive_epsilon
-from p2p_sim.analysis.privacy.statement.conditions import Condition
+from p2p_sim.analysis.privacy.statement.conditions import REAL_NOISE, Condition
 from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
+from p2p_sim.analysis.privacy.statement.plain_numbers import plain_arguments
 
 LABEL_FREE_CHOICES = Condition(
     "label-free-choices", "features are public, and no hyperparameter was chosen by looking at labels"
@@ -40,6 +41,7 @@ DP_SGD_CONDITIONS: tuple[Condition, ...] = (
     Condition("trusted-curator-noise", "a trusted curator holds the labels and adds the noise"),
     Condition("poisson-sampling", "every step draws each user independently with the sampling rate (Poisson sampling)"),
     LABEL_FREE_CHOICES,
+    REAL_NOISE,
 )
 PROJECTED_CONDITIONS: tuple[Condition, ...] = (
     *DP_SGD_CONDITIONS,
@@ -125,6 +127,7 @@ class ProjectedSteps(DpSgd):
     conditions = PROJECTED_CONDITIONS
 
 
+@plain_arguments
 @lru_cache(maxsize=128)
 def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: int) -> float:
     """The smallest noise multiplier of three digits that is certified for (ε, δ); none below 0.05 is looked for.

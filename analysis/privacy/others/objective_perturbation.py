@@ -36,6 +36,7 @@ from dataclasses import dataclass
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.conditions import Condition
+from p2p_sim.analysis.privacy.statement.plain_numbers import PlainNumbers, plain_arguments
 
 OBJECTIVE_PERTURBATION_CONDITIONS = (
     Condition(
@@ -67,7 +68,7 @@ LABEL_CONDITIONS = (
 
 
 @dataclass(frozen=True)
-class ObjectivePerturbation:
+class ObjectivePerturbation(PlainNumbers):
     """Noise and regularisation of K models of the same rows, and the ε of all models together.
 
     Args:
@@ -125,6 +126,7 @@ class ObjectivePerturbation:
         return PrivacyBound(0.0, self.epsilon_upper, 0.0, "learner", "example", basis, conditions)
 
 
+@plain_arguments
 def calibrate_perturbation(
     epsilon: float, num_rows: int, l2: Sequence[float], norms: Sequence[float] = (1.0,), tight: bool = False
 ) -> ObjectivePerturbation:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from p2p_sim.analysis.privacy.statement.plain_numbers import PlainNumbers
 from p2p_sim.analysis.privacy.statement.windows import Floats
 
 LEAST_GAMMA = 1e-6
@@ -18,7 +19,7 @@ LARGEST_MEAN, LARGEST_ETA = 1e6, 10.0
 _MARGIN = 1e-12
 
 
-class RunLaw(ABC):
+class RunLaw(PlainNumbers, ABC):
     """A public law of the number of runs, which depends on no label."""
 
     @property

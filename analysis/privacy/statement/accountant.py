@@ -16,6 +16,7 @@ from p2p_sim.analysis.privacy.statement.checks import check_delta
 from p2p_sim.analysis.privacy.statement.conditions import Condition
 from p2p_sim.analysis.privacy.statement.domain import UNLISTED, Requirement, Situation, first_failure
 from p2p_sim.analysis.privacy.statement.loss_law import TAIL, LossLaw, between, nodes
+from p2p_sim.analysis.privacy.statement.plain_numbers import PlainNumbers
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -25,10 +26,11 @@ _SLACK = 1.002
 """By which the worst accountant's δ is raised, so that others need not be looked at closely."""
 
 
-class Accountant(ABC):
+class Accountant(PlainNumbers, ABC):
     """Privacy of one user's label against one observer: δ at a given ε, and ε at a given δ.
 
     A new observer or mechanism is one class with `delta`, `epsilon` and `conditions`; the rest follows from these.
+    Numbers of NumPy are taken as numbers of Python.
 
     requires: conditions on the situation that a bound is asked about, in the order in which they are checked.
     """

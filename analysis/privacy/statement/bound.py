@@ -1,6 +1,7 @@
 """What a privacy statement is: a bracket of ε, for whom it holds and under which conditions."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -26,12 +27,29 @@ REALISED = "the realised network"
 """What a figure is conditional on that holds for the network as it turned out."""
 
 
+EXACT = 1e-4
+"""Ends of a bracket of an exact figure are no farther apart than this part of the upper one: no printed digit differs
+by more than one."""
+
+
 @dataclass(frozen=True)
 class Bracket:
     """A lower and an upper bound on one number."""
 
     lower: float
     upper: float
+
+    def worded(self, basis: str) -> str:
+        """The basis of the bracket: what its ends do not agree on is not "exact" but "certified".
+
+        >>> Bracket(0.71, 0.71).worded("exact, over all data sets")
+        'exact, over all data sets'
+        >>> Bracket(0.61, 0.71).worded("exact, over all data sets")
+        'certified over all data sets'
+        """
+        if self.lower == self.upper or self.upper - self.lower <= EXACT * self.upper < math.inf:
+            return basis
+        return re.sub(r"\bexact\b(, over\b)?", lambda word: "certified" + " over" * bool(word[1]), basis)
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,7 +62,7 @@ class PrivacyBound:
     observer: one of `OBSERVERS`: "learner" (sees the set of submissions), "learner-times" (sees also when each
         arrived), "peer", "coalition" (members pooled with the learner) or "eavesdropper".
     adjacency: what differs between neighbouring data sets: one user's label, or a whole example.
-    basis: how the bounds were computed.
+    basis: how the bounds were computed; "exact" only where both ends agree (`Bracket.worded`).
     conditions: the conditions of the upper bound; each a `Condition`, or plain text if a plug-in claims it.
     conditional_on: "the realised network" if the bound takes it as given; empty: only the conditions.
     """
@@ -59,11 +77,12 @@ class PrivacyBound:
     conditional_on: str = ""
 
     def __post_init__(self) -> None:
-        """No number is no promise: an end that is NaN becomes the one that says nothing."""
+        """No number is no promise: an end that is NaN becomes the one that says nothing. No bracket is exact."""
         if math.isnan(self.epsilon_upper):
             object.__setattr__(self, "epsilon_upper", math.inf)
         if math.isnan(self.epsilon_lower):
             object.__setattr__(self, "epsilon_lower", 0.0)
+        object.__setattr__(self, "basis", Bracket(self.epsilon_lower, self.epsilon_upper).worded(self.basis))
 
     @property
     def condition_ids(self) -> tuple[str, ...]:

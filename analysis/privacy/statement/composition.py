@@ -17,8 +17,9 @@ from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.attained_pair import composed_epsilon
 from p2p_sim.analysis.privacy.statement.bound import Adjacency, Bracket, PrivacyBound, common_observer
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_epsilon
-from p2p_sim.analysis.privacy.statement.conditions import FRESH
+from p2p_sim.analysis.privacy.statement.conditions import FRESH, WITHIN_ONE, identifier_of
 from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
+from p2p_sim.analysis.privacy.statement.plain_numbers import plain_arguments
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -184,10 +185,16 @@ class Composition(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Those of all releases, and that no two share noise unless all are known to be drawn apart."""
-        drawn_apart = len(self.drawn_with) == len(self.releases) and all(self.drawn_with)
-        fresh = (FRESH,) if self.count > 1 and not drawn_apart else ()
-        return tuple(dict.fromkeys((*fresh, *(c for release in self.releases for c in release.conditions))))
+        """Those of all releases, and that no two share noise unless all are known to be drawn apart.
+
+        What a release repeats is repeated within this release.
+        """
+        each = [condition for release in self.releases for condition in release.conditions]
+        if self.count > 1:
+            each = [WITHIN_ONE.get(identifier_of(condition), condition) for condition in each]
+            drawn_apart = len(self.drawn_with) == len(self.releases) and all(self.drawn_with)
+            each = each if drawn_apart else [FRESH, *each]
+        return tuple(dict.fromkeys(each))
 
     @property
     def adjacency(self) -> Adjacency:
@@ -237,6 +244,7 @@ def _composed(composition: Composition, step: float) -> "PrivacyLossDistribution
     return whole
 
 
+@plain_arguments
 def compose(exchanges: Sequence[Accountant | RunRelease], delta: float) -> PrivacyBound:
     """Certified ε(δ) of releases about the same users, each with fresh noise, and fresh peers and subsamples.
 

@@ -68,10 +68,15 @@ KNOWN_LAW = Condition("known-fetch-law", "the learner knows the fetch distributi
 INDEPENDENT_FETCHES = Condition(
     "independent-fetches", "every user draws one noisy label and repeats it; fetches are independent of each other"
 )
+ONE_VECTOR = Condition("one-vector", "every user draws one noisy vector and repeats it")
 FRESH = Condition("fresh-rounds", "noise, peers and subsamples are fresh in every exchange")
 REAL_NOISE = Condition(
     "real-noise", "the noise is a real number: what floating-point arithmetic gives away is not counted"
 )
+REPEATING = (ONE_LABEL, ONE_VECTOR, UNIFORM_PEERS, INDEPENDENT_FETCHES)
+"""The conditions by which a user repeats her message: to everybody who asks her in one exchange."""
+WITHIN_ONE = {said.identifier: Condition(said.identifier, f"within one exchange, {said}") for said in REPEATING}
+"""The same conditions beside `FRESH`, where several exchanges are composed, by identifier."""
 
 PUBLIC_PRIOR = Condition("public-prior", "the prior is public and does not come from the labels")
 PUBLIC_GRID = Condition(

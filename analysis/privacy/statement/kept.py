@@ -10,6 +10,7 @@ What is wrong with the file never stops a computation, and what cannot be checke
 import contextlib
 import hashlib
 import os
+import platform
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ VARIABLE, OFF = "P2P_SIM_CACHE", "off"
 NAME = "accountant.sqlite3"
 LARGEST = 256 * 2**20
 """Bytes of a file that is begun anew."""
+LIBRARIES = ("numpy", "scipy", "dp-accounting")
+"""Packages on whose versions a figure may depend."""
 IN_MEMORY = 65_536
 _WAIT_S = 2.0
 
@@ -65,12 +68,15 @@ def folder() -> Path | None:
 
 @cache
 def version() -> str:
-    """What a figure depends on besides its arguments: the code of the accountant, NumPy and SciPy."""
-    import numpy as np
-    import scipy
+    """What a figure depends on besides its arguments: all code of `analysis.privacy`, Python, and the libraries.
+
+    No module whose figures are kept imports one of the project's from elsewhere.
+    """
+    import importlib.metadata
 
     room = Path(__file__).parent.parent
-    digest = hashlib.sha256(f"numpy {np.__version__} scipy {scipy.__version__}".encode())
+    libraries = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES]
+    digest = hashlib.sha256(" ".join([f"python {platform.python_version()}", *libraries]).encode())
     for path in sorted(room.rglob("*.py")):
         digest.update(path.relative_to(room).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from p2p_sim.analysis.privacy.statement.bound import Bracket
 from p2p_sim.analysis.privacy.statement.checks import check_flip_prob
+from p2p_sim.analysis.privacy.statement.plain_numbers import plain_arguments
 from p2p_sim.analysis.privacy.statement.windows import LEAST, SUBNORMAL
 
 OVERFLOW = 700.0
@@ -26,6 +27,7 @@ def _gap(flip_prob: float, num_classes: int) -> float:
     return abs(float(1 - Fraction(flip_prob) * num_classes / (num_classes - 1)))
 
 
+@plain_arguments
 def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     """ε₀ = ln((1-α)(K-1)/α), rounded up: pure label differential privacy of K-ary randomised response.
 

@@ -52,7 +52,7 @@ def told(fields: Fields) -> dict[str, Any]:
         },
         "beware": exposed(question.observer, question.cluster_size, delta, (question.members or 1) * question.rounds),
         "protects": protects(bound),
-        "conditions": [str(condition) for condition in bound.conditions],
+        "conditions": [str(condition) for condition in bound.conditions if math.isfinite(bound.epsilon_upper)],
         "command": command(question, delta, epsilon),
         "scenario": scenario(question, delta or 1e-5),
         "column": COLUMNS.get(question.observer, ""),

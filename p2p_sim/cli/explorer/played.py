@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.overrides import check_either, parse_override, set_key
 from p2p_sim.base.shipped import find_scenario, shipped
 from p2p_sim.base.toml import parsed, read_toml
 from p2p_sim.cli.explorer.faults import set_faults
 from p2p_sim.outputs.catalogue import catalogue, is_here
 from p2p_sim.outputs.film import film_html
 from p2p_sim.outputs.network_record import observe
-from p2p_sim.scenario import Scenario, parse_override, set_key
+from p2p_sim.scenario import Scenario
 
 LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
 """Characters of a scenario from a browser; changed keys; users of a population that says its size."""
@@ -112,6 +113,10 @@ def _changes(text: str) -> list[tuple[str, Any]]:
             wrong.append(f"line {number}, {said}")
     if wrong:
         raise InputError("; ".join(wrong))
+    try:
+        check_either(found)
+    except InputError as error:
+        raise InputError(str(error).replace("--set ", "")) from None
     return found
 
 

@@ -27,11 +27,11 @@ from p2p_sim.analysis.figures.sweeps import (
 )
 from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, points
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.overrides import set_key
 from p2p_sim.cli.explorer.places import Place
 from p2p_sim.cli.explorer.shown import shown_cell
 from p2p_sim.outputs.figure_request import Request, view_of
 from p2p_sim.outputs.plots import titles
-from p2p_sim.scenario import set_key
 from p2p_sim.storage.results import Results, read_results
 from p2p_sim.storage.rows import read_manifest
 

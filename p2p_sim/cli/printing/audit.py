@@ -32,6 +32,7 @@ SmallAudit = Audit | RealisedAudit | CuratorAudit
 REALISED_BASIS = "mean over the realised networks"
 SIZE_ASKED, SIZE_SMALLEST, SIZE_POWERFUL = "", " (smallest cluster of the first replicate)", " (most power)"
 """Why the cluster that is attacked has its size."""
+NOT_TOGETHER = ("leaks in who submits together", "not looked for here")
 
 
 def audit_record(audit: AnyAudit) -> dict[str, Any]:
@@ -136,7 +137,7 @@ def _print_exchange(audit: Audit, why: str) -> None:
         ("trials", f"{r.trials:,d} in each of two worlds, half as many in a pilot; error {r.error:g} a test"),
         (f"δ at ε = {r.epsilon:.4g}", ""),
         ("  the attack proves at least", f"{at_least(r.delta_lower_confidence)}"),
-        ("  exact upper bound", f"{at_most(r.delta_exact.upper)}  ({r.basis})"),
+        ("  exact upper bound", f"{at_most(r.delta_exact.upper)}  ({r.delta_exact.worded(r.basis)})"),
         ("  power: proves, if all is right", f"about {r.expected:.4g}; fails if its event reaches {detectable}"),
         (f"ε at δ = {r.delta:g}", ""),
         ("  the attack proves at least", f"{at_least(r.epsilon_lower_confidence)}"),
@@ -144,14 +145,14 @@ def _print_exchange(audit: Audit, why: str) -> None:
         ("  power: proves, if all is right", f"about {r.expected_epsilon:.4g}"),
         ("  the paper's Lemma 9", _paper(audit)),
         ("law of the exchange", f"{audit.tests:,d} events of {len(audit.stages)} data sets; error {r.error:g} in all"),
-        ("  found", "what the protocol says" if audit.deviation is None else _departs(audit.deviation)),
+        ("  found", "no departure in these events" if audit.deviation is None else _departs(audit.deviation)),
         ("  finds in half of the audits", "a fault from this probability on"),
         *((f"    {found.fault.name}", _strength(found, r.trials)) for found in audit.detections),
-        *(learned_lines(audit.learned) if audit.learned is not None else ()),
+        *(learned_lines(audit.learned) if audit.learned is not None else [NOT_TOGETHER]),
     ]
     print_table(f"{audit.scenario}: audit, {who}", lines)
     if audit.passed:
-        say("passed: the attack stays within the exact bound, and the exchange keeps to the protocol's law")
+        say("passed: the attack stays within the exact bound, and no event that was counted departs from the law")
 
 
 def _strength(found: Detection, trials: int) -> str:
@@ -182,6 +183,7 @@ def _print_realised(audit: RealisedAudit, why: str) -> None:
         ("  the attack proves at least", f"{at_least(audit.delta_lower_confidence)}"),
         ("  certified", f"{at_most(audit.delta_certified)}  ({REALISED_BASIS}; {audit.delta_mean:.4g} in the trials)"),
         ("  noise alone", at_most(audit.delta_local)),
+        NOT_TOGETHER,
     ]
     print_table(f"{audit.scenario}: audit, learner, realised networks", lines)
     if audit.passed:
@@ -231,7 +233,7 @@ def failure(audit: AnyAudit) -> str:
         )
     found = [] if audit.result.passed else [_proved(audit)]
     if audit.learned is not None and not audit.learned.passed:
-        found.append("a classifier that sees all submissions and their times " + excess(audit.learned))
+        found.append("what is learnt from all submissions and their times " + excess(audit.learned))
     if audit.deviation is not None:
         found.append(
             "the simulated exchange departs from the protocol's law, so that the bound is not about it: "

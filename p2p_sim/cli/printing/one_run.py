@@ -38,6 +38,9 @@ def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
         "epsilon_paper_lemma9": None if audit.paper is None else audit.paper.epsilon,
         "power_at_a_tenth_more": audit.power,
         "smallest_rise": audit.smallest_rise,
+        "power_against": "too little noise",
+        "looks_for": audit.scope.looks_for,
+        "does_not_look_for": audit.scope.overlooks,
         "flip_prob_refused": audit.flip_prob_refused,
         "passed": audit.passed,
     }
@@ -65,8 +68,7 @@ def print_one_run(audit: OneRunAudit, as_json: bool) -> None:
         ("  the attack proves at least", at_least(audit.epsilon_attacked)),
         (_certified(audit), at_most(audit.bound.epsilon_upper)),
         *([("  the paper's Lemma 9", str(audit.paper))] if audit.paper is not None else []),
-        ("power", f"a leak that raises ε by {SHOWN - 1:.0%} would be seen with probability {_share(audit.power)}"),
-        ("  smallest leak seen in half of the audits", _rise(audit.smallest_rise)),
+        *_power_lines(audit),
     ]
     if audit.flip_prob_refused is not None:
         lines.append(("  refuses the curve of every α from", f"{math.ceil(audit.flip_prob_refused * 1e4) / 1e4:.4f}"))
@@ -101,7 +103,18 @@ def learned_lines(audit: OneRunAudit) -> list[Line]:
     return [
         ("learnt from all submissions and times", f"{audit.targets:,d} targets in one run; error {audit.error:g}"),
         *((f"  δ at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}") for epsilon, proved, claim in rows),
-        ("  smallest leak seen in half of the audits", _rise(audit.smallest_rise)),
+        *((f"  {what}", said) for what, said in _power_lines(audit)),
+    ]
+
+
+def _power_lines(audit: OneRunAudit) -> list[Line]:
+    """Against which leaks there is a stated power, which others are looked for, and which are not."""
+    seen = f"noise so small that ε rises by {SHOWN - 1:.0%} would be seen with probability {_share(audit.power)}"
+    return [
+        ("power against too little noise only", seen),
+        ("  smallest such leak seen in half of the audits", _rise(audit.smallest_rise)),
+        ("  also looked for, without a stated power", audit.scope.looks_for),
+        ("  not looked for", audit.scope.overlooks),
     ]
 
 
@@ -113,12 +126,14 @@ def one_run_failure(audit: OneRunAudit) -> str:
 def excess(audit: OneRunAudit) -> str:
     """What an attack proves beyond what is certified."""
     found = [
-        f"δ >= {at_least(proved)} at ε = {epsilon:.4g}, above the certified {at_most(claim)}"
-        for epsilon, proved, claim in zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
+        f"δ >= {at_least(proved)} at ε = {event.epsilon:.4g}, above the certified {at_most(claim)}, by "
+        f"{audit.scope.scores[event.attack]}"
+        for event, proved, claim in zip(audit.plan.deltas, audit.attacked, audit.certified, strict=True)
         if proved > claim
     ]
     if not found:
-        most = f"above the certified {at_most(audit.bound.epsilon_upper)}"
+        by = audit.scope.scores[audit.plan.ratio.attack]
+        most = f"above the certified {at_most(audit.bound.epsilon_upper)}, by {by}"
         found.append(f"ε >= {at_least(audit.epsilon_attacked)} at δ = {audit.plan.delta:g}, {most}")
     return f"proves {found[0]} (error {audit.error:g})"
 

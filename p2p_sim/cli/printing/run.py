@@ -1,10 +1,12 @@
 """What `p2p-sim run` shows: the summary table, JSON."""
 
+import math
 import warnings
 from pathlib import Path
 from typing import Any
 
 from p2p_sim import Scenario
+from p2p_sim.analysis.privacy.statement.in_words import promise
 from p2p_sim.analysis.privacy.statement.record import Terms, statement_of
 from p2p_sim.analysis.utility.baseline import warnings_of
 from p2p_sim.analysis.utility.groups import ERROR, LOSS, groups_of
@@ -94,22 +96,27 @@ def _print_found(scenario: Scenario, finished: Finished) -> None:
 
 
 def _statement(rows: Any) -> str:
-    """What the learner's figure means, and whom else one must think of."""
-    first = rows.iloc[0]
+    """What the learner's figure means, and whom else one must think of: each with the figure of what she sees."""
+    first, worst, delta = rows.iloc[0], worst_epsilons(rows), float(rows["delta"].iloc[0])
     protected = {"label": "any one user's label", "example": "any one row, features and label,"}[first["adjacency"]]
-    says = (
-        f"Whoever learns from the {{}} cannot tell {protected} better than (ε, δ) = "
-        f"({at_most(worst_epsilons(rows)['epsilon_upper'])}, {first['delta']:g}) allows"
-    )
+    learner = float("inf") if worst["epsilon_upper"] is None else worst["epsilon_upper"]
     simulated = "The noise is simulated; it protects nobody's real data."
     if rows["oracle"].any():
         simulated = f"The mechanism was told φ by an oracle, which ε does not account for. {simulated}"
     if first["mechanism_kind"] != "label_exchange":
-        return f"{says.format('release')}.\n{TRUSTED[first['trust']]}{simulated}"
-    return (
-        f"{says.format('submissions')}.\nPeers and eavesdroppers see single noisy labels: "
-        f"ε = {at_most(float(rows['epsilon_local'].max()))}. {simulated}"
-    )
+        says = promise("Whoever learns from the release", protected, learner, delta)
+        return f"{says}\n{TRUSTED[first['trust']]}{simulated}"
+    said = [promise("Whoever sees the set of submissions", protected, learner, delta)]
+    times, coalition = worst["epsilon_times_upper"], worst["epsilon_coalition_upper"]
+    if times is not None and times > learner:
+        said.append(promise("Whoever also sees when each of them came", protected, times, delta))
+    if coalition is not None:
+        members = _range(rows["coalition_members"])
+        another = protected.replace("any one", "any other")
+        said.append(promise(f"The learner together with the coalition ({members} members)", another, coalition, delta))
+    local = float(rows["epsilon_local"].max())
+    alone = f"ε = {at_most(local)}" if math.isfinite(local) else "they are the true ones, and nothing protects them"
+    return "\n".join([*said, f"Peers and eavesdroppers see single noisy labels: {alone}. {simulated}"])
 
 
 def _setting(scenario: Scenario, rows: Any) -> list[Line]:

@@ -84,6 +84,8 @@ def warn_of_oddities(counts: Mapping[str, str]) -> None:
 def print_conditions(bound: PrivacyBound, together: bool = False) -> None:
     """Whom a statement protects, from whom, and its conditions, a line each; `together`: of several networks."""
     say(protects(bound))
+    if math.isinf(bound.epsilon_upper):
+        return
     for condition in bound.conditions:
         say(f"- {condition}")
     if bound.conditional_on and not together:

@@ -122,7 +122,8 @@ def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
         return Answer(observer.epsilon(delta), None, None, local, lemma9, gained)
     assert epsilon is not None
     bracket = observer.delta(epsilon)
-    bound = PrivacyBound(epsilon, epsilon, bracket.upper, q.observer, "label", observer.basis, observer.conditions)
+    basis = bracket.worded(observer.basis)
+    bound = PrivacyBound(epsilon, epsilon, bracket.upper, q.observer, "label", basis, observer.conditions)
     return Answer(bound, bracket.lower, bracket.upper, local, lemma9, gained)
 
 

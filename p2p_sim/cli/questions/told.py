@@ -86,7 +86,11 @@ def calibration_lines(found: "Calibration") -> list[Line]:
 
 
 def protects(bound: PrivacyBound) -> str:
-    """Whom a statement protects and from whom; its conditions follow the last word."""
+    """Whom a statement protects and from whom; its conditions follow the last word. Of ε = ∞ nothing follows."""
+    if math.isinf(bound.epsilon_upper):
+        what = PROTECTED[bound.adjacency].removeprefix("It protects ")
+        why = f"no finite ε is known at δ = {bound.delta:g} ({bound.basis})"
+        return f"Nothing here protects {what} from the {bound.observer}, because {why}."
     given = f", given {bound.conditional_on}" if bound.conditional_on else ""
     who = "learner who also sees when submissions arrive" if bound.observer == "learner-times" else bound.observer
     return f"{PROTECTED[bound.adjacency]}, for every data set{given}, from the {who}, if"

@@ -11,6 +11,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.shown import four_digits
 from p2p_sim.outputs.film.moment import DID, busiest, doing, flying
 from p2p_sim.outputs.film.places import LEARNER_RADIUS
@@ -49,7 +50,6 @@ def _page(film: Film) -> str:
     found, still_s = film.found, busiest(film)
     script = "".join((FILES / name).read_text(encoding="utf-8") for name in SCRIPTS)
     statement, places = found.statement, film.places
-    given = f", given {statement.conditional_on}" if statement.conditional_on else ""
     described = f"{film.users.size:,} users in {places.cluster.size:,} clusters, and the learner"
     content = {
         "name": found.name,
@@ -75,9 +75,8 @@ def _page(film: Film) -> str:
         "worst": _worst(film),
         "epsilon_local": _at_most(found.epsilon_local),
         "delta": f"{found.delta:g}",
-        "protects": f"It protects one user's label, for every data set{given}, from a learner who sees the set of "
-        "submissions.",
-        "conditions": statement.conditions,
+        "protects": _protects(statement),
+        "conditions": statement.conditions if math.isfinite(statement.epsilon_upper) else (),
         "data": Markup(json.dumps(_data(film, still_s), separators=(",", ":")).replace("<", "\\u003c")),
         "style": Markup((FILES / "film.css").read_text(encoding="utf-8")),
         "script": Markup(script),
@@ -87,6 +86,14 @@ def _page(film: Film) -> str:
         loader=FileSystemLoader(FILES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template("film.html").render(content)
+
+
+def _protects(statement: PrivacyBound) -> str:
+    """Whom the statement protects, and from whom; its conditions follow."""
+    if math.isinf(statement.epsilon_upper):
+        return f"Nothing here protects a label from the learner, because no finite ε is known ({statement.basis})."
+    given = f", given {statement.conditional_on}" if statement.conditional_on else ""
+    return f"It protects one user's label, for every data set{given}, from a learner who sees the set of submissions."
 
 
 def _subtitle(film: Film) -> str:

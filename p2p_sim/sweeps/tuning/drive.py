@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.overrides import EITHER, drop_key
 from p2p_sim.replicate.advice import advice
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.judge import row_judged
-from p2p_sim.scenario import EITHER, MODEL_VERSION, Scenario, drop_key
+from p2p_sim.scenario import MODEL_VERSION, Scenario
 from p2p_sim.storage.rows import Row, Store, open_store, write_manifest
 from p2p_sim.sweeps.place import default_directory
 from p2p_sim.sweeps.stopped import counted

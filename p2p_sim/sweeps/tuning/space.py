@@ -11,8 +11,9 @@ from pydantic import Field, ValidationError
 
 from p2p_sim.base.config import Config, explain
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.overrides import EITHER
 from p2p_sim.base.toml import read_toml
-from p2p_sim.scenario import EITHER, Scenario
+from p2p_sim.scenario import Scenario
 
 Settings = dict[str, Any]
 """A value for each key of a search."""

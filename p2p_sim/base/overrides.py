@@ -1,0 +1,87 @@
+"""Keys of a scenario as trees of tables: set by hand, by `--set`, or along a sweep."""
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.toml import parsed
+
+EITHER = (
+    "mechanism.target_epsilon",
+    "mechanism.flip_prob",
+    "mechanism.noise_multiplier",
+    "mechanism.randomizer.epsilon",
+)
+"""Keys of which a scenario has one."""
+
+
+def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
+    """Keys and values of several "dotted.key=value", no two of which contradict each other."""
+    changes = [parse_override(override) for override in overrides]
+    check_either(changes)
+    return changes
+
+
+def check_either(changes: Iterable[tuple[str, Any]]) -> None:
+    """Raise InputError if changes set two keys of which a scenario has one: the later would win silently."""
+    changes = list(changes)
+    given = [one for one in EITHER if any(_sets(one, key, value) for key, value in changes)]
+    if len(given) > 1:
+        raise InputError(
+            f"--set {given[0]}: does not go with --set {given[1]}; a scenario has one of the two: give one"
+        )
+
+
+def _sets(wanted: str, key: str, value: Any) -> bool:
+    """Whether `key` = `value` sets the key that is wanted, on its own or in a whole table."""
+    if not f"{wanted}.".startswith(f"{key}."):
+        return False
+    for part in filter(None, wanted.removeprefix(key).split(".")):
+        if not isinstance(value, dict) or part not in value:
+            return False
+        value = value[part]
+    return True
+
+
+def parse_override(override: str) -> tuple[str, Any]:
+    """Key and value of "dotted.key=value"; a value that is no TOML is refused, with a hint where it lacks quotes."""
+    key, equals, text = override.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise InputError(f"--set {override}: must read key=value, such as mechanism.flip_prob=0.2")
+    try:
+        value = parsed(f"value = {text.strip()}")
+    except ValueError:
+        text = shortened(text)
+        raise InputError(
+            f"--set {shortened(override)}: {text!r} is not a TOML value; put text in quotes: '{key}=\"{text}\"'"
+        ) from None
+    if list(value) != ["value"]:
+        raise InputError(f"--set {shortened(override)}: one value is allowed")
+    return key, value["value"]
+
+
+def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key; a table whose `kind` changes loses its other keys' old defaults, and of several keys of which
+    a scenario has one, the others are dropped."""
+    for other in EITHER if key in EITHER else ():
+        drop_key(tree, other)
+    *parents, last = key.split(".")
+    for parent in parents:
+        tree = tree.setdefault(parent, {})
+        if not isinstance(tree, dict):
+            raise InputError(f"{key}: {parent} is not a table")
+    if last == "kind" and tree.get("kind") != value:
+        tree.clear()
+    tree[last] = copy.deepcopy(value)  # a later key may change it
+
+
+def drop_key(tree: dict[str, Any], key: str) -> None:
+    """Remove a dotted key, if it is there."""
+    *parents, last = key.split(".")
+    node: Any = tree
+    for parent in parents:
+        node = node.get(parent) if isinstance(node, dict) else None
+    if isinstance(node, dict):
+        node.pop(last, None)

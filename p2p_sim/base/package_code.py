@@ -1,0 +1,98 @@
+"""The code of an installed package: its Python files as they lie on disk, editable installs included."""
+
+import hashlib
+import importlib.util
+import os
+from collections.abc import Iterable, Iterator
+from importlib.metadata import Distribution
+from pathlib import Path, PurePosixPath
+
+
+def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> str:
+    """SHA-256 of all Python files of a package, with their names.
+
+    They are the modules and packages that its metadata name, each with all that lies below it. Other files are left
+    out: data, compiled modules, and what it depends on.
+
+    Args:
+        distribution: what is installed, if it is known. modules: dotted names of modules that belong to it.
+    """
+    places = dict[str, Path]()
+    for name in sorted({*modules, *_named(distribution)}):
+        if (found := _place_of(name)) is not None:
+            places.update([found])
+    places.update(_beside_a_path_file(distribution))
+    digest = hashlib.sha256()
+    for name, place in sorted(places.items()):
+        for path in _python_files(place):
+            inner = "" if path == place else path.relative_to(place).as_posix()
+            code = path.read_bytes()
+            digest.update(f"{name}/{inner} {len(code)}\n".encode() + code)
+    return digest.hexdigest()
+
+
+def _named(distribution: Distribution | None) -> Iterator[str]:
+    """Dotted names of the modules that metadata name: top-level ones, and the files that were installed."""
+    if distribution is None:
+        return
+    yield from (distribution.read_text("top_level.txt") or "").split()
+    for file in (distribution.files or ()) if distribution.read_text("RECORD") else ():
+        parts = PurePosixPath(file).with_suffix("").parts
+        if PurePosixPath(file).suffix != ".py" or not all(part.isidentifier() for part in parts):
+            continue
+        if not parts[0].startswith("__editable__"):  # the finder of an editable install names places, not code
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def _place_of(name: str) -> tuple[str, Path] | None:
+    """The first module or package with code along a dotted name, and its file or folder; nothing of it is imported.
+
+    Several packages may share the namespace before it.
+    """
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        known = ".".join(parts[:count])
+        try:
+            spec = importlib.util.find_spec(known)
+        except (ImportError, ValueError, AttributeError):
+            return None
+        if spec is None:
+            return None
+        if spec.origin is not None and spec.has_location:
+            place = Path(spec.origin)
+            return known, place if spec.submodule_search_locations is None else place.parent
+    return None
+
+
+def _beside_a_path_file(distribution: Distribution | None) -> Iterator[tuple[str, Path]]:
+    """Modules and packages in folders that an editable install adds to the import path, if no metadata name these."""
+    if distribution is None or distribution.read_text("top_level.txt") is not None:
+        return
+    for file in distribution.files or ():
+        path = Path(str(distribution.locate_file(file)))
+        if path.suffix != ".pth" or not path.is_file():
+            continue
+        for line in path.read_text(encoding="utf-8").splitlines():
+            folder = path.parent / line.strip()
+            if not line.strip() or line.startswith(("#", "import ", "import\t")) or not folder.is_dir():
+                continue
+            for place in folder.iterdir():
+                if place.suffix == ".py" or (place / "__init__.py").is_file():
+                    yield place.stem, place
+
+
+def _python_files(place: Path) -> Iterator[Path]:
+    """A file, or all Python files below a folder in a fixed order; links are followed, each folder is entered once."""
+    if place.is_file():
+        if place.suffix == ".py":
+            yield place
+        return
+    entered = set()
+    for here, folders, names in os.walk(place, followlinks=True):
+        real = os.path.realpath(here)
+        if real in entered:
+            folders.clear()
+            continue
+        entered.add(real)
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        yield from (Path(here, name) for name in sorted(names) if name.endswith(".py"))

@@ -1,0 +1,149 @@
+"""The privacy columns of a row from what is known of the realised network: one cluster after another, one user after
+another, nothing kept, nothing left out. The figures of one cluster are the accountants', which have references of their
+own; how they are chosen and put together is what this file is held against."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from p2p_sim.analysis.privacy import CappedFetch, FetchDistribution, UniformSources
+from p2p_sim.protocol.facts import RealisedShard
+from p2p_sim.protocol.fetches import Capped, FetchLaw, Table, Uniform, Unknown
+
+
+@dataclass
+class PlainUser:
+    """What is known of one user besides her label."""
+
+    fetched: bool
+    own: bool
+    answers: bool
+    constant: bool
+    member: bool
+    probed: bool
+
+    @property
+    def known(self) -> bool:
+        """Whether whoever sees all submissions knows the bit that she answers with."""
+        return self.answers and (self.own or self.constant)
+
+
+@dataclass
+class PlainCluster:
+    """One cluster. place: of its users in the shard."""
+
+    users: list[PlainUser]
+    law: FetchLaw
+    draws: int
+    times_tell: bool
+    place: range
+
+
+def clusters(shards: tuple[RealisedShard, ...]) -> Iterator[PlainCluster]:
+    for shard in shards:
+        assert shard.users is None
+        for c in range(len(shard.offsets) - 1):
+            place = range(int(shard.offsets[c]), int(shard.offsets[c + 1]))
+            users = [
+                PlainUser(*(bool(getattr(shard, name)[i]) for name in PlainUser.__dataclass_fields__)) for i in place
+            ]
+            yield PlainCluster(users, shard.law, shard.draws, shard.times_tell, place)
+
+
+def protected(cluster: PlainCluster, coalition: bool) -> list[bool]:
+    """Whose label others may have passed on, and whose bit nobody knows."""
+    if isinstance(cluster.law, Unknown) and cluster.law.anything:
+        said = [not user.constant for user in cluster.users]
+    else:
+        said = [user.answers and not user.known for user in cluster.users]
+    return [yes and not (coalition and user.member) for yes, user in zip(said, cluster.users, strict=True)]
+
+
+def figure(cluster: PlainCluster, alpha: float, delta: float, coalition: bool) -> float:
+    """ε of the worst of those whom others' submissions may give away."""
+    users, law, local = cluster.users, cluster.law, math.log((1.0 - alpha) / alpha)
+    hidden, anything = protected(cluster, coalition), isinstance(law, Unknown) and law.anything
+    if not any(hidden) or not (coalition or anything or any(user.fetched for user in users)):
+        return 0.0
+    if isinstance(law, Unknown):
+        return local
+    sources, known = sum(user.answers for user in users), sum(user.known for user in users)
+    submissions, members = sum(user.fetched for user in users), sum(user.member for user in users)
+    if isinstance(law, Uniform):
+        pooled = (members, cluster.draws) if coalition else ()
+        return UniformSources(sources, known, submissions, alpha, *pooled).epsilon(delta).epsilon_upper
+    if isinstance(law, Table):
+        weights = law.weights.toarray()[np.ix_(cluster.place, cluster.place)]
+        rates = np.array([float(user.fetched) for user in users])
+        if not coalition:
+            model = FetchDistribution(weights, alpha, rates, known=np.array([user.known for user in users]))
+            return model.epsilon_among(delta, np.array(hidden)).epsilon_upper
+        if law.asked is None:
+            return local
+        asked = law.asked.toarray()[np.ix_(cluster.place, cluster.place)]
+        member = np.array([user.member for user in users])
+        weights[member] = 0.0
+        rates[member] = 0.0
+        known_bits = np.array([user.known for user in users])
+        model = FetchDistribution(weights + asked, alpha, rates, known=known_bits, members=member, draws=cluster.draws)
+        return model.epsilon_among(delta, np.array(hidden)).epsilon_upper
+    assert isinstance(law, Capped)
+    if coalition:
+        return local
+    caps = np.array([law.caps[i] for i, user in zip(cluster.place, users, strict=True) if user.fetched])
+    return CappedFetch(caps, alpha, np.minimum(1.0, known * caps)).epsilon(delta).epsilon_upper
+
+
+def columns(shards: tuple[RealisedShard, ...], alpha: float, delta: float) -> dict[str, float | int | None]:
+    """The columns of a row that say how private the run was, and what is known of the network."""
+    local, every = math.log((1.0 - alpha) / alpha), list(clusters(shards))
+    learner, others, times, coalition, unmet, meets, known_meets = [], [], [], [], [], [], False
+    for cluster in every:
+        fell_back = any(user.own and not user.constant for user in cluster.users)
+        watched = any(user.member for user in cluster.users)
+        here = figure(cluster, alpha, delta, False)
+        seen = local if fell_back else here
+        others.append(here)
+        learner.append(seen)
+        times.append(local if cluster.times_tell else seen)
+        chosen = fell_back or any(user.probed and not user.member for user in cluster.users)
+        if not watched:
+            coalition.append(seen)
+            unmet.append(seen)
+            continue
+        if chosen:
+            coalition.append(local)
+            unmet.append(local)
+            continue
+        coalition.append(max(seen, figure(cluster, alpha, delta, True)))
+        if not any(protected(cluster, True)):
+            continue
+        if not isinstance(cluster.law, Uniform):
+            unmet.append(local)
+            continue
+        sources = sum(user.answers for user in cluster.users)
+        members = sum(user.member for user in cluster.users)
+        told = sum(user.known for user in cluster.users) + (1 + cluster.draws) * members
+        meets.append(1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * members))
+        known_meets = True
+        bound = local
+        if told < sources:
+            submissions = sum(user.fetched for user in cluster.users)
+            bound = UniformSources(sources, told, submissions, alpha).epsilon(delta).epsilon_upper
+        unmet.append(max(seen, bound))
+    watched = any(user.member for cluster in every for user in cluster.users)
+    return {
+        "epsilon_upper": max(learner),
+        "epsilon_best_cluster": min(learner),
+        "epsilon_others_upper": max(others),
+        "epsilon_times_upper": max(times),
+        "epsilon_coalition_upper": max(coalition) if watched else None,
+        "epsilon_unmet_upper": max(unmet) if known_meets else None,
+        "coalition_meets": max(meets) if meets else None,
+        "epsilon_local": local,
+        "own_labels": sum(user.own for cluster in every for user in cluster.users),
+        "coalition_members": sum(user.member for cluster in every for user in cluster.users),
+        "probed_users": sum(user.probed for cluster in every for user in cluster.users),
+    }

@@ -1,0 +1,161 @@
+"""Whatever people read of a run is read back and held against its statements: sentences, tiles, titles, JSON."""
+
+import contextlib
+import io
+import json
+import math
+import re
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import p2p_sim
+from p2p_sim.analysis.figures.privacy_utility import draw_privacy_utility
+from p2p_sim.analysis.figures.report.cards import key_figures
+from p2p_sim.analysis.figures.report.points import with_failures
+from p2p_sim.analysis.figures.report.statement import statement
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.record import whole
+from p2p_sim.analysis.utility.guessing import sentences
+from p2p_sim.base.errors import InputError
+from p2p_sim.cli.printing.run import _statement
+from p2p_sim.cli.printing.values import print_conditions
+from p2p_sim.replicate.run import Result
+from tests.random_scenarios import random_scenarios
+
+PROMISED = {
+    "Whoever sees the set of submissions": "epsilon_upper",
+    "Whoever learns from the release": "epsilon_upper",
+    "Whoever also sees when each of them came": "epsilon_times_upper",
+    "The learner together with the coalition": "epsilon_coalition_upper",
+    "Peers and eavesdroppers": "epsilon_local",
+}
+GUESSED = {
+    "somebody who sees all submissions": "advantage_uniform",
+    "somebody who sees the release": "advantage_uniform",
+    "a coalition with the learner": "advantage_coalition",
+}
+TILES = {"ε, learner, at most": "epsilon_upper", "ε, learner with the coalition, at most": "epsilon_coalition_upper",
+         "ε₀, the noise alone": "epsilon_local"}  # fmt: skip
+
+
+def number(text: str) -> float:
+    return math.inf if text == "∞" else float(text)
+
+
+def promises(text: str) -> dict[str, float]:
+    """ε of each promise by the column that it is about; infinite where nothing is promised."""
+    found = {}
+    for line in text.splitlines():
+        for who, column in PROMISED.items():
+            if line.startswith(who):
+                figure = re.search(r"\(ε, δ\) = \(([^,]+), |: ε = ([^ ]+)\. ", line)
+                found[column] = number(figure[1] or figure[2]) if figure else math.inf
+                assert figure or "nothing" in line, line
+    return found
+
+
+def check(row: dict, text: str) -> None:
+    """Every promise is its statement, rounded up; whoever has a figure of her own is promised it."""
+    told = promises(text)
+    for column, epsilon in told.items():
+        assert row[column] <= epsilon or math.isinf(epsilon), (column, text)
+        assert math.isinf(epsilon) == math.isinf(row[column]), (column, text)
+        assert math.isinf(epsilon) or epsilon <= row[column] * 1.001 + 1e-9, (column, text)
+    assert "epsilon_upper" in told
+    if row["epsilon_coalition_upper"] is not None:
+        assert "epsilon_coalition_upper" in told
+    if row["epsilon_times_upper"] is not None and row["epsilon_times_upper"] > row["epsilon_upper"]:
+        assert "epsilon_times_upper" in told
+
+
+def check_guesses(row: dict, lines: list[str]) -> None:
+    """Right guesses of 100 with what users sent are no fewer than the columns say."""
+    for line in lines:
+        who, right, without = re.search(r"labels, (.*) guesses at most ([\d.]+) right .* ([\d.]+) \(", line).groups()
+        column, base = GUESSED[who], "guess_uniform"
+        if "drawn independently" in line:
+            column, base = column.replace("uniform", "cluster"), "guess_cluster"
+        assert float(right) >= 100 * min(1.0, row[column] + row[base]) - 1e-6
+        assert float(without) <= 100 * row[base] + 1e-6
+    if row["advantage_coalition"] is not None:
+        assert any("a coalition with the learner" in line for line in lines)
+
+
+def check_report(row: dict, rows: pd.DataFrame, terms: dict) -> None:
+    table = with_failures(rows, (), ())
+    promise = " ".join(statement(rows, table, {}, {row["statement"]: terms})["promise"])
+    infinite = math.isinf(row["epsilon_upper"])
+    assert ("is not protected" in promise) == infinite
+    assert ("is protected" in promise) != infinite
+    tiles = {card.heading: number(card.figure) for card in key_figures(table) if card.heading in TILES}
+    assert "epsilon_upper" in {TILES[heading] for heading in tiles}
+    for heading, figure in tiles.items():
+        assert figure >= row[TILES[heading]] * (1 - 1e-12)
+    if row["epsilon_coalition_upper"] is not None:
+        assert "ε, learner with the coalition, at most" in tiles
+        assert infinite or "coalition has ε = " in promise
+
+
+def check_figure(row: dict, rows: pd.DataFrame) -> None:
+    axes = Figure().add_subplot()
+    draw_privacy_utility(axes, rows)
+    labels = " ".join(axes.get_legend_handles_labels()[1])
+    coalition = row["epsilon_coalition_upper"]
+    assert ("the learner with the coalition" in labels) == (coalition is not None and 0 < coalition < math.inf)
+    assert ("no finite ε is known" in axes.get_xlabel().replace("\n", " ")) == math.isinf(row["epsilon_upper"])
+    assert ("whole-row" in axes.get_xlabel()) == (row["adjacency"] == "example")
+
+
+def check_bound(bound: PrivacyBound) -> None:
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told):
+        print_conditions(bound)
+    text, finite = told.getvalue(), math.isfinite(bound.epsilon_upper)
+    assert text.startswith("It protects" if finite else "Nothing here protects")
+    assert ("\n- " in text) == (finite and bool(bound.conditions))
+    said = json.loads(json.dumps(whole(bound)))
+    assert number(str(said["epsilon_upper"]).replace("inf", "∞")) == bound.epsilon_upper
+
+
+def held(result: Result) -> None:
+    row = result.row
+    rows = pd.DataFrame([row]).assign(point="0", num_clusters=row["num_clusters"])
+    check(row, _statement(rows))
+    check_guesses(row, sentences(rows))
+    check_report(row, rows, result.terms)
+    check_figure(row, rows)
+    for bound in set(result.privacy[:3]):
+        check_bound(bound)
+
+
+@pytest.mark.parametrize(("count", "seed"), [(30, 7), pytest.param(500, 8, marks=pytest.mark.slow)])
+def test_what_people_read_is_what_the_statements_say(count, seed):
+    done = 0
+    for scenario in random_scenarios(count, seed, flips=(0.0, 0.1, 0.4)):
+        try:
+            result = p2p_sim.run(scenario)
+        except InputError:  # nothing arrived
+            continue
+        held(result)
+        done += 1
+    assert done > 0.8 * count
+
+
+def test_other_mechanisms_are_read_back_too():
+    tree = {"name": "other", "engine": "vectorised", "population": {"kind": "synthetic", "users": 200}}
+    for mechanism in ({"kind": "randomized_response", "flip_prob": 0.2}, {"kind": "pate", "target_epsilon": 1.0},
+                      {"kind": "private_stacking", "epsilon": 1.0}):  # fmt: skip
+        held(p2p_sim.run(p2p_sim.Scenario.from_tree({**tree, "mechanism": mechanism})))
+
+
+def test_a_sentence_that_leaves_out_the_coalition_is_seen():
+    """The planted fault: the learner's figure alone, as it was printed beside a coalition's 2.165."""
+    row = {"epsilon_upper": 0.4924, "epsilon_coalition_upper": 2.165, "epsilon_times_upper": None}
+    text = "Whoever sees the set of submissions cannot tell better than (ε, δ) = (0.4924, 1e-06) allows."
+    with pytest.raises(AssertionError):
+        check(row, text)
+    check(row, f"{text}\nThe learner together with the coalition cannot tell: (ε, δ) = (2.165, 1e-06) allows.")
+    with pytest.raises(AssertionError):
+        check({**row, "epsilon_coalition_upper": None, "epsilon_upper": math.inf}, text)
