@@ -3,7 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +24,17 @@ from p2p_sim.analysis.privacy.statement.bound import Adjacency, PrivacyBound
 from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.histograms.classifiers import PCL, PCL2
-from p2p_sim.histograms.concepts import HalfSpaces
-from p2p_sim.histograms.counts import PCL2b
-from p2p_sim.histograms.semi_supervised import SemiSupervised
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
 from p2p_sim.mechanisms.outcome import ModelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.without_messages import OfAllUsers
 from p2p_sim.population.population import Population
 
+if TYPE_CHECKING:
+    from p2p_sim.histograms.classifiers import PCL
+    from p2p_sim.histograms.counts import PCL2b
+    from p2p_sim.histograms.semi_supervised import SemiSupervised
+
 Floats = NDArray[np.float64]
-Rule = PCL | PCL2b | SemiSupervised
 DIRECTIONS = 64
 """Directions of half-planes for two features."""
 
@@ -124,36 +124,43 @@ class PrivateHistogram(OfAllUsers):
 
     def released(self, population: Population, streams: Streams) -> ModelRelease:
         """The rule. Whatever the rows, there is one: a refusal would tell something of them."""
-        points = self._scaled(population.features)
-        rule, labels = (
-            self.rule(points.shape[0], points.shape[1], streams.integer_seed("private-histogram")),
-            population.labels,
-        )
+        points = self.scaled(population.features)
+        labels, seed = population.labels, streams.integer_seed("private-histogram")
         with warnings.catch_warnings(action="ignore"):  # what they count is private
-            if isinstance(rule, SemiSupervised):
+            if self.config.rule == "semi_supervised":
                 order = streams.generator("private-histogram-labelled").permutation(len(points))
                 few, others = order[: self.labelled], order[self.labelled :]
-                rule.fit_disjoint(points[few], labels[few], points[others])
-            else:
-                rule.fit(points, labels)
-        return ModelRelease(CellRule(rule, self.config.low, self.config.high))
+                learner = self.semi_supervised(points.shape[1], seed)
+                learner.fit_disjoint(points[few], labels[few], points[others])
+                return ModelRelease(CellRule(learner, self))
+            rule = self.rule(seed)
+            return ModelRelease(CellRule(rule.fit(points, labels), self))
 
-    def rule(self, rows: int, dimensions: int, seed: int) -> Rule:
-        """The rule before it has seen a row; each parameter is a public constant or follows from n and d."""
+    def semi_supervised(self, dimensions: int, seed: int) -> "SemiSupervised":
+        """The learner of a threshold or half-plane before it has seen a row."""
+        from p2p_sim.histograms.concepts import HalfSpaces
+        from p2p_sim.histograms.semi_supervised import SemiSupervised
+
+        if dimensions > 2:
+            raise InputError(f"mechanism.rule = 'semi_supervised': needs one or two features, not {dimensions}")
+        concepts = HalfSpaces(1 if dimensions == 1 else DIRECTIONS)
+        return SemiSupervised(concepts, self.config.target_epsilon, self.delta, random_state=seed)
+
+    def rule(self, seed: int) -> "PCL | PCL2b":
+        """The rule of cells before it has seen a row; each parameter is a public constant or follows from n and d."""
+        from p2p_sim.histograms.classifiers import PCL, PCL2
+        from p2p_sim.histograms.counts import PCL2b
+
         asked, epsilon = self.config, self.config.target_epsilon
         if asked.rule == "pcl":
             return PCL(epsilon, asked.side, seed)
-        if asked.rule == "semi_supervised":
-            if dimensions > 2:
-                raise InputError(f"mechanism.rule = 'semi_supervised': needs one or two features, not {dimensions}")
-            concepts = HalfSpaces(1 if dimensions == 1 else DIRECTIONS)
-            return SemiSupervised(concepts, epsilon, self.delta, random_state=seed)
         centred = asked.packing == "middle"
         if asked.rule == "pcl2":
             return PCL2(epsilon, asked.side, seed, centred=centred)
         return PCL2b(epsilon / 2.0, self.delta / 2.0, asked.side, seed, centred=centred)
 
-    def _scaled(self, features: NDArray[np.floating]) -> Floats:
+    def scaled(self, features: NDArray[np.floating]) -> Floats:
+        """Features moved and scaled by the public constants; where cells end, to the boundary of [0, 1]^d."""
         points = (features.astype(np.float64) - self.config.low) / (self.config.high - self.config.low)
         return np.clip(points, 0.0, 1.0) if self.config.rule in ("pcl", "pcl2") else points
 
@@ -187,13 +194,9 @@ class PrivateHistogram(OfAllUsers):
 class CellRule:
     """A rule of cells as a predictor of features that were not scaled yet."""
 
-    rule: Rule
-    low: float
-    high: float
+    rule: "PCL | PCL2b | SemiSupervised"
+    mechanism: PrivateHistogram
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
         """(n, 2) at the features (n, d)."""
-        points = (np.asarray(features, dtype=np.float64) - self.low) / (self.high - self.low)
-        if isinstance(self.rule, PCL):
-            points = np.clip(points, 0.0, 1.0)
-        return np.asarray(self.rule.predict_proba(points))
+        return np.asarray(self.rule.predict_proba(self.mechanism.scaled(np.asarray(features))))
