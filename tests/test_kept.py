@@ -1,15 +1,18 @@
 """Figures that are kept on disk: equal with a cold, a warm and no file, and never believed unchecked."""
 
+import ast
 import importlib.metadata
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
-import networkx as nx
 import pytest
 
 import p2p_sim
@@ -21,7 +24,7 @@ from p2p_sim.sweeps.drive import run_sweep
 from p2p_sim.sweeps.file import Axis
 from p2p_sim.sweeps.local import LocalProcesses
 from p2p_sim.sweeps.plan import make_plan
-from tests.test_house import ROOT, imports, modules
+from tests.conftest import ROOT
 
 TOLD = Bracket(0.1, 1.0 / 3.0)
 
@@ -128,51 +131,140 @@ def test_another_version_computes_anew(place, monkeypatch):
     assert len(calls) == 1
 
 
-def behind_kept_figures() -> set[str]:
-    """Every module of the project that a module with kept figures imports, and these, directly or by way of others."""
-    paths, graph = modules(), nx.DiGraph()
-    for name, path in paths.items():
-        graph.add_edges_from((name, target) for target in imports(path.read_text(encoding="utf-8"), set(paths)))
-    users = [
-        name for name in graph if graph.has_edge(name, f"{room.__name__}.kept") or graph.has_edge(name, room.__name__)
-    ]
-    users = [name for name in users if name.startswith("p2p_sim.analysis")]
-    return set(users).union(*(nx.descendants(graph, name) for name in users))
+def imported(root: Path, modules: Iterable[str]) -> dict[str, Path]:
+    """The project's modules that some modules import, wherever and however deep, and the packages around them."""
+    found: dict[str, Path] = {}
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        folder = root.joinpath(*name.split("."))
+        path = folder / "__init__.py" if (folder / "__init__.py").is_file() else folder.with_suffix(".py")
+        if name in found or not path.is_file():
+            continue
+        found[name] = path
+        waiting.append(name.rpartition(".")[0])
+        if name != "p2p_sim":  # which imports its public names only for whoever asks for one
+            waiting += [each for each in names_imported(path) if each.partition(".")[0] == "p2p_sim"]
+    return found
 
 
-def test_every_module_behind_a_kept_figure_is_part_of_its_key(tmp_path, monkeypatch, place):
-    """Each is edited, in a copy: the figure is computed anew."""
-    paths, behind = modules(), behind_kept_figures()
-    assert len(behind) > 40
-    here = ROOT / "analysis" / "privacy"
-    copy = tmp_path / "privacy"
-    shutil.copytree(here, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(room, "__file__", str(copy / "statement" / "kept.py"))
-    for name in sorted(behind):
-        file = copy / paths[name].relative_to(here)  # refuses a module from elsewhere
-        room.version.cache_clear()
-        asked()[0](Setting(3, 0.5), 1e-5)
-        before = file.read_bytes()
-        file.write_bytes(before + b"\n# edited\n")
-        room.version.cache_clear()
+def names_imported(path: Path) -> Iterator[str]:
+    """What a file imports at any place but for type checkers: modules, and names in them, which may be modules too."""
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            waiting += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            yield from (str(node.module), *(f"{node.module}.{each.name}" for each in node.names))
+        waiting += ast.iter_child_nodes(node)
+
+
+def with_figures(root: Path) -> list[str]:
+    """The modules with a function whose results are kept."""
+    paths = [path for path in (root / "p2p_sim" / "analysis").rglob("*.py") if "\n@kept\n" in path.read_text()]
+    return [".".join(path.relative_to(root).with_suffix("").parts) for path in paths]
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """A copy of the analysis, as if it were what runs: the folder of the package `p2p_sim`."""
+    shutil.copytree(ROOT / "analysis", tmp_path / "p2p_sim" / "analysis", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "p2p_sim" / "__init__.py", tmp_path / "p2p_sim")
+    monkeypatch.setattr(room, "__file__", str(tmp_path / "p2p_sim/analysis/privacy/statement/kept.py"))
+    monkeypatch.setattr(room, "_IMPORTED", float("inf"))
+    monkeypatch.setattr(room, "version", room.version.__wrapped__)
+    return tmp_path
+
+
+def test_every_module_that_a_kept_figure_imports_is_part_of_its_key(copied, place):
+    names = with_figures(ROOT)
+    assert len(names) == 5
+    modules = {name: copied / path.relative_to(ROOT) for name, path in imported(ROOT, names).items()}
+    assert len(modules) > 30
+    before = room.version()
+    unnoticed = []
+    for name, path in modules.items():
+        text = path.read_bytes()
+        path.write_bytes(text + b"\n# edited\n")
+        if room.version() == before:
+            unnoticed.append(name)
+        path.write_bytes(text)
+    assert unnoticed == []
+    assert room.version() == before
+    asked()[0](Setting(3, 0.5), 1e-5)
+    function, calls = asked()
+    function(Setting(3, 0.5), 1e-5)
+    assert calls == []
+    modules[names[0]].write_text("")
+    function(Setting(3, 0.5), 1e-6)
+    function, calls = asked()
+    function(Setting(3, 0.5), 1e-5)
+    assert len(calls) == 1
+
+
+def test_a_module_outside_that_a_figure_imports_would_be_seen_to_be_missing(copied):
+    """The control: a function of the accountant that imports something of the simulator."""
+    (copied / "p2p_sim" / "base").mkdir()
+    (copied / "p2p_sim" / "base" / "__init__.py").write_text("")
+    (copied / "p2p_sim" / "base" / "rounding.py").write_text("UP = 1.0\n")
+    path = copied / "p2p_sim" / "analysis" / "privacy" / "statement" / "bound.py"
+    path.write_text(path.read_text() + "\ndef rounded():\n    from p2p_sim.base import rounding\n    return rounding\n")
+    modules, covered = imported(copied, with_figures(copied)), set(room.sources().values())
+    assert {name for name, path in modules.items() if path not in covered} == {"p2p_sim.base", "p2p_sim.base.rounding"}
+
+
+def test_modules_that_are_added_moved_or_removed_make_another_version(copied):
+    before = room.version()
+    file = copied / "p2p_sim" / "analysis" / "privacy" / "others" / "rounding.py"
+    file.write_text("UP = 1.0\n")
+    added = room.version()
+    file.rename(file.parent.parent / "exchange" / "rounding.py")
+    moved = room.version()
+    (file.parent.parent / "exchange" / "rounding.py").unlink()
+    assert room.version() == before
+    assert len({before, added, moved}) == 3
+
+
+@pytest.mark.parametrize("library", ["numpy", "scipy", "dp-accounting"])
+def test_another_version_of_a_library_is_another_version(copied, monkeypatch, library):
+    before, whole = room.version(), importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.0" if name == library else whole(name))
+    assert room.version() != before
+
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert room.version() != before
+
+
+def test_libraries_that_the_accountant_imports_are_those_of_the_key():
+    """What comes from elsewhere and computes; the others keep and find figures."""
+    known = {"numpy": "numpy", "scipy": "scipy", "dp_accounting": "dp-accounting"}
+    names = set()
+    for path in imported(ROOT, with_figures(ROOT)).values():
+        names |= {name.partition(".")[0] for name in names_imported(path)}
+    others = names - sys.stdlib_module_names - {"p2p_sim", "platformdirs", "cachetools"}
+    assert {known[name] for name in others} <= set(room.LIBRARIES)
+
+
+def test_what_was_edited_since_it_was_imported_is_not_kept(copied, place, monkeypatch):
+    """A process that imported the accountant before an edit must not leave its figures under the edited code's key."""
+    monkeypatch.setattr(room, "_IMPORTED", time.time() + 1.0)
+    assert room.version() is not None
+    late = copied / "p2p_sim" / "analysis" / "privacy" / "statement" / "bound.py"
+    os.utime(late, (time.time() + 10.0,) * 2)
+    assert room.version() is None
+    for _ in range(2):
         function, calls = asked()
-        function(Setting(3, 0.5), 1e-5)
-        assert len(calls) == 1, name
-        file.write_bytes(before)
-        room.version.cache_clear()
-        function, calls = asked()
-        function(Setting(3, 0.5), 1e-5)
-        assert calls == [], name
-    room.version.cache_clear()
-
-
-@pytest.mark.parametrize("library", ["python", *room.LIBRARIES])
-def test_every_library_behind_a_kept_figure_is_part_of_its_key(library, monkeypatch):
-    before, known = room.version.__wrapped__(), importlib.metadata.version
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: known(name) + "+other" * (name == library))
-    if library == "python":
-        monkeypatch.setattr(room.platform, "python_version", lambda: "9.9.9")
-    assert room.version.__wrapped__() != before
+        assert function(Setting(3, 0.5), 1e-5) == TOLD
+        assert len(calls) == 1
+    assert not place.exists()
 
 
 def test_nothing_is_kept_if_nothing_is_to_be_kept(place, monkeypatch):

@@ -17,6 +17,7 @@ from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.messages import flipped_labels
 from p2p_sim.mechanisms.outcome import Outcome
+from p2p_sim.mechanisms.plug_in_results import check_released
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.network import Network
 from p2p_sim.population.drawn import DrawnPeople
@@ -111,7 +112,8 @@ class ClusterTargets:
     def outcome(self, network: Network, people: People, part: tuple[int, int] | None) -> Outcome:
         """What the mechanism makes of these users, or of shards of them."""
         assert isinstance(people, Population)
-        return self.mechanism.release_on(network, people, part=part)
+        outcome = self.mechanism.release_on(network, people, part=part)
+        return check_released(self.case.scenario.mechanism, self.mechanism, outcome, people, part)
 
     def claims(self, facts: Sequence[RealisedShard], epsilons: Sequence[float]) -> Floats | None:
         """(J,) sums of the certified δ(ε) of the targets; None where they do not depend on the run."""

@@ -17,7 +17,7 @@ def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> st
     Args:
         distribution: what is installed, if it is known. modules: dotted names of modules that belong to it.
     """
-    places = dict[str, Path]()
+    places: dict[str, Path] = {}
     for name in sorted({*modules, *_named(distribution)}):
         if (found := _place_of(name)) is not None:
             places.update([found])

@@ -118,6 +118,23 @@ def offer_of(group: str, kind: str) -> Offer | None:
     return found[0] if found else None
 
 
+def maker_of(thing: object) -> Offer | None:
+    """Who offers something from the package that an object's class is of; None for the simulator's own classes."""
+    package = type(thing).__module__.partition(".")[0]
+    if package == "p2p_sim":
+        return None
+    return next((offer for offer in offers_of_all() if offer.entry.module.partition(".")[0] == package), None)
+
+
+def method_of(offer: Offer | None, owner: object, method: str) -> str:
+    """What a message about the result of a method begins with; empty where no plug-in is at fault.
+
+    >>> method_of(None, Config(), "graph")
+    ''
+    """
+    return "" if offer is None else f"plug-in {offer}: {type(owner).__name__}.{method}: "
+
+
 def kinds_of(config: type[Config]) -> tuple[Any, ...]:
     """What `kind` may be in a class of configurations."""
     return get_args(config.model_fields["kind"].annotation)

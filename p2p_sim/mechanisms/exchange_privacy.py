@@ -207,11 +207,13 @@ def _cluster(cluster: _Cluster, noise: Message, delta: float) -> ClusterPrivacy:
     watched = bool(cluster.member.any())
     if watched:
         coalition = _epsilon(_model(cluster, noise, members=True), delta, cluster.hidden & ~cluster.member)
-        if fell_back or (cluster.probed & ~cluster.member).any():
+        meets, unmet = _unmet(cluster, noise, delta)
+        chosen = bool((cluster.probed & ~cluster.member).any())
+        if chosen:
+            meets = 1.0
+        if fell_back or chosen:
             coalition = NoiseAlone(noise, "a member chose whom to ask, or a user fell back").epsilon(delta)
             unmet = coalition
-        else:
-            meets, unmet = _unmet(cluster, noise, delta)
     coalition = _as_coalition(coalition, learner)
     unmet = None if unmet is None else _as_coalition(unmet, learner)
     return ClusterPrivacy(learner, others, timed, coalition, watched, meets, unmet, sample)

@@ -20,10 +20,12 @@ from p2p_sim.analysis.privacy.statement.worst import OnePoint
 from p2p_sim.analysis.utility import summary
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import maker_of, method_of
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.evidence import Evidence, of_hard
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
+from p2p_sim.mechanisms.plug_in_bounds import check_bounds
 from p2p_sim.mechanisms.value_law import ValueLaw
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.network import Network
@@ -240,6 +242,8 @@ class Mechanism(ABC):
             raise InputError(f"mechanism: states no figure here: {fails}")
         sizes, where = np.unique(cluster_sizes, return_inverse=True)
         bounds = self.privacy(sizes, delta)
+        if (offer := maker_of(self)) is not None:
+            check_bounds(method_of(offer, self, "privacy"), bounds, len(sizes), delta)
         return Accounted(tuple(bounds[i] for i in where), self.stated(together(bounds), sizes, situation))
 
     def accountant_of(

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import OVERLAYS, PlugIns
+from p2p_sim.base.plugins import OVERLAYS, PlugIns, method_of, offer_of
 from p2p_sim.network.overlay_file import FileOverlay
 from p2p_sim.network.overlay_graph import Overlay, OverlayInput, Pairs, Points, cluster_of, from_pairs, side_by_side
 from p2p_sim.network.random_graphs import regular_edges, small_world_edges
@@ -47,11 +47,15 @@ class CompleteOverlay(WithoutFile):
 class _Generated(WithoutFile, ABC):
     """A random overlay, drawn cluster by cluster from the stream of the cluster's shard."""
 
+    kind: str
+
     def build(self, given: OverlayInput) -> Overlay:
         """Draw the overlay of one replicate."""
         offsets, streams = given.cluster_offsets, given.streams
         sizes = np.diff(offsets)
         expected = sum(int(n) * min(self.expected_degree(int(n)), int(n) - 1.0) for n in sizes)
+        if not 0.0 <= expected < math.inf:
+            raise InputError(f"{self._at_fault('expected_degree')}expected_degree must be finite and at least 0")
         if expected > MOST_NEIGHBOURS:
             settings = ", ".join(f"{key} = {value!r}" for key, value in self.model_dump(exclude_none=True).items())
             raise InputError(
@@ -61,6 +65,10 @@ class _Generated(WithoutFile, ABC):
         drawn = ((s.size, self._draw(s, streams.generator("overlay", s.index))) for s in shards(offsets))
         built = side_by_side([from_pairs(size, *part) for size, part in drawn])
         return replace(built, transitive=True) if self.transitive else built
+
+    def _at_fault(self, method: str) -> str:
+        """What a message begins with: the package and the method of a plug-in, and the key."""
+        return f"{method_of(offer_of(OVERLAYS, self.kind), self, method)}network.overlay.kind = {self.kind!r}: "
 
     @property
     def transitive(self) -> bool:
@@ -99,17 +107,18 @@ class GraphOverlay(_Generated):
 
     def _checked(self, edges: Pairs, size: int) -> Pairs:
         """The edges, if they are distinct and join different nodes of the cluster: privacy is accounted for on them."""
+        if not (isinstance(edges, np.ndarray) and edges.dtype.kind in "iu" and edges.shape == (len(edges), 2)):
+            what = f"{edges.dtype} {edges.shape}" if isinstance(edges, np.ndarray) else type(edges).__name__
+            raise InputError(f"{self._at_fault('graph')}edges must be an array of integers (m, 2), not {what}")
         low, high = edges.min(axis=1), edges.max(axis=1)
         if edges.size and (low.min() < 0 or high.max() >= size or np.any(low == high)):
-            raise InputError(
-                f"network.overlay.kind = {self.kind!r}: edges must join two different nodes of 0..{size - 1}"
-            )
+            raise InputError(f"{self._at_fault('graph')}edges must join two different nodes of 0..{size - 1}")
         keys = low * size
         keys += high
         if np.any(keys[1:] <= keys[:-1]):
             keys.sort()
         if np.any(keys[1:] == keys[:-1]):
-            raise InputError(f"network.overlay.kind = {self.kind!r}: an edge occurs twice in a cluster of {size} users")
+            raise InputError(f"{self._at_fault('graph')}an edge occurs twice in a cluster of {size} users")
         return edges
 
     @abstractmethod

@@ -10,6 +10,7 @@ from pydantic import model_validator
 
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import FAULTS, method_of, offer_of
 from p2p_sim.base.streams import Uniforms
 from p2p_sim.network.latency import LatencyLaw
 
@@ -198,7 +199,7 @@ class Faults:
             if prefix:
                 _check(fault, "delay_s", late, times.shape, np.floating)
                 if not (np.isfinite(late) & (late >= 0)).all():
-                    raise InputError(f"{_name(fault)}: delay_s must give finite seconds of at least 0")
+                    raise InputError(f"{_name(fault, 'delay_s')}: delay_s must give finite seconds of at least 0")
             times += late
 
     def corrupted(self, messages: InTransit, payload: NDArray[Any], num_classes: int) -> NDArray[Any]:
@@ -207,7 +208,10 @@ class Faults:
             left = fault.corrupted(messages.named(prefix), payload.copy(), num_classes)
             _check(fault, "corrupted", left, payload.shape, payload.dtype.type)
             if left.ndim == 1 and left.dtype == np.uint8 and left.size and left.max() >= num_classes:
-                raise InputError(f"{_name(fault)}: corrupted must give labels below {num_classes}, not {left.max()}")
+                name = _name(fault, "corrupted")
+                raise InputError(f"{name}: corrupted must give labels below {num_classes}, not {left.max()}")
+            if left.dtype.kind == "f" and not np.isfinite(left).all():
+                raise InputError(f"{_name(fault, 'corrupted')}: corrupted must give finite numbers")
             payload = left
         return payload
 
@@ -221,11 +225,12 @@ class Faults:
         return found
 
 
-def _name(fault: NetworkFault) -> str:
-    return f"network.in_transit.kind = {fault.kind!r}"
+def _name(fault: NetworkFault, effect: str) -> str:
+    """What a message begins with: the package and the method of a plug-in, and the key."""
+    return f"{method_of(offer_of(FAULTS, fault.kind), fault, effect)}network.in_transit.kind = {fault.kind!r}"
 
 
 def _check(fault: NetworkFault, effect: str, found: Any, shape: tuple[int, ...], kind: type) -> None:
     if not (isinstance(found, np.ndarray) and found.shape == shape and np.issubdtype(found.dtype, kind)):
         what = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
-        raise InputError(f"{_name(fault)}: {effect} must give an array of {kind.__name__} {shape}, not {what}")
+        raise InputError(f"{_name(fault, effect)}: {effect} must give an array of {kind.__name__} {shape}, not {what}")

@@ -7,8 +7,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.base.plugins import POPULATIONS, PlugIns, offer_of
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import POPULATIONS, PlugIns, method_of, offer_of
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.bundled import BreastCancerConfig, DiabetesConfig, WineConfig
 from p2p_sim.population.circle import CircleConfig
@@ -19,6 +19,7 @@ from p2p_sim.population.grouping import CLASS, CLUSTER_SIZE, by_size, nearest_cl
 from p2p_sim.population.heart import HeartConfig
 from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistConfig
 from p2p_sim.population.linear import LinearConfig
+from p2p_sim.population.plug_in_sample import check_sample
 from p2p_sim.population.population import Examples, Population, Sample
 from p2p_sim.population.source import Source
 from p2p_sim.population.synthetic import SyntheticConfig
@@ -61,6 +62,8 @@ def build_population(
         groups: groupings of the rows that are held out, or of the points of the law.
     """
     sample = source.sample(places, streams)
+    if (offer := offer_of(POPULATIONS, source.kind)) is not None:
+        check_sample(f"{method_of(offer, source, 'sample')}population.kind = {source.kind!r}: ", sample)
     _check(source.kind, sample)
     cluster = clusters.assign(sample.users, streams)
     sizes = np.bincount(cluster)
@@ -131,8 +134,6 @@ def _check(kind: str, sample: Sample) -> None:
     for name, rows in (("users", sample.users), ("holdout", sample.holdout)):
         if rows is not None and (fault := _fault(rows, sample.num_classes)):
             raise InputError(f"population.kind = {kind!r}: {name}: {fault}")
-        if rows is not None and (offer := offer_of(POPULATIONS, kind)) and not np.isfinite(rows.features).all():
-            raise RunFailed(f"plug-in {offer}: sample of population.kind = {kind!r}: {name}: features must be finite")
 
 
 def _fault(rows: Examples, num_classes: int) -> str | None:

@@ -59,7 +59,7 @@ def _averaged(name: str, law: LossLaw, priors: Floats, users: Floats, right: flo
     each = np.concatenate([advantages(law, priors[i : i + _BLOCK]) for i in range(0, len(priors), _BLOCK)])
     total = users.sum()
     return {
-        f"advantage_{name}": float(users @ each / total) * _UP,
+        f"advantage_{name}": min(float(users @ each / total) * _UP, float(each.max())),
         f"advantage_{name}_worst": float(each.max()),
         f"guess_{name}": float(users @ priors.max(axis=1) / total) if right is None else right,
     }

@@ -11,6 +11,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.learning.validation import Estimate, validated
 from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.outcome import ByCluster, LabelRelease, Outcome, Predictor
+from p2p_sim.mechanisms.plug_in_results import check_released
 from p2p_sim.population.population import Population
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.learn import learned_from
@@ -86,7 +87,7 @@ def row_scored(case: Case, noise_scale: float) -> tuple[Row, Terms]:
     """
     people = replace(case, replicate=0).people()
     mechanism, network = set_up(case, people)
-    outcome = mechanism.release_on(network, people)
+    outcome = check_released(case.scenario.mechanism, mechanism, mechanism.release_on(network, people), people)
     row, terms, _ = measure(case, people, mechanism, outcome)
     return {**row, PRIVATE: scored(case, people, mechanism, outcome, noise_scale)}, terms
 

@@ -9,15 +9,17 @@ import numpy as np
 from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
+from p2p_sim.base.plugins import LEARNERS, MECHANISMS, offer_of
 from p2p_sim.learning.by_group import by_group
 from p2p_sim.learning.learner import Counted, Received
 from p2p_sim.learning.metrics import Predicted, Risk, exchange_floor, measured, predict
+from p2p_sim.learning.plug_in_predictor import checked_predictor
 from p2p_sim.learning.squared import value_figures, value_floor
 from p2p_sim.mechanisms.interface import Mechanism
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
+from p2p_sim.mechanisms.plug_in_results import check_released
 from p2p_sim.population.population import People, Population
 from p2p_sim.replicate.case import KEPT, Case
-from p2p_sim.replicate.seam import checked
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) ->
     if (followers := mechanism.honest()) is not None:
         assert isinstance(people, Population)
         outcome = followers.release(people, scenario.network, case.streams, places=case.places)
+        check_released(scenario.mechanism, followers, outcome, people)
         honest = measured(_predicted(case, people, followers, outcome), scenario.learner.loss)
     alpha = mechanism.remaining_flip_prob if honest is None else None
     floor = None if alpha is None else exchange_floor(people, alpha, scenario.learner.loss)
@@ -56,24 +59,32 @@ def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) ->
 
 def _predicted(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Predicted:
     learner = case.scenario.learner.seeded(case.streams)
-    private = checked(case, learned_from(case, people, mechanism, outcome), people.num_classes)
-    reference = _nonprivate(case, people, outcome.truth) if learner.has_reference else None
+    private = learned_from(case, people, mechanism, outcome)
+    reference = None
+    if learner.has_reference:
+        reference = _nonprivate(case, people, outcome.truth)
+        offer = offer_of(LEARNERS, learner.kind)
+        reference = checked_predictor(reference, offer, (learner, "fit"), people.num_classes)
     return predict(people, private, reference)
 
 
 def learned_from(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Predictor:
     """The model that the case's learner makes of a release; of the users only features and clusters are looked at."""
     learner, release = case.scenario.learner.seeded(case.streams), outcome.release
+    classes, offer = people.num_classes, offer_of(LEARNERS, learner.kind)
     if isinstance(release, ModelRelease):
-        return release.predictor
+        offer = offer_of(MECHANISMS, case.scenario.mechanism.kind)
+        return checked_predictor(release.predictor, offer, (mechanism, "release_on"), classes)
     tally = _tally(people, release) if learner.takes_counts else None
     if people.law is not None and tally is not None:
-        return learner.learned_counts(Counted.of(people.law, tally.counts))
+        predictor = learner.learned_counts(Counted.of(people.law, tally.counts))
+        return checked_predictor(predictor, offer, (learner, "learned_counts"), classes)
     assert isinstance(people, Population)
     assert isinstance(release, LabelRelease)
     law = mechanism.noise_law(outcome) if learner.uses_noise_law and release.kind == "hard" else None
-    given = people.features, release, people.num_classes, people.cluster_offsets
-    return learner.learned(Received(*given, law, mechanism.value_law(outcome)))
+    given = people.features, release, classes, people.cluster_offsets
+    predictor = learner.learned(Received(*given, law, mechanism.value_law(outcome)))
+    return checked_predictor(predictor, offer, (learner, "learned"), classes)
 
 
 def _tally(people: People, release: Release | Tally) -> Tally | None:

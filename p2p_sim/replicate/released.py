@@ -9,6 +9,8 @@ from p2p_sim.analysis.privacy.statement.composition import RunRelease
 from p2p_sim.analysis.privacy.statement.worst import OnePoint
 from p2p_sim.base.arguments import count_of, optional_path
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
+from p2p_sim.mechanisms.plug_in_results import check_accounted
 from p2p_sim.replicate.case import Case, scenario_of
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario
@@ -53,7 +55,10 @@ def released(case: Case, at_delta: float, user: int | None = None) -> tuple[RunR
     if every is not None:
         hers = None if user is None else mechanism.accountant_of(done.outcome, sizes, situation, user)
         return drawn(every), None if hers is None else drawn(hers)
-    stated = mechanism.account(done.outcome, sizes, situation, at_delta).statements["epsilon_upper"]
+    account = mechanism.account(done.outcome, sizes, situation, at_delta)
+    if (offer := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
+        check_accounted(method_of(offer, mechanism, "account"), account, done.outcome, len(sizes), at_delta)
+    stated = account.statements["epsilon_upper"]
     if not isinstance(stated, PrivacyBound) or math.isinf(stated.epsilon_upper):
         raise InputError(f"{scenario.name}: states no finite ε at δ = {at_delta:g}")
     return drawn(OnePoint(stated)), None

@@ -11,11 +11,13 @@ from p2p_sim.analysis.privacy.statement.record import Terms
 from p2p_sim.analysis.privacy.statement.shown import bound_text, card
 from p2p_sim.base.arguments import axes_of_matplotlib, count_of, optional_path
 from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
 from p2p_sim.base.threads import one_thread
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.learning.validation import Estimate
 from p2p_sim.mechanisms.interface import Accounted, Mechanism, Setup
 from p2p_sim.mechanisms.outcome import Outcome, Predictor, Release, Tally
+from p2p_sim.mechanisms.plug_in_results import check_accounted, check_released
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import People, Population
 from p2p_sim.protocol.transcript import Transcript
@@ -24,7 +26,6 @@ from p2p_sim.replicate.guesses import guesses
 from p2p_sim.replicate.learn import learn
 from p2p_sim.replicate.memory import check_memory
 from p2p_sim.replicate.row import Row, row_of
-from p2p_sim.replicate.seam import check_accounted, check_release
 from p2p_sim.replicate.validate import validate
 from p2p_sim.scenario import Scenario
 
@@ -187,7 +188,7 @@ def exchange(case: Case, record: bool = False) -> Exchanged:
     ready = prepare(case)
     with one_thread():
         outcome = ready.mechanism.release_on(ready.network, ready.population, record)
-    check_release(case, ready.population, outcome)
+        check_released(case.scenario.mechanism, ready.mechanism, outcome, ready.population)
     return Exchanged(ready.population, ready.mechanism, outcome)
 
 
@@ -217,8 +218,10 @@ def account(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) 
     """What is known of the privacy of a release: for the learner cluster by cluster, and for everybody else."""
     scenario = case.scenario
     situation = scenario.situation(people.num_classes)
-    found = mechanism.account(outcome, people.cluster_sizes, situation, scenario.privacy.delta)
-    check_accounted(case, len(people.cluster_sizes) if isinstance(people, Population) else None, found)
+    sizes, delta = people.cluster_sizes, scenario.privacy.delta
+    found = mechanism.account(outcome, sizes, situation, delta)
+    if (offer := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
+        check_accounted(method_of(offer, mechanism, "account"), found, outcome, len(sizes), delta)
     learner = found.statements["epsilon_upper"]
     if isinstance(learner, PrivacyBound) and not learner.conditions:  # a plug-in may say them of itself alone
         learner = replace(learner, conditions=scenario.mechanism.conditions)

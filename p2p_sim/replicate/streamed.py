@@ -8,8 +8,9 @@ import numpy as np
 
 from p2p_sim.analysis.privacy.statement.record import Terms
 from p2p_sim.base.threads import one_thread
-from p2p_sim.mechanisms.interface import Mechanism
+from p2p_sim.mechanisms.interface import Mechanism, MechanismBase
 from p2p_sim.mechanisms.outcome import Outcome, Tally
+from p2p_sim.mechanisms.plug_in_results import check_released
 from p2p_sim.network.network import Network
 from p2p_sim.population.build import draw_people
 from p2p_sim.population.clustering import GivenClusters
@@ -34,11 +35,12 @@ class _ByShard(Protocol):
 
 @dataclass(frozen=True)
 class Streamed:
-    """A case before anything is exchanged, of whose users nothing is held."""
+    """A case before anything is exchanged, of whose users nothing is held; config: of the mechanism."""
 
     people: DrawnPeople
     mechanism: Mechanism
     network: Network
+    config: MechanismBase
 
 
 def prepare_streamed(case: Case) -> Streamed:
@@ -50,7 +52,7 @@ def prepare_streamed(case: Case) -> Streamed:
     check_memory(case.scenario, rows_alone=True)
     with one_thread():
         people = draw_people(population, clusters, case.streams)
-        return Streamed(people, *set_up(case, people))
+        return Streamed(people, *set_up(case, people), case.scenario.mechanism)
 
 
 def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
@@ -60,7 +62,9 @@ def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
     with one_thread():
         for shard in ready.people.shards[slice(*part)]:
             alone = shard.index, shard.index + 1
-            sums.add(shard, mechanism.release_on(ready.network, ready.people, part=alone))
+            outcome = mechanism.release_on(ready.network, ready.people, part=alone)
+            check_released(ready.config, ready.mechanism, outcome, ready.people, alone)
+            sums.add(shard, outcome)
     return sums.outcome()
 
 

@@ -108,12 +108,18 @@ def columns(shards: tuple[RealisedShard, ...], alpha: float, delta: float) -> di
         others.append(here)
         learner.append(seen)
         times.append(local if cluster.times_tell else seen)
-        chosen = fell_back or any(user.probed and not user.member for user in cluster.users)
+        probed = any(user.probed and not user.member for user in cluster.users)
         if not watched:
             coalition.append(seen)
             unmet.append(seen)
             continue
-        if chosen:
+        sources = sum(user.answers for user in cluster.users)
+        members = sum(user.member for user in cluster.users)
+        met = isinstance(cluster.law, Uniform) and any(protected(cluster, True))
+        if probed or met:
+            meets.append(1.0 if probed else 1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * members))
+            known_meets = True
+        if probed or fell_back:
             coalition.append(local)
             unmet.append(local)
             continue
@@ -123,11 +129,7 @@ def columns(shards: tuple[RealisedShard, ...], alpha: float, delta: float) -> di
         if not isinstance(cluster.law, Uniform):
             unmet.append(local)
             continue
-        sources = sum(user.answers for user in cluster.users)
-        members = sum(user.member for user in cluster.users)
         told = sum(user.known for user in cluster.users) + (1 + cluster.draws) * members
-        meets.append(1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * members))
-        known_meets = True
         bound = local
         if told < sources:
             submissions = sum(user.fetched for user in cluster.users)

@@ -1,7 +1,8 @@
 """Brackets that were computed before, kept on disk.
 
 A bracket of ε(δ) depends on nothing but its arguments and the code that computes it. So a figure is kept under the name
-of its function, its arguments and `version()`, which changes with every change of that code.
+of its function, its arguments and `version()`, which changes with every change of that code and of the libraries that
+it uses.
 
 The environment variable `P2P_SIM_CACHE` names the folder; "off" keeps nothing. The default is the user's cache folder.
 What is wrong with the file never stops a computation, and what cannot be checked is computed anew.
@@ -9,10 +10,12 @@ What is wrong with the file never stops a computation, and what cannot be checke
 
 import contextlib
 import hashlib
+import importlib.metadata
 import os
 import platform
 import sqlite3
 import stat
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cache, lru_cache, wraps
@@ -25,9 +28,10 @@ VARIABLE, OFF = "P2P_SIM_CACHE", "off"
 NAME = "accountant.sqlite3"
 LARGEST = 256 * 2**20
 """Bytes of a file that is begun anew."""
-LIBRARIES = ("numpy", "scipy", "dp-accounting")
-"""Packages on whose versions a figure may depend."""
 IN_MEMORY = 65_536
+LIBRARIES = ("numpy", "scipy", "dp-accounting")
+"""What the accountant computes with."""
+_IMPORTED = time.time()
 _WAIT_S = 2.0
 
 Result = TypeVar("Result", Bracket, bool)
@@ -39,9 +43,9 @@ def kept(function: Callable[..., Result]) -> Callable[..., Result]:
     @lru_cache(maxsize=IN_MEMORY)
     def found(*arguments: Any) -> Result:
         place = folder()
-        if place is None:
+        if place is None or (code := version()) is None:
             return function(*arguments)
-        key = f"{function.__module__}.{function.__qualname__}{as_text(arguments)} by {version()}"
+        key = f"{function.__module__}.{function.__qualname__}{as_text(arguments)} by {code}"
         with contextlib.suppress(OSError, sqlite3.Error, ValueError):
             value: Result | None = _read(place, key)
             if value is not None:
@@ -66,20 +70,37 @@ def folder() -> Path | None:
     return user_cache_path("p2p-sim")
 
 
-@cache
-def version() -> str:
-    """What a figure depends on besides its arguments: all code of `analysis.privacy`, Python, and the libraries.
-
-    No module whose figures are kept imports one of the project's from elsewhere.
-    """
-    import importlib.metadata
-
+def sources() -> dict[str, Path]:
+    """The files of the project's modules that a figure may import: the accountant's, and the packages around it."""
     room = Path(__file__).parent.parent
-    libraries = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES]
-    digest = hashlib.sha256(" ".join([f"python {platform.python_version()}", *libraries]).encode())
-    for path in sorted(room.rglob("*.py")):
-        digest.update(path.relative_to(room).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    around = [folder / "__init__.py" for folder in (room.parent, room.parent.parent)]
+    files = [*room.rglob("*.py"), *(path for path in around if path.is_file())]
+    return {os.path.relpath(path, room): path for path in sorted(files)}
+
+
+@cache
+def version() -> str | None:
+    """What a figure depends on besides its arguments: the code of `sources`, Python, and `LIBRARIES`.
+
+    None where a file was edited after this process began to import: what runs may not be what is on disk.
+    """
+    digest = hashlib.sha256(f"Python {platform.python_version()}".encode())
+    for name in LIBRARIES:
+        digest.update(f" {name} {_installed(name)}".encode())
+    for name, path in sources().items():
+        state, code = path.stat(), path.read_bytes()
+        if max(state.st_mtime, state.st_ctime) > _IMPORTED:
+            return None
+        digest.update(f"\0{Path(name).as_posix()} {len(code)}\0".encode() + code)
     return digest.hexdigest()
+
+
+def _installed(library: str) -> str:
+    """The version of a library; empty where it is not installed."""
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def as_text(value: object) -> str:

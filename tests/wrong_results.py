@@ -1,0 +1,245 @@
+"""A package whose kinds return something wrong if they are asked to: `fault` says what."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from own_mechanism import MoonsConfig, NearestMean, NearestMeanConfig, SilentResponse, SilentResponseConfig, StarConfig
+
+from p2p_sim import extend
+
+
+@dataclass(frozen=True)
+class Answers(SilentResponse):
+    fault: str = ""
+
+    @property
+    def parameters(self):
+        values = super().parameters
+        return {"nan parameter": {**values, "flip_prob": np.nan}, "no dict": None}.get(self.fault, values)
+
+    def release_shard(self, shard, population, streams):
+        release = super().release_shard(shard, population, streams)
+        user, payload = release.user, release.payload
+        many = len(user)
+        return {
+            "nan labels": lambda: extend.LabelRelease(user, np.full(many, np.nan)),
+            "column": lambda: extend.LabelRelease(user, payload[:, None]),
+            "one user": lambda: extend.LabelRelease(np.zeros_like(user), payload),
+            "descending": lambda: extend.LabelRelease(user[::-1], payload),
+            "strangers": lambda: extend.LabelRelease(user + population.num_users, payload),
+            "negative": lambda: extend.LabelRelease(np.arange(-1, many - 1), payload),
+            "few": lambda: extend.LabelRelease(user, payload[:-1]),
+            "third class": lambda: extend.LabelRelease(user, payload + np.uint8(1)),
+            "list of users": lambda: extend.LabelRelease(user.astype(float), payload),
+            "soft": lambda: extend.LabelRelease(user, np.full((many, 2), 0.5), "soft"),
+        }.get(self.fault, lambda: release)()
+
+    def release_on(self, *args, **more):
+        outcome = super().release_on(*args, **more)
+        times = np.full(len(outcome.release.user), np.nan)
+        return {
+            "nothing": None,
+            "no release": replace(outcome, release=None),
+            "nan times": replace(outcome, arrival_s=times),
+            "model": replace(outcome, release=extend.ModelRelease(NearestMean(np.zeros((2, 2))))),
+        }.get(self.fault, outcome)
+
+    def privacy(self, sizes, delta):
+        [bound, *_] = super().privacy(sizes, delta)
+        one = {
+            "lower above": lambda: replace(bound, epsilon_lower=bound.epsilon_upper + 1),
+            "below nothing": lambda: replace(bound, epsilon_lower=-2.0, epsilon_upper=-1.0),
+            "martian": lambda: replace(bound, observer="martian"),
+            "other delta": lambda: replace(bound, delta=delta / 2),
+            "adjacency": lambda: replace(bound, adjacency="planet"),
+            "number": lambda: 1.0,
+        }.get(self.fault, lambda: bound)()
+        bounds = [one] * len(sizes)
+        if self.fault == "two worlds":
+            bounds = [replace(bound, observer="martian"), replace(bound, observer="moon")] * len(sizes)
+        return bounds[1:] if self.fault == "bound missing" else bounds
+
+    def account(self, *args):
+        account = super().account(*args)
+        upper = account.statements["epsilon_upper"]
+
+        def stating(**figures):
+            return replace(account, statements={**account.statements, **figures})
+
+        return {
+            "no account": lambda: None,
+            "no statement": lambda: replace(account, statements={}),
+            "cluster missing": lambda: replace(account, learner=account.learner[:-1]),
+            "claims less": lambda: stating(epsilon_upper=replace(upper, epsilon_upper=1.0, epsilon_lower=0.0)),
+            "local number": lambda: stating(epsilon_local=1.0),
+            "local below": lambda: stating(epsilon_local=replace(upper, epsilon_lower=9.0)),
+            "martian cluster": lambda: replace(
+                account, learner=(replace(upper, observer="martian"),) * len(account.learner)
+            ),
+        }.get(self.fault, lambda: account)()
+
+
+class AnswersConfig(SilentResponseConfig):
+    kind: Literal["answers"] = "answers"
+    fault: str = ""
+
+    def build(self, sizes, num_classes, delta, *_):
+        return Answers(extend.RandomizedResponse(self.flip_prob, num_classes), self.sampling_rate, self.fault)
+
+
+class Vectors(AnswersConfig):
+    kind: Literal["vectors"] = "vectors"
+    shape: Literal["soft", "signed", "bits", "values"] = "soft"
+
+    @property
+    def releases(self):
+        return self.shape
+
+    def build(self, sizes, num_classes, delta, *_):
+        noise = extend.RandomizedResponse(self.flip_prob, num_classes)
+        return VectorAnswers(noise, self.sampling_rate, self.fault, self.shape)
+
+
+@dataclass(frozen=True)
+class VectorAnswers(Answers):
+    shape: str = "soft"
+
+    def release_shard(self, shard, population, streams):
+        release = SilentResponse.release_shard(self, shard, population, streams)
+        one_hot = np.eye(2)[release.payload]
+        payload = {"bits": lambda: np.packbits(one_hot.astype(bool), axis=1)}.get(self.shape, lambda: one_hot)()
+        payload = {
+            "infinite": lambda: payload + np.inf,
+            "doubled": lambda: 2 * payload,
+            "minus": lambda: payload * 3 - 1,
+            "wide": lambda: np.hstack([payload, payload]),
+            "words": lambda: payload.astype(np.uint16),
+        }.get(self.fault, lambda: payload)()
+        return extend.LabelRelease(release.user, payload, self.shape)
+
+
+class ModelConfig(SilentResponseConfig):
+    kind: Literal["modelled"] = "modelled"
+    fault: str = ""
+
+    @property
+    def releases(self):
+        return "model"
+
+    def build(self, sizes, num_classes, delta, *_):
+        return Modelled(extend.RandomizedResponse(self.flip_prob, num_classes), self.sampling_rate, self.fault)
+
+
+@dataclass(frozen=True)
+class Modelled(SilentResponse):
+    fault: str = ""
+
+    def release_on(self, opened, population, record=False, part=None):
+        predictor = 3.0 if self.fault == "no model" else Said(self.fault)
+        return extend.Outcome(extend.ModelRelease(predictor))
+
+
+@dataclass(frozen=True)
+class Said:
+    fault: str
+
+    def probabilities(self, features):
+        right = np.full((len(features), 2), 0.5)
+        return {
+            "nan": right * np.nan,
+            "negative": right * [3, -1],
+            "sums": right * 2,
+            "flat": right[:, 0],
+            "none": None,
+            "turned": right.T,
+            "classes": np.full((len(features), 3), 1 / 3),
+            "integers": right.astype(int),
+        }.get(self.fault, right)
+
+
+class SaysConfig(NearestMeanConfig):
+    kind: Literal["says"] = "says"
+    fault: str = ""
+    when: str = "release"
+
+    def fit(self, features, labels, num_classes):
+        return Said(self.fault) if self.when == "truth" else super().fit(features, labels, num_classes)
+
+    def fit_release(self, features, release, num_classes, cluster_offsets):
+        right = super().fit(features[release.user], release.payload, num_classes)
+        return None if self.fault == "nobody" else Said(self.fault) if self.when == "release" else right
+
+
+class DrawnConfig(MoonsConfig):
+    kind: Literal["drawn"] = "drawn"
+    fault: str = ""
+
+    def sample(self, places, streams):
+        sample = super().sample(places, streams)
+        users, held = sample.users, sample.holdout
+        n = len(users.labels)
+        here = np.zeros(n, dtype=np.int32)
+        law = extend.FiniteLaw(np.zeros((2, 2)), np.full(2, 0.5), np.full((2, 2), 0.5), np.zeros(2, dtype=np.int64))
+
+        def with_law(point, **wrong):
+            return replace(sample, holdout=None, law=replace(law, **wrong), point=point)
+
+        return {
+            "nothing": lambda: None,
+            "nan features": lambda: replace(sample, users=replace(users, features=users.features * np.nan)),
+            "nan held out": lambda: replace(sample, holdout=replace(held, features=held.features * np.nan)),
+            "list": lambda: replace(sample, users=replace(users, labels=users.labels.tolist())),
+            "column": lambda: replace(sample, users=replace(users, labels=users.labels[:, None])),
+            "nan labels": lambda: replace(sample, users=replace(users, labels=users.labels * np.nan)),
+            "fewer labels": lambda: replace(sample, users=replace(users, labels=users.labels[1:])),
+            "wider": lambda: replace(sample, holdout=replace(held, features=np.hstack([held.features] * 2))),
+            "one class": lambda: replace(sample, num_classes=1),
+            "half a class": lambda: replace(sample, num_classes=2.5),
+            "cluster": lambda: replace(sample, users=replace(users, cluster=np.full(n, 0.5))),
+            "row": lambda: replace(sample, users=replace(users, row=np.zeros(n - 1, dtype=np.int32))),
+            "unmeasured": lambda: replace(sample, holdout=None),
+            "mass": lambda: with_law(here, mass=np.full(2, 0.7)),
+            "negative mass": lambda: with_law(here, mass=np.array([1.5, -0.5])),
+            "law of labels": lambda: with_law(here, label_distribution=np.full((2, 2), np.nan)),
+            "shape of law": lambda: with_law(here, cluster=np.zeros(3, dtype=np.int64)),
+            "far point": lambda: with_law(np.full(n, 2, dtype=np.int32)),
+            "no point": lambda: with_law(None),
+            "values": lambda: replace(sample, values=(1.0, 0.0)),
+        }.get(self.fault, lambda: sample)()
+
+
+class WebConfig(StarConfig):
+    kind: Literal["web"] = "web"
+    fault: str = ""
+
+    def expected_degree(self, size):
+        return {"nan degree": np.nan, "negative degree": -1.0}.get(self.fault, 2.0)
+
+    def graph(self, size, seed):
+        right = super().graph(size, seed)
+        return {
+            "floats": right + 0.0,
+            "list": right.tolist(),
+            "triples": np.hstack([right, right[:, :1]]),
+            "nothing": None,
+            "loop": right * 0,
+            "twice": np.vstack([right, right]),
+            "away": right + size,
+        }.get(self.fault, right)
+
+
+class NoiseConfig(extend.NetworkFault):
+    kind: Literal["noise"] = "noise"
+    fault: str = ""
+
+    def delay_s(self, messages):
+        return np.full(messages.user.size, np.nan if self.fault == "nan" else 0.0)
+
+    def lost(self, messages):
+        return np.zeros(messages.user.size, dtype=float if self.fault == "floats" else bool)
+
+    def corrupted(self, messages, payload, num_classes):
+        if self.fault == "labels":
+            return payload + np.uint8(2)
+        return payload * np.nan if self.fault == "vectors" else payload
