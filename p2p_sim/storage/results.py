@@ -64,7 +64,8 @@ def read_results(directory: Path) -> Results:
     for name in rows:
         if name not in results.keys and not _of_one_kind(rows[name]):
             raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")
-        if (name in NUMBERS or str(name).startswith("epsilon")) and not _of_numbers(rows[name]):
+        number = name in NUMBERS or (str(name).startswith("epsilon") and name != "epsilon_by_organisation")
+        if number and not _of_numbers(rows[name]):
             raise InputError(f"{directory / ROWS}: column {name} must hold numbers alone")
     return results
 
