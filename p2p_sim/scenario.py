@@ -30,6 +30,7 @@ from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
 from p2p_sim.mechanisms.noisy_aggregates import NoiseSharesConfig, NoisyAggregatesConfig
 from p2p_sim.mechanisms.organisations_config import HypothesisTransferConfig, PrivateStackingConfig
 from p2p_sim.mechanisms.pate import PateConfig
+from p2p_sim.mechanisms.private_histogram import PrivateHistogramConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.mechanisms.released_values import RrOnBinsConfig, UnbiasedValuesConfig
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
@@ -60,7 +61,8 @@ MechanismConfig = Annotated[
     | PrivateStackingConfig
     | HypothesisTransferConfig
     | RrOnBinsConfig
-    | UnbiasedValuesConfig,
+    | UnbiasedValuesConfig
+    | PrivateHistogramConfig,
     PlugIns(MECHANISMS, MechanismBase),
 ]
 MODEL_VERSION = 7
@@ -99,8 +101,9 @@ class Scenario(Extended, metaclass=OneLine):
     """Groups whose errors are measured too: "class", "cluster_size" (small, middle, large: thirds of the users) or a
     column of the population, such as "sex" of "adult" or any column of "table"; absent: none."""
     population: PopulationConfig = DigitsConfig()
-    """Where the users come from; kind = "synthetic", "circle", "digits", "mnist", "fashion-mnist", "cifar-10",
-    "adult", "uci-heart", "breast-cancer", "wine" or "table"; with labels that are numbers, "linear" or "diabetes"."""
+    """Where the users come from; kind = "synthetic", "circle", "unit_cube", "digits", "mnist", "fashion-mnist",
+    "cifar-10", "adult", "uci-heart", "breast-cancer", "wine" or "table"; with labels that are numbers, "linear" or
+    "diabetes"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
     """How users are grouped by their features; kind = "given", "kmeans", "grid", "agglomerative", "hdbscan" or
     "balanced". Absent: given where the population comes with clusters, else k-means into 20 clusters of at least 36
@@ -108,18 +111,18 @@ class Scenario(Extended, metaclass=OneLine):
     mechanism: MechanismConfig
     """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "shuffled_response",
     "cluster_rr", "dp_sgd", "label_dp_pro", "pate", "vector_approximation", "rr_with_prior", "alibi",
-    "noisy_aggregates" or "noise_shares"; of labels that are numbers, "rr_on_bins" or "unbiased_values"; of
-    organisations that exchange models, "private_stacking" or "hypothesis_transfer"."""
+    "noisy_aggregates" or "noise_shares"; of labels that are numbers, "rr_on_bins" or "unbiased_values"; of whole rows,
+    "private_histogram"; of organisations that exchange models, "private_stacking" or "hypothesis_transfer"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
     """Users who do not follow the protocol, or tell others what they see (event engine)."""
     learner: LearnerConfig = LogisticRegressionConfig()
     """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights),
-    "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features),
-    "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"; of learners that know the noise, "forward_correction",
-    "backward_correction", "cluster_and_features" or "boosted_trees"; of class shares of bags, "label_proportions"; of
-    released numbers, "ridge"."""
+    "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features), "histogram"
+    (the majority in each cube), "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"; of learners that know the
+    noise, "forward_correction", "backward_correction", "cluster_and_features" or "boosted_trees"; of class shares of
+    bags, "label_proportions"; of released numbers, "ridge"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The privacy statement of ε."""
 

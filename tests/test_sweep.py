@@ -313,10 +313,11 @@ def test_the_first_point_of_every_sweep_runs(name):
         "synthetic": {"population.users": 400, "population.num_clusters": 2},
         "circle": {"population.users": 400, "population.holdout": 100},
         "linear": {"population.users": 400},
+        "unit_cube": {"population.users": 400},
         "digits": {"clusters.count": 100, "clusters.min_size": 5} if scenario.clusters.kind == "kmeans" else {},
     }
     changes = small.get(kind, {})
-    if kind not in ("synthetic", "circle", "digits", "linear", "diabetes"):  # needs no data file
+    if kind not in ("synthetic", "circle", "unit_cube", "digits", "linear", "diabetes"):  # needs no data file
         task = getattr(scenario.population, "task", "even-odd")  # Adult has one task only
         changes = {"population.kind": "digits", "population.task": task, "clusters.count": 20}
     if scenario.learner.kind == "convolutional":  # needs no PyTorch

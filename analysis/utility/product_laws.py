@@ -74,6 +74,18 @@ class Harmonic:
 
 
 @dataclass(frozen=True)
+class Step:
+    """g(x) = -1 below 1/2 and 1 from there on: Bayes' rule is a threshold."""
+
+    def value(self, x: Floats) -> Floats:
+        return np.where(x >= 0.5, 1.0, -1.0)
+
+    def parts(self, x: Floats) -> tuple[Floats, Floats]:
+        """Integrals from 0 to x."""
+        return np.maximum(x - 0.5, 0.0), np.minimum(x, 0.5)
+
+
+@dataclass(frozen=True)
 class ProductLaw:
     """x uniform on [0, 1]^d, p(1|x) = 1/2 + amplitude · Π_j g(x_j).
 

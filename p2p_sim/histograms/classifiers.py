@@ -1,5 +1,6 @@
 """Histogram classifiers by noisy votes: PCL on the unit cube, PCL2 on a bounded metric space, and without privacy."""
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -140,7 +141,7 @@ class PCL2(PCL):
     Args:
         epsilon: ε, above 0. radius: r, public; by default n^(-1/(4d)). random_state: seed of the noise.
         reference: (N, d) public points, or None. metric: of the space, where there is a reference.
-        dimension: doubling dimension for the default r; by default d.
+        dimension: doubling dimension for the default r; by default d. centred: as in `packing_cells`.
     """
 
     def __init__(
@@ -151,6 +152,7 @@ class PCL2(PCL):
         reference: ArrayLike | None = None,
         metric: Metric = "euclidean",
         dimension: float | None = None,
+        centred: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.radius = radius
@@ -158,9 +160,10 @@ class PCL2(PCL):
         self.reference = reference
         self.metric = metric
         self.dimension = dimension
+        self.centred = centred
 
     def _partition(self, points: Floats) -> Partition:
-        return packing_cells(points, self.radius, self.reference, self.metric, self.dimension, bounded=True)
+        return packing_cells(points, self.radius, self.reference, self.metric, self.dimension, True, self.centred)
 
     def _usual_count(self, points: Floats) -> float:
         if isinstance(self.partition_, Voronoi):
@@ -175,8 +178,13 @@ def packing_cells(
     metric: Metric,
     dimension: float | None,
     bounded: bool,
+    centred: bool = False,
 ) -> Partition:
     """Voronoi cells of a maximal r-packing: of a grid, or of a public reference set.
+
+    Args:
+        points, radius, reference, metric, dimension: as for PCL2. bounded: whether the space is [0, 1]^d, else R^d.
+        centred: whether the grid's first centre is r/2 from 0 along each axis rather than at 0; both are maximal.
 
     Raises:
         InputError: r or the dimension is not above 0, or the reference set is the sample.
@@ -188,7 +196,9 @@ def packing_cells(
     if not 0.0 < r < np.inf:
         raise InputError(f"radius = {r}: must be above 0 and finite")
     if reference is None:
-        cubes = Cubes(r, -r / 2.0, unit_cube=bounded)
+        # centres at r/2, 3r/2, ... up to 1: what lies beyond the last centre is nearest to it
+        count = max(1, math.floor(1.0 / r + 0.5)) if bounded and centred else None
+        cubes = Cubes(r, 0.0 if centred else -r / 2.0, bounded, count)
         if bounded:
             warn_if_sparse(rows, dimensions, cubes.per_axis)
         return cubes

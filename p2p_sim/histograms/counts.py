@@ -73,7 +73,8 @@ class PCL2b(CellClassifier):
 
     Args:
         epsilon: ε of each histogram, above 0: the classifier costs 2ε. delta: δ of each, by default n^-2.
-        radius, random_state, reference, metric, dimension: as for PCL2; without reference the cells are cubes in R^d.
+        radius, random_state, reference, metric, dimension, centred: as for PCL2; without reference the cells are cubes
+            in R^d.
     """
 
     epsilon: float = 1.0
@@ -83,12 +84,13 @@ class PCL2b(CellClassifier):
     reference: ArrayLike | None = None
     metric: Metric = "euclidean"
     dimension: float | None = None
+    centred: bool = False
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
         check_parameters(self)
         self.delta_, self.num_rows_ = default_delta(self.delta, len(points)), len(points)
         self.partition_: Partition = packing_cells(
-            points, self.radius, self.reference, self.metric, self.dimension, bounded=False
+            points, self.radius, self.reference, self.metric, self.dimension, False, self.centred
         )
         cells, parameters = self.partition_.cells(points), (self.epsilon, self.delta_, self.random_state)
         self.all_ = StabilityHistogram.of(cells, *parameters, "all")

@@ -36,11 +36,13 @@ class Cubes:
     Args:
         side: above 0. offset: of the first cube's corner. unit_cube: whether points outside [0, 1]^d are moved to its
             nearest point first, with a warning, and cells that would begin at 1 are joined to the last.
+        count: cells along each axis of the unit cube, of which the last holds the rest; absent: all that begin below 1.
     """
 
     side: float
     offset: float = 0.0
     unit_cube: bool = False
+    count: int | None = None
 
     def cells(self, points: Floats) -> Ints:
         """Coordinates (n, d) of the cubes of the points (n, d)."""
@@ -56,7 +58,7 @@ class Cubes:
     @property
     def per_axis(self) -> int:
         """Cubes that [0, 1] meets in one coordinate."""
-        return math.ceil((1.0 - self.offset) / self.side - 1e-9)
+        return self.count or math.ceil((1.0 - self.offset) / self.side - 1e-9)
 
     def edges(self) -> Floats:
         """Boundaries within [0, 1] of the cubes along one coordinate, from 0 to 1 (per_axis + 1,)."""

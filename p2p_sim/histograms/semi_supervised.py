@@ -42,7 +42,7 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from labelled examples (m, d), (m,) and unlabelled points (n, d) of other people.
 
         Raises:
-            InputError: shapes, labels or parameters are out of range, or no cell of the density passed its threshold.
+            InputError: shapes, labels or parameters are out of range.
         """
         check_parameters(self)
         if self.net_points < 1:
@@ -50,12 +50,17 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         points, others = check_points(X), check_points(unlabelled)
         if np.shares_memory(others, points) or np.array_equal(others, points):
             raise InputError("unlabelled: are the labelled points; they must come from other people, else ε adds up")
-        labels = check_labels(y, len(points))
+        return self.fit_disjoint(points, check_labels(y, len(points)), others)
+
+    def fit_disjoint(self, points: Floats, labels: NDArray[np.uint8], others: Floats) -> Self:
+        """The same of samples with nobody in common, even if they hold equal rows: a refusal would tell of the rows."""
         if others.shape[1] != points.shape[1]:
             raise InputError(f"unlabelled has {others.shape[1]} features, X has {points.shape[1]}")
         streams = Streams(self.random_state, 0)
         self.density_ = PCDE(self.epsilon, self.delta, random_state=self.random_state).fit(others)
-        drawn = self.density_.sample(self.net_points, streams.generator("histogram net"))
+        drawn = np.zeros((0, points.shape[1]))  # no cell passed: all points are in one class, and none is refused
+        if len(self.density_.masses_):
+            drawn = self.density_.sample(self.net_points, streams.generator("histogram net"))
         self.net_ = self.concepts.net(drawn)
         errors = self.net_.errors(points, labels)
         self.chosen_ = int(choose(errors, self.epsilon, streams.generator("histogram choice")))

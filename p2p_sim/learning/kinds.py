@@ -9,6 +9,7 @@ from p2p_sim.learning.cluster_and_features import ClusterAndFeaturesConfig
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.estimator import EstimatorConfig
 from p2p_sim.learning.forward_correction import ForwardCorrectionConfig
+from p2p_sim.learning.histogram import HistogramConfig
 from p2p_sim.learning.knn import KnnConfig
 from p2p_sim.learning.label_proportions import LabelProportionsConfig
 from p2p_sim.learning.learner import Learner
@@ -24,6 +25,7 @@ LearnerConfig = Annotated[
     | SoftLogisticRegressionConfig
     | EstimatorConfig
     | TableConfig
+    | HistogramConfig
     | TrimmedClustersConfig
     | KnnConfig
     | OneVsRestConfig

@@ -24,6 +24,7 @@ from p2p_sim.population.population import Examples, Population, Sample
 from p2p_sim.population.source import Source
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
+from p2p_sim.population.unit_cube import UnitCubeConfig
 
 PopulationConfig = Annotated[
     SyntheticConfig
@@ -38,6 +39,7 @@ PopulationConfig = Annotated[
     | WineConfig
     | LinearConfig
     | DiabetesConfig
+    | UnitCubeConfig
     | TableConfig,
     PlugIns(POPULATIONS, Source),
 ]

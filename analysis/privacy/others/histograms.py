@@ -75,19 +75,24 @@ class NoisyVotes(Accountant):
     """The whole curve of centred votes with Laplace noise of scale 1/ε, for one label or one replaced example.
 
     Args:
-        parameter: ε of the noise, above 0.
+        parameter: ε of the noise, above 0. adjacency: "label", with public features, or "example".
 
     >>> NoisyVotes(1.0).advantage().upper < math.tanh(0.5) / 2  # which ε alone would allow
     True
     """
 
     requires = ANYWHERE
-    conditions = (ONE_DRAW, IDEAL, PUBLIC_CELLS)
 
     parameter: float
+    adjacency: Adjacency = "label"
 
     def __post_init__(self) -> None:
         check_positive_epsilon(self.parameter)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Of one replaced example n is public as well."""
+        return (ONE_DRAW, IDEAL, PUBLIC_CELLS, *((REPLACED,) if self.adjacency == "example" else ()))
 
     @property
     def pure_epsilon(self) -> float:
@@ -106,7 +111,7 @@ class NoisyVotes(Accountant):
         exact = max(0.0, self.parameter + 2.0 * math.log1p(-delta))
         basis = "Laplace mechanism, L1 sensitivity 1, exact at every δ"
         upper = exact * (1.0 + 1e-12)
-        return PrivacyBound(exact * (1.0 - 1e-12), upper, delta, "learner", "label", basis, self.conditions)
+        return PrivacyBound(exact * (1.0 - 1e-12), upper, delta, "learner", self.adjacency, basis, self.conditions)
 
 
 def stability_threshold(epsilon: float, delta: float) -> float:

@@ -1,0 +1,83 @@
+"""The majority in every cube: the histogram rule, which is consistent for every law."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from p2p_sim.histograms.cells import CellTable
+from p2p_sim.histograms.partitions import Cubes, cube_side
+from p2p_sim.learning.learner import Counted, Loss, OwnLearner, Received
+from p2p_sim.learning.weights import class_weights
+from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
+
+Floats = NDArray[np.float64]
+
+
+class HistogramConfig(OwnLearner):
+    """Predict in each cube of [0, 1]^d the class with the largest sum of weights there; 0 in empty cubes.
+
+    It is the rule of *Private Bayes consistency* (Bousquet et al. 2022) without its noise: what labels that are private
+    already, such as exchanged ones, need to be consistent, and beside `private_histogram` what privacy costs.
+    """
+
+    kind: Literal["histogram"] = "histogram"
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "soft", "signed")
+    loss: ClassVar[Loss] = "zero_one"
+    takes_counts: ClassVar[bool] = True
+    side: float | None = Field(default=None, gt=0, le=1)
+    """Side of the cubes, above 0 and at most 1; absent: n^(-1/(2d)) for n labels that arrive."""
+    low: float = 0.0
+    """Features are moved and scaled so that this becomes 0; what lies outside is moved to the boundary."""
+    high: float = 1.0
+    """What becomes 1, above `low`."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "HistogramConfig":
+        if not self.low < self.high:
+            raise ValueError(f"low = {self.low:g}: must be below high = {self.high:g}")
+        return self
+
+    def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:
+        """Learn from features (m, d) and true labels (m,) without privacy."""
+        return self._counted(features, np.eye(num_classes)[labels], len(labels))
+
+    def fit_counts(self, true: Counted) -> Predictor:
+        """Learn from true labels without privacy, counted."""
+        return self._counted(true.points, true.counts.astype(np.float64), int(true.counts.sum()))
+
+    def learned(self, received: Received) -> Predictor:
+        """Learn from a release."""
+        weights = class_weights(received.release, received.num_classes, self.kind, self.accepts)
+        return self._counted(received.rows, weights, len(weights))
+
+    def _counted(self, features: NDArray[np.floating], weights: Floats, rows: int) -> "_Cubes":
+        dimensions = features.shape[1]
+        cubes = Cubes(self.side or cube_side(max(rows, 1), dimensions), unit_cube=True)
+        if not len(features):
+            return _Cubes(self, cubes, None, np.zeros((1, weights.shape[1])))
+        table, place = CellTable.of(cubes.cells(self._scaled(features)))
+        sums = np.stack([np.bincount(place, w, len(table.coordinates)) for w in weights.T], axis=1)
+        return _Cubes(self, cubes, table, np.vstack([sums, np.zeros(weights.shape[1])]))
+
+    def _scaled(self, features: NDArray[np.floating]) -> Floats:
+        return np.asarray(np.clip((features.astype(np.float64) - self.low) / (self.high - self.low), 0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class _Cubes:
+    """Sums of weights (m + 1, K) in the cubes of a table (m,); the last row is of all other cubes."""
+
+    config: HistogramConfig
+    cubes: Cubes
+    table: CellTable | None
+    sums: Floats
+
+    def probabilities(self, features: NDArray[np.floating]) -> Floats:
+        """Positive parts of the sums, normalised; the leading class leads, and 0 where all are equal."""
+        cells = self.cubes.cells(self.config._scaled(features))
+        place = np.full(len(cells), -1) if self.table is None else self.table.find(cells)
+        share = np.maximum(self.sums[place], 0.0) + 1e-12
+        return np.asarray(share / share.sum(axis=1, keepdims=True))
