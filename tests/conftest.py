@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 collect_ignore_glob = ["validation/mutation/*", "validation/crate_check.py"]  # programs with libraries of their own
+collect_ignore = ["wrong_results.py"]  # the source of a plug-in that tests install
 
 typer.main.get_command = functools.cache(typer.main.get_command)  # the commands do not change between two calls
 gc.disable()  # until all tests are collected: what that makes stays to the end
