@@ -127,6 +127,18 @@ def test_a_damaged_compressed_table_is_refused(tmp_path):
     refused(tmp_path, "t.csv.gz", bytes(packed))
 
 
+def test_a_text_that_is_none_is_refused(tmp_path):
+    out = io.BytesIO()
+    words = np.array(["no", "yes"] * 20)
+    words.view(np.uint32)[0] = 2**31 - 1  # beyond the last character
+    np.savez(out, label=words, a=np.arange(40.0))
+    refused(tmp_path, "t.npz", out.getvalue())
+    content = bytearray(table().to_parquet(index=False, compression=None))
+    for place in (at for at in range(len(content)) if content[at : at + 3] == b"yes"):
+        content[place : place + 3] = b"ye\xff"
+    refused(tmp_path, "t.parquet", bytes(content))
+
+
 def test_a_member_that_is_no_array_is_refused(tmp_path):
     out = io.BytesIO(valid("npz")["t.npz"])
     with zipfile.ZipFile(out, "a") as archive:
@@ -196,6 +208,7 @@ def sound(tmp_path):
         ({"basis": {"a": 1}}, "line 1 is no row"),
         ({"scenario": 5}, "line 1 is no row"),
         ({"replicate": 10**30}, "line 1 is no row"),
+        ({"error_rate": -1e155}, "line 1 is no row"),
         ({"error_rate": "much"}, "column 'error_rate' must hold numbers alone or text alone"),
         ({"num_users": 10**30}, "column 'num_users' must hold numbers alone or text alone"),
     ],

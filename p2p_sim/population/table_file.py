@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -97,15 +98,15 @@ def read_table(path: Path, layout: Layout) -> Table:
         raise InputError(f"population.path = {str(path)!r}: must end in .csv, .csv.gz, .parquet or .npz")
     try:
         if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                return Table(path, layout, {name: np.asarray(file[name]) for name in file.files})
-        frame = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, layout)
+            columns = _read_npz(path)
+        else:
+            frame = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, layout)
+            columns = {str(name): frame[name].to_numpy() for name in frame.columns}
     except InputError:
         raise
     except Exception as error:  # the readers of a damaged file raise whatever they meet first
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"population.path = {str(path)!r}: cannot be read ({first})") from None
-    columns = {str(name): frame[name].to_numpy() for name in frame.columns}
     if path.suffix == ".parquet" and layout.missing:
         columns = {name: _with_gaps(values, layout.missing) for name, values in columns.items()}
     return Table(path, layout, columns)
@@ -117,6 +118,17 @@ def _with_gaps(values: Values, missing: tuple[str, ...]) -> Values:
         return values
     found: Values = np.array([np.nan if v in missing else v for v in values], dtype=object)
     return found
+
+
+def _read_npz(path: Path) -> dict[str, Values]:
+    with np.load(path, allow_pickle=False) as file:
+        columns = {name: np.asarray(file[name]) for name in file.files}
+    for name, values in columns.items():
+        if values.dtype.kind == "U":
+            characters = np.frombuffer(values.tobytes(), np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
+            if (characters > sys.maxunicode).any():
+                raise ValueError(f"{name!r} holds what is no character")
+    return columns
 
 
 def _read_parquet(path: Path) -> "pd.DataFrame":

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import math
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ NETWORK = "network"
 """Folder of `p2p-sim network`, which keeps no rows."""
 CHUNK = 5_000
 """Rows that are turned into a part of the table at a time."""
+LARGEST = 1e150
+"""The largest finite number of a row: its square is finite, and so is the interval of a mean."""
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")
 Row = dict[str, Any]
 Key = tuple[str, int]
@@ -342,4 +345,6 @@ def _is_row(row: object) -> bool:
     """Whether a line holds cells, of a point and a replicate."""
     if not isinstance(row, dict) or type(row.get("scenario")) is not str or type(row.get("replicate")) is not int:
         return False
-    return 0 <= row["replicate"] < 2**31 and not any(isinstance(cell, dict | list) for cell in row.values())
+    if not 0 <= row["replicate"] < 2**31 or any(isinstance(cell, dict | list) for cell in row.values()):
+        return False
+    return not any(LARGEST < abs(cell) < math.inf for cell in row.values() if type(cell) is float)
