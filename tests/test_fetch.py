@@ -1,12 +1,15 @@
 """Any fetch distribution: the certified bound against enumeration and against brute-force suprema."""
 
+import gc
 import itertools
+import weakref
 
 import numpy as np
 import pytest
 import scipy.sparse as sparse
 
 from p2p_sim.analysis.privacy import Coalition, LabelExchange, local_epsilon
+from p2p_sim.analysis.privacy.networks import fetch
 from p2p_sim.analysis.privacy.networks.fetch import NEAR, FetchDistribution
 from p2p_sim.analysis.privacy.networks.losses import Pair, product
 from p2p_sim.analysis.privacy.networks.tails import tail_bounds
@@ -272,3 +275,19 @@ def test_targets_who_look_alike_to_a_silent_crowd_keep_their_own_figures():
     assert own[0] != own[1]  # control: one figure would not do for both
     assert fetch.user_epsilons(delta)[[0, 20]].tolist() == own
     assert own == [alone.user_epsilon(user, delta) for user in (0, 20)]
+
+
+def test_a_table_is_freed_when_nobody_uses_it():
+    """An audit makes thousands; each was kept by itself until the collector came, which memory alone does not call."""
+    rng = np.random.default_rng(0)
+    weights = np.where(rng.random((30, 30)) < 0.5, 1.0, 0.0) * (1.0 - np.eye(30))
+    table = FetchDistribution(weights / weights.sum(axis=1, keepdims=True), 0.1, 0.5)
+    seen = weakref.ref(table)
+    gc.disable()
+    try:
+        table.user_delta(0, 0.3)
+        del table
+        fetch._bounds_of.cache_clear()
+        assert seen() is None
+    finally:
+        gc.enable()

@@ -236,11 +236,6 @@ class FetchDistribution(Accountant):
         part = slice(self._columns.indptr[target], self._columns.indptr[target + 1])
         return self._columns.indices[part], self._columns.data[part]
 
-    def _hiding(self, user: int) -> Floats:
-        """The entries of a user's row that hide somebody."""
-        part = slice(self._rows.indptr[user], self._rows.indptr[user + 1])
-        return np.asarray(self._rows.data[part][~self._revealed[self._rows.indices[part]]])
-
     @cached_property
     def _places(self) -> Places:
         return Places(self._rows, self._columns, self._rates, self._members, self._revealed)
@@ -277,16 +272,22 @@ class FetchDistribution(Accountant):
         """Places of the levels that did best for the last worst user: tried first for the next."""
         return []
 
-    @cached_property
-    def _user(self) -> Callable[[int], UserBound]:
+    def _user(self, user: int) -> UserBound:
         """The bounds of one user, built when asked for; the last few are kept."""
-        return lru_cache(maxsize=8)(self._build)
+        return _bounds_of(self, user)
 
     @cached_property
     def _tails(self) -> Tails:
         """What members fetched is revealed too, at worst the bits with the largest weights."""
         fetched = self.draws * int((np.diff(self._rows.indptr)[self._members] > 0).sum())
-        return Tails(self._hiding, self.flip_prob, np.array(SHARES) * self.flip_prob, fetched)
+        rows, revealed = self._rows, self._revealed
+
+        def hiding(user: int) -> Floats:
+            """The entries of a user's row that hide somebody."""
+            part = slice(rows.indptr[user], rows.indptr[user + 1])
+            return np.asarray(rows.data[part][~revealed[rows.indices[part]]])
+
+        return Tails(hiding, self.flip_prob, np.array(SHARES) * self.flip_prob, fetched)
 
     def _build(self, target: int) -> UserBound:
         if self._members[target]:
@@ -341,3 +342,9 @@ class FetchDistribution(Accountant):
             fetchers, weights, copies = fetchers[others], weights[others], copies[others]
             levels = self._levels(fetchers, weights, np.ones(len(fetchers)), copies)
             yield UserBound(self.flip_prob, met, (levels.all,), levels)
+
+
+@lru_cache(maxsize=32)
+def _bounds_of(table: FetchDistribution, user: int) -> UserBound:
+    """Kept here, not by the table: a table that holds what refers to it is freed late, and it may be one of many."""
+    return table._build(user)

@@ -12,7 +12,7 @@ neighbourhoods and exposure holds with flip probability a; only keep and lose ar
 The lower end is by `attained`: all others hold a third class, and the learner counts the noisy labels x.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -116,10 +116,9 @@ class KaryFetch(Accountant):
         """One user of each place."""
         return [int(user) for user in np.unique(self._pairs._alike)]
 
-    @cached_property
-    def _bounds(self) -> Callable[[int], list[Divergence]]:
+    def _bounds(self, user: int) -> list[Divergence]:
         """What bounds the divergence of one user's noisy label; the last few are kept."""
-        return lru_cache(maxsize=8)(lambda user: list(self._built(user)))
+        return _bounds_of(self, user)
 
     def _built(self, user: int) -> Iterator[Divergence]:
         pairs = self._pairs
@@ -131,3 +130,9 @@ class KaryFetch(Accountant):
         yield pairs._levels(users[first], weights[first], counts.astype(np.float64), ones).all()
         if pairs.flip_prob >= LEAST_FLIP and 0 < users.size <= NEAR:
             yield pairs._neighbourhood.law(user)
+
+
+@lru_cache(maxsize=32)
+def _bounds_of(table: KaryFetch, user: int) -> list[Divergence]:
+    """Kept here, not by the table, which would then refer to itself and be freed late."""
+    return list(table._built(user))
