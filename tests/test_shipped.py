@@ -127,6 +127,26 @@ def test_the_list_says_what_each_shows_and_needs(here):
     assert [part["name"] for part in record["sweeps"]] == [entry.name for entry in catalogue() if entry.sweep]
 
 
+def test_the_list_of_one_paper(here):
+    status, out, _ = command("scenarios", "--paper", "yao2019stacking", "--json")
+    record = json.loads(out)
+    names = {part["name"] for part in record["scenarios"]}
+    assert status == 0
+    assert {"models/heart", "models/stacking"} <= names
+    assert "quickstart" not in names
+    assert all("yao2019stacking" in part["papers"] for part in record["scenarios"] + record["sweeps"])
+    shown = command("scenarios", "--paper", "yao2019stacking")[1]
+    assert {line.split()[0] for line in shown.splitlines() if line} >= names
+    exchange = json.loads(command("scenarios", "--paper", "esfandiari2022clustering", "--json")[1])
+    assert "quickstart" in {part["name"] for part in exchange["scenarios"]}  # the kind that is meant if none is given
+
+
+def test_the_list_of_an_unknown_paper_is_refused(here):
+    status, out, err = command("scenarios", "--paper", "yao2018stacking")
+    assert (status, out) == (2, "")
+    assert "--paper yao2018stacking: must be one of esfandiari2022clustering, " in err
+
+
 def test_the_list_says_what_is_found(here, installed, monkeypatch):
     one = data_set("adult")
     for file in one.files:

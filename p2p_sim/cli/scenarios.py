@@ -25,17 +25,32 @@ def located(name: Path, sweep: bool = False) -> Path:
     return path
 
 
+def papers() -> list[str]:
+    """The BibTeX keys of the papers, for completion."""
+    from p2p_sim.outputs.citation import PROJECT, references
+
+    return [key for key in references() if key != PROJECT]
+
+
 def scenarios(
     copy_example: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Copy the example of a plug-in to a new directory, to install and change."),
+    ] = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="Only those that rest on this paper, by its BibTeX key in `p2p-sim cite`.",
+            autocompletion=papers,
+        ),
     ] = None,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """List the scenarios and sweeps that come with p2p-sim and run by name: what each shows, and what it needs.
 
-    Example: p2p-sim scenarios
+    Example: p2p-sim scenarios --paper yao2019stacking
     """
     if copy_example is not None:
         _copy(copy_example)
@@ -43,8 +58,9 @@ def scenarios(
         return
     from p2p_sim.cli.printing.catalogue import print_catalogue, print_catalogue_json
     from p2p_sim.outputs.catalogue import catalogue
+    from p2p_sim.outputs.citation import check_paper
 
-    (print_catalogue_json if json_ else print_catalogue)(catalogue())
+    (print_catalogue_json if json_ else print_catalogue)(catalogue(paper and check_paper(paper)))
 
 
 def _copy(directory: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from p2p_sim.base.overrides import set_key
 from p2p_sim.base.shipped import EXAMPLES, SWEEPS, find_scenario, installed, plug_in_of, shipped
 from p2p_sim.base.toml import read_toml
+from p2p_sim.outputs.citation import behind
 from p2p_sim.population.data_sets import check, data_set, data_sets
 from p2p_sim.replicate.case import data_directory
 
@@ -24,7 +25,7 @@ class Entry:
     """A shipped file.
 
     name: that `p2p-sim run`, or `p2p-sim sweep` of a sweep, takes. shows: from the file's leading comment.
-    needs: data sets, extras and plug-ins; empty where it runs as it is.
+    needs: data sets, extras and plug-ins; empty where it runs as it is. papers: behind it, by their BibTeX keys.
     """
 
     name: str
@@ -32,11 +33,13 @@ class Entry:
     sweep: bool
     shows: str
     needs: tuple[str, ...]
+    papers: tuple[str, ...]
 
 
-def catalogue() -> list[Entry]:
-    """All shipped files, scenarios first, each part in the order of the names."""
-    return sorted(_entries(), key=lambda entry: (entry.sweep, entry.name))
+def catalogue(paper: str | None = None) -> list[Entry]:
+    """All shipped files, scenarios first, each part in the order of the names; or those that rest on one paper."""
+    chosen = (entry for entry in _entries() if paper is None or paper in entry.papers)
+    return sorted(chosen, key=lambda entry: (entry.sweep, entry.name))
 
 
 def is_here(need: str) -> bool | None:
@@ -53,8 +56,10 @@ def is_here(need: str) -> bool | None:
 def _entries() -> Iterator[Entry]:
     for name, path in shipped().items():
         tree = read_toml(path)
-        needs = dict.fromkeys(need for variant in _variants(path, tree) for need in _needs(path, variant))
-        yield Entry(name.removeprefix(SWEEPS), path, "axes" in tree, shows(path.read_text(encoding="utf-8")), (*needs,))
+        variants = list(_variants(path, tree))
+        needs = dict.fromkeys(need for variant in variants for need in _needs(path, variant))
+        told = shows(path.read_text(encoding="utf-8"))
+        yield Entry(name.removeprefix(SWEEPS), path, "axes" in tree, told, (*needs,), (*behind(variants),))
 
 
 def shows(text: str) -> str:
@@ -73,10 +78,11 @@ def shows(text: str) -> str:
 
 def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
     """The scenarios of a file: itself, or of a sweep the base with each value of each axis."""
+    base = tree if "axes" not in tree else read_toml(find_scenario(tree["base"], folder=path.parent))
+    base.setdefault("mechanism", {}).setdefault("kind", "label_exchange")
     if "axes" not in tree:
-        yield tree
+        yield base
         return
-    base = read_toml(find_scenario(tree["base"], folder=path.parent))
     for key, value in tree.get("set", {}).items():
         set_key(base, key, value)
     for axis in tree["axes"]:

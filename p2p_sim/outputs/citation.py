@@ -5,10 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from p2p_sim.base.errors import InputError
 from p2p_sim.base.version import url, version
-from p2p_sim.scenario import Scenario
+
+if TYPE_CHECKING:
+    from p2p_sim.scenario import Scenario
 
 TABLE = Path(__file__).with_name("papers.toml")
 PROJECT = "p2p_sim"
@@ -61,17 +64,27 @@ def _table() -> dict[str, Any]:
     return tomllib.loads(TABLE.read_text(encoding="utf-8"))
 
 
-def cited(scenarios: Iterable[Scenario]) -> dict[str, list[str]]:
+def cited(scenarios: "Iterable[Scenario]") -> dict[str, list[str]]:
     """What stands behind some scenarios, by the reference's key: the keys and values that rest on it.
 
     The project comes first. A plug-in's kinds have no reference.
     """
-    settings = {line for scenario in scenarios for line in _settings(scenario.model_dump(mode="json"))}
-    found: dict[str, list[str]] = {PROJECT: []}
-    for key, reference in references().items():
-        if shared := [line for line in reference.used if line in settings]:
-            found[key] = shared
-    return found
+    return {PROJECT: [], **behind(scenario.model_dump(mode="json") for scenario in scenarios)}
+
+
+def behind(trees: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The papers behind some scenarios, given as trees of keys and values: by key what rests on each."""
+    settings = {line for tree in trees for line in _settings(tree)}
+    shared = {key: [line for line in reference.used if line in settings] for key, reference in references().items()}
+    return {key: lines for key, lines in shared.items() if lines}
+
+
+def check_paper(key: str) -> str:
+    """The key, if a paper has it; else InputError."""
+    papers = [known for known in references() if known != PROJECT]
+    if key not in papers:
+        raise InputError(f"--paper {key}: must be one of {', '.join(papers)}")
+    return key
 
 
 def _settings(tree: Mapping[str, Any], path: str = "") -> Iterator[str]:

@@ -13,8 +13,9 @@ from p2p_sim.outputs.catalogue import DATA_SET, Entry, is_here
 def print_catalogue(entries: Sequence[Entry]) -> None:
     """Scenarios, then sweeps: name, what it shows, what it needs; one line each where a file takes the output."""
     for title, sweep in (("Scenarios: p2p-sim run NAME", False), ("Sweeps: p2p-sim sweep NAME", True)):
-        _print_part(title, [(entry.name, _told(entry)) for entry in entries if entry.sweep == sweep])
-        print()
+        if lines := [(entry.name, _told(entry)) for entry in entries if entry.sweep == sweep]:
+            _print_part(title, lines)
+            print()
     print("Your own file NAME.toml in the current directory is taken before one of these.")
 
 
@@ -53,4 +54,5 @@ def _state(need: str) -> str:
 
 
 def _record(entry: Entry) -> dict[str, object]:
-    return {"name": entry.name, "shows": entry.shows, "needs": list(entry.needs), "file": str(entry.path)}
+    return {"name": entry.name, "shows": entry.shows, "needs": list(entry.needs), "papers": list(entry.papers),
+            "file": str(entry.path)}  # fmt: skip
