@@ -1,0 +1,62 @@
+"""The page "The four papers": every command on it runs, at reduced size, and names a scenario of the section's paper."""
+
+import re
+import shlex
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from p2p_sim.base.shipped import find_scenario
+from p2p_sim.base.toml import read_toml
+from p2p_sim.outputs.catalogue import DATA_SET, DEEP, catalogue, is_here
+from p2p_sim.storage.rows import load_results
+from tests.commands import command
+from tests.conftest import ROOT
+
+PAGE = (ROOT / "docs" / "four-papers.md").read_text(encoding="utf-8")
+KEYS = re.findall(r"`p2p-sim scenarios --paper (\w+\d+\w+)`", PAGE)
+COMMANDS = sorted(set(re.findall(r"`p2p-sim ((?:run|sweep) [^`]+)`", PAGE)))
+USERS = 1000
+
+
+def smaller(verb: str, name: str) -> list[str]:
+    """Options with which a shipped scenario or sweep runs in a moment."""
+    path = find_scenario(Path(name), verb == "sweep")
+    tree = read_toml(path)
+    base = read_toml(find_scenario(tree["base"], folder=path.parent)) if "base" in tree else tree
+    small = ["replicates=1"]
+    if "users" in base["population"] and not any("population.users" in str(axis) for axis in tree.get("axes", ())):
+        small.append(f"population.users={min(USERS, base['population']['users'])}")
+    return [option for value in small for option in ("--set", value)]
+
+
+def test_every_paper_has_a_section():
+    assert KEYS == [
+        "esfandiari2022clustering", "zhao2025vector", "yao2019stacking", "bousquet2022consistency",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_commands_of_a_section_are_of_its_paper(key):
+    section = next(part for part in PAGE.split("\n## ") if f"--paper {key}`" in part)
+    named = {shlex.split(line)[1] for line in re.findall(r"`p2p-sim ((?:run|sweep) [^`]+)`", section)}
+    assert named
+    assert named <= {entry.name for entry in catalogue(key)} | {"dp-sgd", "comparison"}
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_of_the_page_runs(line, tmp_path, monkeypatch):
+    verb, name, *options = shlex.split(line)
+    entry = next(entry for entry in catalogue() if (entry.name, entry.sweep) == (name, verb == "sweep"))
+    for need in entry.needs:
+        if is_here(need) is False and (need.startswith(DATA_SET) or need == DEEP):
+            pytest.skip(f"needs {need}")
+    if line == "sweep vector/mnist" and find_spec("torch"):
+        pytest.skip("trains networks for minutes")
+    monkeypatch.chdir(tmp_path)
+    status, _, err = command(verb, name, *smaller(verb, name), *options, "--out", "out")
+    assert status == 0, err
+    rows = load_results("out")
+    assert len(rows) >= 1
+    assert (rows["replicate"] == 0).all()
