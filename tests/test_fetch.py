@@ -277,6 +277,26 @@ def test_targets_who_look_alike_to_a_silent_crowd_keep_their_own_figures():
     assert own == [alone.user_epsilon(user, delta) for user in (0, 20)]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("weights", "alpha", "rates"),
+    [
+        ([[1.0, 0.0, 0.0], [0.03, 0.91, 0.06], [0.43, 0.57, 0.0]], 0.247, [0.912, 1e-267, 0.77]),
+        (
+            [[1.8e-11, 1.0 - 1.8e-11, 0.0], [0.7, 0.0, 0.3], [2.4e-11, 0.4, 0.6 - 2.4e-11]],
+            0.0046,
+            [1.0, 2.6e-47, 3e-62],
+        ),
+    ],
+)
+def test_users_who_nearly_never_submit_are_no_trouble(weights, alpha, rates):
+    """The grid of their losses was as fine as they are rare, with 1e11 points and more."""
+    table = FetchDistribution(np.array(weights), alpha, np.array(rates))
+    for epsilon in (0.0, 0.1, 1.0):
+        assert table.delta(epsilon).upper >= reference.delta(np.array(weights), alpha, rates, epsilon)
+        assert table.delta(epsilon).upper <= local_delta(alpha, epsilon).upper
+
+
 def test_a_table_is_freed_when_nobody_uses_it():
     """An audit makes thousands; each was kept by itself until the collector came, which memory alone does not call."""
     rng = np.random.default_rng(0)

@@ -95,6 +95,15 @@ def test_a_sweep_over_no_number_is_refused(tmp_path, value):
         load_sweep(tmp_path / "sweep.toml")
 
 
+@pytest.mark.parametrize("spaced", ["linear", "log"])
+def test_a_sweep_over_endlessly_many_values_is_refused(tmp_path, spaced):
+    (tmp_path / "s.toml").write_text(TINY)
+    axis = f'[[axes]]\nkey = "population.users"\n{spaced} = [50, 60, 9223372036854775807]\n'
+    (tmp_path / "sweep.toml").write_text(f'name = "x"\nbase = "s.toml"\n{axis}')
+    with pytest.raises(InputError, match="a count from 2 to 1,000,000"):
+        load_sweep(tmp_path / "sweep.toml")
+
+
 # data files
 
 

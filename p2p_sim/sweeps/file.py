@@ -10,6 +10,9 @@ from p2p_sim.base.arguments import is_a
 from p2p_sim.base.config import Config, explain
 from p2p_sim.base.errors import InputError
 
+MOST_POINTS = 1_000_000
+"""Points of a sweep, and values of an axis, at most."""
+
 
 class Axis(Config):
     """One direction of a sweep: a key and its values, or several keys that change together."""
@@ -40,8 +43,10 @@ class Axis(Config):
         ):
             raise ValueError(f"values: each must be a list of {len(self.keys)} values, one a key")
         for given in (self.linear, self.log):
-            if given is not None and (given[2] < 2 or (given is self.log and min(given[:2]) <= 0)):
-                raise ValueError(f"{list(given)}: [first, last, count] with a count of at least 2; log above 0")
+            if given is not None and (not 2 <= given[2] <= MOST_POINTS or (given is self.log and min(given[:2]) <= 0)):
+                raise ValueError(
+                    f"{list(given)}: [first, last, count] with a count from 2 to {MOST_POINTS:,}; log above 0"
+                )
         if self.labels is not None and len(self.labels) != len(self.steps):
             raise ValueError(f"labels: {len(self.labels)} for {len(self.steps)} values")
         return self

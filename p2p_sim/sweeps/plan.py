@@ -19,9 +19,7 @@ from p2p_sim.base.shipped import find_scenario
 from p2p_sim.base.toml import read_toml
 from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import MODEL_VERSION, Scenario, load_scenario
-from p2p_sim.sweeps.file import Axis, Plot, SweepFile, Until
-
-MOST_POINTS = 1_000_000
+from p2p_sim.sweeps.file import MOST_POINTS, Axis, Plot, SweepFile, Until
 
 
 @dataclass(frozen=True)

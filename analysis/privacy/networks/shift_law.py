@@ -38,6 +38,8 @@ _POINTS = 1200
 """Points of the grid, about."""
 _REACH = 20.0
 """Standard deviations of the loss that the grid covers, about."""
+_MOST_STEPS = 1e5
+"""Steps of the grid, at most, in the largest loss that one user shows: she may be seen as rarely as once in 1e60."""
 _NEGLIGIBLE = 1e-30
 
 
@@ -56,6 +58,14 @@ class Shift:
         """Variance of the sum of the users' log likelihood ratios, about."""
         spread = 1.0 / max(self.low, 1e-3) + 1.0 / max(1.0 - self.high, 1e-3)
         return self.count * self.rate * self.shift**2 * spread
+
+    @property
+    def most(self) -> float:
+        """The largest loss that one user shows, among outcomes that are not rare."""
+        pairs = ((self.low, self.low + self.shift), (1.0 - self.high, 1.0 - self.high - self.shift))
+        return max(
+            (abs(math.log(second / first)) for first, second in pairs if min(first, second) > _RARE), default=0.0
+        )
 
     @property
     def possible(self) -> bool:
@@ -137,7 +147,10 @@ def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
         return NOTHING_SEEN if grid is None else ShiftLaw(np.ones(1), 0, grid)
     if not all(its.possible for its in shifts):
         return TOLD
-    width = _REACH * math.sqrt(sum(its.weight for its in shifts)) / _POINTS if grid is None else grid
+    width = grid
+    if width is None:  # a wider grid only spreads the ratio
+        spread = math.sqrt(sum(its.weight for its in shifts))
+        width = max(_REACH * spread / _POINTS, max(its.most for its in shifts) / _MOST_STEPS) or 1.0
     found = ShiftLaw(np.ones(1), 0, width)
     for its in shifts:
         found = found.times(counted(its, width))
