@@ -36,6 +36,8 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "nonprivate_squared_error": ("squared error without privacy", "mean squared error without privacy"),
     "constant_squared_error": ("squared error of a constant", "mean squared error of a constant"),
     "value_spread": ("h", "standard deviation of a label's mean within clusters, h"),
+    "auc": ("AUC", "area under the ROC curve, AUC"),
+    "nonprivate_auc": ("AUC without privacy", "area under the ROC curve without privacy"),
     "bayes_error_rate": ("Bayes error rate", "smallest possible error rate"),
     "accuracy": ("accuracy", "accuracy"),
     "relative_accuracy": ("relative accuracy", "accuracy relative to no privacy"),

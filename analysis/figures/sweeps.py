@@ -27,6 +27,7 @@ REFERENCES = {
     "accuracy": "nonprivate_accuracy",
     "excess_risk": "nonprivate_excess_risk",
     "squared_error": "nonprivate_squared_error",
+    "auc": "nonprivate_auc",
 }
 """What the same learner reaches without privacy."""
 BASELINES = {

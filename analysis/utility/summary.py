@@ -13,6 +13,8 @@ MEANS = (
     "nonprivate_error_rate",
     "majority_error_rate",
     "bayes_error_rate",
+    "auc",
+    "nonprivate_auc",
     "excess_risk",
     "nonprivate_excess_risk",
     "constant_excess_risk",

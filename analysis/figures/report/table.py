@@ -28,6 +28,8 @@ MORE = (
     ("epsilon_times_upper", "ε, arrival times", True),
     ("epsilon_paper", "ε, Theorem 1", True),
     ("epsilon_paper_lemma9", "ε, Lemma 9", True),
+    ("auc", "AUC", False),
+    ("nonprivate_auc", "AUC without privacy", False),
 )
 """Shown where they are known and there is room."""
 

@@ -224,6 +224,8 @@ def _utility(rows: Any) -> list[Line]:
         lines.append(("  paired loss of accuracy", str(paired)))
     if "majority_error_rate" in values:
         lines.append(("  of the majority class", _accuracy(rows["majority_error_rate"])))
+    if "auc" in values and (rows["adjacency"] == "example").all():  # the measure of those who release models
+        lines.append(("area under the ROC curve, AUC", str(values["auc"])))
     if exact:
         lines.append(("excess risk, 0-1 loss" if zero_one else "excess risk, nats", str(values["excess_risk"])))
     if "nonprivate_excess_risk" in values:
