@@ -101,13 +101,13 @@ class Scenario(Extended, metaclass=OneLine):
     """Groups whose errors are measured too: "class", "cluster_size" (small, middle, large: thirds of the users) or a
     column of the population, such as "sex" of "adult" or any column of "table"; absent: none."""
     population: PopulationConfig = DigitsConfig()
-    """Where the users come from; kind = "synthetic", "circle", "unit_cube", "digits", "mnist", "fashion-mnist",
-    "cifar-10", "adult", "uci-heart", "breast-cancer", "wine" or "table"; with labels that are numbers, "linear" or
-    "diabetes"."""
+    """Where the users come from; kind = "synthetic", "circle", "unit_cube", "branches", "digits", "mnist",
+    "fashion-mnist", "cifar-10", "adult", "uci-heart", "breast-cancer", "wine" or "table"; with labels that are numbers,
+    "linear" or "diabetes"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
-    """How users are grouped by their features; kind = "given", "kmeans", "grid", "agglomerative", "hdbscan" or
-    "balanced". Absent: given where the population comes with clusters, else k-means into 20 clusters of at least 36
-    users."""
+    """How users are grouped by their features; kind = "given", "random", "kmeans", "grid", "agglomerative",
+    "hdbscan" or "balanced". Absent: given where the population comes with clusters, else k-means into 20 clusters of
+    at least 36 users."""
     mechanism: MechanismConfig
     """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "shuffled_response",
     "cluster_rr", "dp_sgd", "label_dp_pro", "pate", "vector_approximation", "rr_with_prior", "alibi",
@@ -142,10 +142,9 @@ class Scenario(Extended, metaclass=OneLine):
         if self.mechanism.adjacency == "label":
             return self
         whole = f"a whole row is private with mechanism.kind = {self.mechanism.kind!r}"
-        if self.clusters.kind != "given":
+        if not self.clusters.blind:
             raise ValueError(
-                f"clusters.kind = {self.clusters.kind!r}: looks at features, but {whole}: each cluster is an "
-                "organisation and must be 'given'"
+                f"clusters.kind = {self.clusters.kind!r}: looks at features, but {whole}; 'given' and 'random' do not"
             )
         if (looks := self.population.looks_at_all_rows) is not None:
             own = "; population.scale and population.classes take public constants" if self.population.own else ""

@@ -100,13 +100,18 @@ class OrganisationFacts:
     """What became of organisations that exchange models; tuples have an entry for each, (N,).
 
     epsilon: what its rows have paid, by the ledger. shown_to: the others that have seen its models.
-    arrived: how many models of others it had in time. offline: never there, or away when a message came.
+    came: the others whose models it had in time. offline: never there, or away when a message came.
     """
 
     epsilon: tuple[float, ...]
     shown_to: tuple[tuple[int, ...], ...]
-    arrived: tuple[int, ...]
+    came: tuple[tuple[int, ...], ...]
     offline: tuple[bool, ...]
+
+    @property
+    def arrived(self) -> tuple[int, ...]:
+        """How many models of others each had in time."""
+        return tuple(map(len, self.came))
 
 
 Release = LabelRelease | ModelRelease

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import POPULATIONS, PlugIns, method_of, offer_of
 from p2p_sim.base.streams import Streams
+from p2p_sim.population.branches import BranchesConfig
 from p2p_sim.population.bundled import BreastCancerConfig, DiabetesConfig, WineConfig
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
@@ -40,6 +41,7 @@ PopulationConfig = Annotated[
     | LinearConfig
     | DiabetesConfig
     | UnitCubeConfig
+    | BranchesConfig
     | TableConfig,
     PlugIns(POPULATIONS, Source),
 ]
