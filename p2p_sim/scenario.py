@@ -101,9 +101,9 @@ class Scenario(Extended, metaclass=OneLine):
     """Groups whose errors are measured too: "class", "cluster_size" (small, middle, large: thirds of the users) or a
     column of the population, such as "sex" of "adult" or any column of "table"; absent: none."""
     population: PopulationConfig = DigitsConfig()
-    """Where the users come from; kind = "synthetic", "circle", "unit_cube", "digits", "mnist", "fashion-mnist",
-    "cifar-10", "adult", "uci-heart", "breast-cancer", "wine" or "table"; with labels that are numbers, "linear" or
-    "diabetes"."""
+    """Where the users come from; kind = "synthetic", "circle", "unit_cube", "real_line", "digits", "mnist",
+    "fashion-mnist", "cifar-10", "adult", "uci-heart", "breast-cancer", "wine" or "table"; with labels that are numbers,
+    "linear" or "diabetes"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
     """How users are grouped by their features; kind = "given", "kmeans", "grid", "agglomerative", "hdbscan" or
     "balanced". Absent: given where the population comes with clusters, else k-means into 20 clusters of at least 36
