@@ -37,9 +37,10 @@ class Risk:
     bayes_error_rate: smallest 0-1 loss of any classifier.
     majority_error_rate: 0-1 loss of always saying one class, the most frequent under a known law, else among the users.
     constant_excess_risk: excess risk of the best predictor that takes no features; known laws.
+    A density predicts nothing: it has no figure here.
     """
 
-    error_rate: float
+    error_rate: float | None
     nonprivate_error_rate: float | None
     excess_risk: float | None = None
     nonprivate_excess_risk: float | None = None
