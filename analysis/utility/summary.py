@@ -31,6 +31,11 @@ MEANS = (
     "nonprivate_squared_error",
     "constant_squared_error",
     "value_spread",
+    "half_l1",
+    "nonprivate_half_l1",
+    "cells",
+    "nonprivate_cells",
+    "count_error",
 )
 PARAMETERS = (
     "flip_prob",

@@ -40,9 +40,10 @@ class Risk:
     constant_excess_risk: excess risk of the best predictor that takes no features; known laws.
     auc, nonprivate_auc: probability that a row of label 1 has a larger score than one of label 0, ties counted half; of
     two classes, where both occur.
+    A density predicts nothing: it has no figure here.
     """
 
-    error_rate: float
+    error_rate: float | None
     nonprivate_error_rate: float | None
     excess_risk: float | None = None
     nonprivate_excess_risk: float | None = None

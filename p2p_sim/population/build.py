@@ -22,6 +22,7 @@ from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistCo
 from p2p_sim.population.linear import LinearConfig
 from p2p_sim.population.plug_in_sample import check_sample
 from p2p_sim.population.population import Examples, Population, Sample
+from p2p_sim.population.real_line import RealLineConfig
 from p2p_sim.population.source import Source
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
@@ -42,6 +43,7 @@ PopulationConfig = Annotated[
     | DiabetesConfig
     | UnitCubeConfig
     | BranchesConfig
+    | RealLineConfig
     | TableConfig,
     PlugIns(POPULATIONS, Source),
 ]
@@ -86,6 +88,7 @@ def build_population(
         row=users.row,
         source_rows=users.source_rows,
         values=sample.values,
+        line_law=sample.line_law,
     )
     columns = [kind for kind in groups if kind not in (CLASS, CLUSTER_SIZE)]
     groupings = {column: source.grouping(column, places, streams) for column in columns}

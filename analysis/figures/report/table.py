@@ -20,6 +20,9 @@ FIGURES = (
     ("excess_risk", "excess risk", False),
     ("nonprivate_excess_risk", "excess risk without privacy", False),
     ("constant_excess_risk", "excess risk of the best constant", False),
+    ("half_l1", "half-L1 distance", False),
+    ("nonprivate_half_l1", "half-L1 distance without noise", False),
+    ("cells", "cells released", False),
     ("effective_sampling_rate", "labels that arrive, share", False),
 )
 """Column, heading, whether it is an ε at its worst; excess risk replaces accuracy where it is known."""

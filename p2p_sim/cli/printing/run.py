@@ -218,6 +218,8 @@ def _utility(rows: Any) -> list[Line]:
     exact, zero_one = "excess_risk" in values, (rows["excess_risk_loss"] == "zero_one").all()
     if "squared_error" in values:
         return _squared(values, exact)
+    if "cells" in values and rows["error_rate"].isna().all():
+        return _density(values)
     lines = [("accuracy (exact)" if exact else "accuracy on holdout", _accuracy(rows["error_rate"]))]
     if paired is not None:
         lines.append(("  without privacy", _accuracy(rows["nonprivate_error_rate"])))
@@ -245,6 +247,18 @@ def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
         lines.append(("  without privacy", str(values["nonprivate_excess_risk"])))
         lines.append(("  best constant", str(values["constant_excess_risk"])))
     return lines
+
+
+def _density(values: dict[str, Mean]) -> list[Line]:
+    """Of a density, which predicts nothing."""
+    shown = (
+        ("half_l1", "half-L1 distance (exact)"),
+        ("nonprivate_half_l1", "  without noise"),
+        ("cells", "cells released"),
+        ("nonprivate_cells", "  that hold users"),
+        ("count_error", "largest error of a count"),
+    )
+    return [(text, str(values[column])) for column, text in shown if column in values]
 
 
 def _groups(rows: Any) -> list[Line]:
