@@ -30,6 +30,7 @@ from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
 from p2p_sim.mechanisms.noisy_aggregates import NoiseSharesConfig, NoisyAggregatesConfig
 from p2p_sim.mechanisms.organisations_config import HypothesisTransferConfig, PrivateStackingConfig
 from p2p_sim.mechanisms.pate import PateConfig
+from p2p_sim.mechanisms.private_density import PrivateDensityConfig
 from p2p_sim.mechanisms.private_histogram import PrivateHistogramConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.mechanisms.released_values import RrOnBinsConfig, UnbiasedValuesConfig
@@ -62,7 +63,8 @@ MechanismConfig = Annotated[
     | HypothesisTransferConfig
     | RrOnBinsConfig
     | UnbiasedValuesConfig
-    | PrivateHistogramConfig,
+    | PrivateHistogramConfig
+    | PrivateDensityConfig,
     PlugIns(MECHANISMS, MechanismBase),
 ]
 MODEL_VERSION = 7
@@ -101,18 +103,19 @@ class Scenario(Extended, metaclass=OneLine):
     """Groups whose errors are measured too: "class", "cluster_size" (small, middle, large: thirds of the users) or a
     column of the population, such as "sex" of "adult" or any column of "table"; absent: none."""
     population: PopulationConfig = DigitsConfig()
-    """Where the users come from; kind = "synthetic", "circle", "unit_cube", "digits", "mnist", "fashion-mnist",
-    "cifar-10", "adult", "uci-heart", "breast-cancer", "wine" or "table"; with labels that are numbers, "linear" or
-    "diabetes"."""
+    """Where the users come from; kind = "synthetic", "circle", "unit_cube", "real_line", "branches", "digits", "mnist",
+    "fashion-mnist", "cifar-10", "adult", "uci-heart", "breast-cancer", "wine" or "table"; with labels that are numbers,
+    "linear" or "diabetes"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
-    """How users are grouped by their features; kind = "given", "kmeans", "grid", "agglomerative", "hdbscan" or
-    "balanced". Absent: given where the population comes with clusters, else k-means into 20 clusters of at least 36
-    users."""
+    """How users are grouped by their features; kind = "given", "random", "kmeans", "grid", "agglomerative",
+    "hdbscan" or "balanced". Absent: given where the population comes with clusters, else k-means into 20 clusters of
+    at least 36 users."""
     mechanism: MechanismConfig
     """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "shuffled_response",
     "cluster_rr", "dp_sgd", "label_dp_pro", "pate", "vector_approximation", "rr_with_prior", "alibi",
     "noisy_aggregates" or "noise_shares"; of labels that are numbers, "rr_on_bins" or "unbiased_values"; of whole rows,
-    "private_histogram"; of organisations that exchange models, "private_stacking" or "hypothesis_transfer"."""
+    "private_histogram" or "private_density"; of organisations that exchange models, "private_stacking" or
+    "hypothesis_transfer"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
@@ -142,10 +145,9 @@ class Scenario(Extended, metaclass=OneLine):
         if self.mechanism.adjacency == "label":
             return self
         whole = f"a whole row is private with mechanism.kind = {self.mechanism.kind!r}"
-        if self.clusters.kind != "given":
+        if not self.clusters.blind:
             raise ValueError(
-                f"clusters.kind = {self.clusters.kind!r}: looks at features, but {whole}: each cluster is an "
-                "organisation and must be 'given'"
+                f"clusters.kind = {self.clusters.kind!r}: looks at features, but {whole}; 'given' and 'random' do not"
             )
         if (looks := self.population.looks_at_all_rows) is not None:
             own = "; population.scale and population.classes take public constants" if self.population.own else ""
@@ -166,6 +168,8 @@ class Scenario(Extended, metaclass=OneLine):
     @model_validator(mode="after")
     def _grouped(self) -> Self:
         check_kinds(self.groups, self.population.group_columns)
+        if self.groups and self.mechanism.releases == "density":
+            raise ValueError(f"groups: mechanism.kind = {self.mechanism.kind!r} predicts no labels; leave groups out")
         return self
 
     @model_validator(mode="after")

@@ -18,7 +18,7 @@ from p2p_sim.analysis.figures.study import plot_study
 from p2p_sim.analysis.privacy import LabelExchange, calibrate_flip_prob
 from p2p_sim.analysis.privacy.statement.worst import epsilons
 from p2p_sim.analysis.utility.product_laws import Harmonic, ProductLaw, Sine, box_centres
-from p2p_sim.analysis.utility.total_variation import Cauchy, LineLaw, Normal, Spikes, half_l1
+from p2p_sim.analysis.utility.total_variation import LINE_LAWS, half_l1
 from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.classifiers import PCL, HistogramClassifier
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
@@ -39,7 +39,7 @@ CLASSIFIERS: dict[str, ProductLaw] = {
     "oscillating, d = 2": ProductLaw(Sine(8), 2),
     "hard, d = 2": ProductLaw(Harmonic(), 2),
 }
-DENSITIES: dict[str, LineLaw] = {"normal": Normal(), "Cauchy": Cauchy(), "spikes": Spikes()}
+DENSITIES = {"normal": LINE_LAWS["normal"], "Cauchy": LINE_LAWS["cauchy"], "spikes": LINE_LAWS["spikes"]}
 NONPRIVATE, EXCHANGE = "histogram, not private", "label exchange in cells, (1, n^-2)"
 VOTES = "PCL, (1, 0)"
 DENSITY, RAW = "PCDE, (1, n^-2), normalised", "PCDE, (1, n^-2), divided by n"

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import Streams
+from p2p_sim.population.branches import branches as branches_of
 from p2p_sim.population.files import find_file, read_idx, state
 from p2p_sim.population.heart import HOSPITALS, HeartConfig, read_hospital
 
@@ -115,17 +116,10 @@ class Branches(Organisations):
 
     def draw(self, streams: Streams) -> tuple[Rows, dict[str, tuple[Rows, Rows]]]:
         """Fresh rows from the fixed laws; a fifth of a branch's rows are for testing."""
-        law, rng, d = np.random.default_rng(self.law), streams.generator("stacking rows"), self.num_features
-        spread = np.empty(d)
-        for group, q in zip(self.groups, self.importance, strict=True):
-            spread[group] = q / len(group)
-        common = law.standard_normal(d) * spread
-        drawn = []
-        for b, size in enumerate(self.sizes):
-            own = common * (1.0 + (self.difference * law.standard_normal(d) if b else 0.0))
-            rows = rng.standard_normal((size, d)) + (0.3 * law.standard_normal(d) if b else 0.0)
-            logits = rows @ own * (self.signal / np.linalg.norm(own))
-            drawn.append((rows, (logits + rng.logistic(size=size) > 0.0).astype(np.int64)))
+        rng = streams.generator("stacking rows")
+        laws = branches_of(self.groups, self.importance, len(self.sizes), self.law, self.signal, self.difference)
+        drawn = [law.draw(size, rng) for law, size in zip(laws, self.sizes, strict=True)]
+        drawn = [(rows, labels.astype(np.int64)) for rows, labels in drawn]
         return drawn[0], {str(b): _cut(part, 0.8, rng) for b, part in enumerate(drawn[1:], 1)}
 
 

@@ -186,10 +186,10 @@ def test_noise_drawn_anew_for_each_recipient_fails_the_run(monkeypatch):
     """A second training of the same rows is paid for too, and the ledger no longer says what is stated."""
     honest = organisations._Run.train
 
-    def train_for_each(self, k, source):
+    def train_for_each(self, k, priors=None):
         for recipient in range(2):
             self.streams = Streams(recipient, 0)
-            models = honest(self, k, source)
+            models = honest(self, k, priors)
         return models
 
     monkeypatch.setattr(organisations._Run, "train", train_for_each)
@@ -248,7 +248,7 @@ def test_a_target_is_drawn_to_the_source_if_its_models_came():
         ready = prepare(Case(chosen.replace(network=network)))
         release = ready.mechanism.release_on(ready.network, ready.population).release
         [own] = release.predictor.predictors[1].models
-        source = organisations._Run(ready.mechanism, ready.population, ready.network.streams).train(0, None)
+        [source] = organisations._Run(ready.mechanism, ready.population, ready.network.streams).train(0)
         gap = np.abs(own.coefficients[0] - factor * source.coefficients[0]).max()
         assert gap < 1e-5
 
@@ -257,7 +257,7 @@ def test_what_is_sent_does_not_depend_on_rows_kept_for_the_combination():
     ready = prepare(Case(scenario(combiner="stacked")))
 
     def sent(population):
-        return organisations._Run(ready.mechanism, population, ready.network.streams).train(0, None).coefficients[0]
+        return organisations._Run(ready.mechanism, population, ready.network.streams).train(0)[0].coefficients[0]
 
     run = organisations._Run(ready.mechanism, ready.population, ready.network.streams)
     order, low = run._order(0), ready.mechanism.stages[0][0].rows
@@ -312,7 +312,7 @@ def test_each_organisation_is_judged_on_its_own_rows():
         ("mechanism.importance", [0.5, 0.5], "importance needs groups"),
         ("mechanism.groups", [[0, 1], [1]], "feature 1 is in several groups"),
         ("mechanism.groups", [[-1]], "feature -1 does not exist"),
-        ("mechanism.epsilon", 0.0, "mechanism.epsilon = 0.0: .*greater than 0"),
+        ("mechanism.epsilon", 0.0, "mechanism.epsilon = 0.0: must be above 0 and at most 100, or .inf. for no noise"),
         ("mechanism.low_share", 1.0, "mechanism.low_share = 1.0: .*less than 1"),
         ("mechanism.source", 1, "mechanism.source: unknown key"),
     ],

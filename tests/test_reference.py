@@ -9,6 +9,7 @@ import p2p_sim
 from docs.docstrings import as_restructured, with_fields_listed
 from docs.generated import command_line, scenario_keys
 from docs.markdown import cell, table
+from p2p_sim.learning.density import FIGURES as DENSITY
 from p2p_sim.learning.squared import FIGURES
 from p2p_sim.scenario import Scenario
 from tests.conftest import ROOT
@@ -30,6 +31,7 @@ OF_ORGANISATIONS = {
 
 OF_LARGE_OVERLAYS = {"epsilon_sample_upper"}
 OF_NUMBERS = set(FIGURES)
+OF_DENSITIES = set(DENSITY)
 
 
 @pytest.mark.parametrize(
@@ -43,19 +45,26 @@ def test_the_columns_of_a_row_are_those_on_the_page(tree):
     listed = columns((ROOT / "docs" / "row-columns.md").read_text(encoding="utf-8"))
     row = p2p_sim.run(Scenario.from_tree({**TREE, **tree})).row
     assert len(listed) == len(set(listed))
-    assert set(listed) - OF_ORGANISATIONS - OF_LARGE_OVERLAYS - OF_NUMBERS == set(row)
+    assert set(listed) - OF_ORGANISATIONS - OF_LARGE_OVERLAYS - OF_NUMBERS - OF_DENSITIES == set(row)
 
 
 def test_organisations_have_columns_of_their_own():
     listed = columns((ROOT / "docs" / "row-columns.md").read_text(encoding="utf-8"))
     row = p2p_sim.run(p2p_sim.load_scenario(ROOT / "scenarios" / "models" / "stacking.toml")).row
-    assert set(row) == set(listed) - OF_LARGE_OVERLAYS - OF_NUMBERS > OF_ORGANISATIONS
+    assert set(row) == set(listed) - OF_LARGE_OVERLAYS - OF_NUMBERS - OF_DENSITIES > OF_ORGANISATIONS
 
 
 def test_labels_that_are_numbers_have_columns_of_their_own():
     listed = columns((ROOT / "docs" / "row-columns.md").read_text(encoding="utf-8"))
     row = p2p_sim.run(p2p_sim.load_scenario("diabetes", ["population.grid=5"])).row
-    assert set(row) == set(listed) - OF_LARGE_OVERLAYS - OF_ORGANISATIONS > OF_NUMBERS
+    assert set(row) == set(listed) - OF_LARGE_OVERLAYS - OF_ORGANISATIONS - OF_DENSITIES > OF_NUMBERS
+
+
+def test_densities_have_columns_of_their_own():
+    listed = columns((ROOT / "docs" / "row-columns.md").read_text(encoding="utf-8"))
+    tree = {"name": "t", "population": {"kind": "real_line"}, "mechanism": {"kind": "private_density"}}
+    row = p2p_sim.run(Scenario.from_tree(tree)).row
+    assert set(row) == set(listed) - OF_LARGE_OVERLAYS - OF_ORGANISATIONS - OF_NUMBERS > OF_DENSITIES
 
 
 def test_every_scenario_key_is_listed_with_what_it_takes():

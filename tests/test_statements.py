@@ -185,7 +185,7 @@ def test_the_noise_of_exchanged_alibi_is_a_condition_everywhere(tmp_path):
 REAL = {
     **dict.fromkeys(("alibi", "dp_sgd", "label_dp_pro", "pate"), "real-noise"),
     "cluster_rr": "exact-laplace",
-    "private_histogram": "real-laplace",
+    **dict.fromkeys(("private_histogram", "private_density"), "real-laplace"),
     **dict.fromkeys(("private_stacking", "hypothesis_transfer"), "exact-minimiser"),
 }
 """The condition by which each mechanism with noise of real numbers says that floating-point noise is not meant."""

@@ -317,7 +317,10 @@ def test_the_first_point_of_every_sweep_runs(name):
         "digits": {"clusters.count": 100, "clusters.min_size": 5} if scenario.clusters.kind == "kmeans" else {},
     }
     changes = small.get(kind, {})
-    if kind not in ("synthetic", "circle", "unit_cube", "digits", "linear", "diabetes"):  # needs no data file
+    known = (*small, "branches", "diabetes")
+    if scenario.mechanism.adjacency == "example" and kind not in known:  # needs no data file
+        changes = {"population": {"kind": "branches", "sizes": [300]}}
+    elif kind not in known:
         task = getattr(scenario.population, "task", "even-odd")  # Adult has one task only
         changes = {"population.kind": "digits", "population.task": task, "clusters.count": 20}
     if scenario.learner.kind == "convolutional":  # needs no PyTorch

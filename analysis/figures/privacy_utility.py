@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from p2p_sim.analysis.figures.labels import at_most, loss_text
+from p2p_sim.analysis.figures.labels import at_most, long, loss_text
 from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing, inches
 from p2p_sim.analysis.utility.intervals import Mean, mean_interval
+from p2p_sim.analysis.utility.quality import quality
 
 STATEMENTS = (
     ("epsilon_upper", "{name}, worst cluster ({basis})"),
@@ -22,7 +23,7 @@ STATEMENTS = (
 
 
 def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
-    """Draw accuracy, or excess risk where the law is known, against ε for the learner.
+    """Draw accuracy, or excess risk where the law is known, or what a density has, against ε for the learner.
 
     Args:
         rows: one line a replicate of a single point, as `load_results` gives them.
@@ -35,10 +36,13 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
 
 def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
     """The same on given axes, without title and legend."""
-    excess = bool(rows["excess_risk"].notna().all())
-    if excess:
+    shown_by = quality(rows)
+    if shown_by == "excess_risk":
         values, references = rows["excess_risk"], rows["nonprivate_excess_risk"]
         label = f"excess risk ({loss_text(rows)})"
+    elif shown_by != "accuracy":
+        values, references = rows[shown_by], rows[f"nonprivate_{shown_by}"]
+        label = long(shown_by, rows)
     else:
         values, references = 1.0 - rows["error_rate"], 1.0 - rows["nonprivate_error_rate"].astype(float)
         label = "accuracy on the holdout"
@@ -47,7 +51,7 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
         reference = mean_interval(references)
         axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
         axes.axhline(reference.value, color=GREY, linestyle="--", label=f"without privacy: {reference.value:.3f}")
-    _draw_baseline(axes, rows, excess)
+    _draw_baseline(axes, rows, shown_by == "excess_risk")
     shown = statements(rows)
     low, high = _ends(value)
     error = [[value.value - low], [high - value.value]]

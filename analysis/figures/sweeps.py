@@ -27,6 +27,9 @@ REFERENCES = {
     "accuracy": "nonprivate_accuracy",
     "excess_risk": "nonprivate_excess_risk",
     "squared_error": "nonprivate_squared_error",
+    "auc": "nonprivate_auc",
+    "half_l1": "nonprivate_half_l1",
+    "cells": "nonprivate_cells",
 }
 """What the same learner reaches without privacy."""
 BASELINES = {
@@ -208,12 +211,17 @@ def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
     ]
 
 
+def reference_text(y: str) -> str:
+    """How a legend calls a column of `REFERENCES`."""
+    return "the same cells without noise" if y in ("half_l1", "cells") else "the same learner without privacy"
+
+
 def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
     """The same learner without privacy: a grey band with a dashed line, or a line a group where groups differ."""
     column = REFERENCES.get(view.y)
     if column is None or column not in part or not len(part) or not np.isfinite(part[column]).all():
         return
-    text = "the same learner without privacy"
+    text = reference_text(view.y)
     if np.ptp(part[column]) <= 1e-9 * abs(part[column]).max():
         first = part.iloc[0]
         if np.isfinite(first[column + LOW]):

@@ -25,6 +25,7 @@ def derived(rows: pd.DataFrame) -> pd.DataFrame:
     if "nonprivate_error_rate" in table:  # gaps where nothing was learned without privacy
         table["nonprivate_error_rate"] = table["nonprivate_error_rate"].astype(float)
     if "error_rate" in table:
+        table["error_rate"] = table["error_rate"].astype(float)  # gaps where nothing predicts labels
         table["accuracy"] = 1.0 - table["error_rate"]
     if "nonprivate_error_rate" in table:
         table["nonprivate_accuracy"] = 1.0 - table["nonprivate_error_rate"]

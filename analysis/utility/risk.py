@@ -41,6 +41,25 @@ def holdout_majority_error_rate(seen: NDArray[np.integer], held_out: NDArray[np.
     return float(np.mean(held_out != np.bincount(seen).argmax()))
 
 
+def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float | None:
+    """Probability that a row of label 1 has a larger score than one of label 0, ties counted half; the AUC.
+
+    None where one of the labels has no mass.
+
+    Args:
+        negative, positive: (P,) mass, or number of rows, of each label. score: (P,).
+
+    >>> area_under_curve(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]), np.array([0.1, 0.7, 0.7]))
+    0.75
+    """
+    place = np.unique(score, return_inverse=True)[1]
+    zeros, ones = np.bincount(place, weights=negative), np.bincount(place, weights=positive)
+    if not (zeros.sum() > 0.0 and ones.sum() > 0.0):
+        return None
+    below = np.cumsum(zeros) - 0.5 * zeros
+    return float(ones @ below / (zeros.sum() * ones.sum()))
+
+
 def constant_risks(mass: Floats, label_distribution: Floats) -> tuple[float, float]:
     """Smallest expected 0-1 loss, and smallest expected log loss in nats, of predictors that take no features.
 

@@ -13,6 +13,8 @@ MEANS = (
     "nonprivate_error_rate",
     "majority_error_rate",
     "bayes_error_rate",
+    "auc",
+    "nonprivate_auc",
     "excess_risk",
     "nonprivate_excess_risk",
     "constant_excess_risk",
@@ -29,6 +31,11 @@ MEANS = (
     "nonprivate_squared_error",
     "constant_squared_error",
     "value_spread",
+    "half_l1",
+    "nonprivate_half_l1",
+    "cells",
+    "nonprivate_cells",
+    "count_error",
 )
 PARAMETERS = (
     "flip_prob",

@@ -99,19 +99,25 @@ class Spikes:
         return np.where(rng.random(rows) < 0.5, rng.random(rows), spiked)[:, None]
 
 
-def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats) -> float:
+LINE_LAWS: dict[str, LineLaw] = {"normal": Normal(), "cauchy": Cauchy(), "spikes": Spikes()}
+"""The laws of the consistency study."""
+
+
+def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats, origin: float = 0.0) -> float:
     """½ ∫ |f - f̂|, exact to rounding; the total variation distance where f̂ integrates to 1.
 
     Args:
-        law: f. cells: (m,) ascending; f̂ is `heights` (m,), at least 0, on [j·side, (j+1)·side) for j in cells, else 0.
+        law: f. cells: (m,) ascending; f̂ is `heights` (m,), at least 0, on [o + j·side, o + (j+1)·side) for j in cells
+            and o = `origin`, else 0.
     """
-    edges = np.unique(np.concatenate([cells * side, (cells + 1) * side, law.turning]))
+    starts, ends = origin + cells * side, origin + (cells + 1) * side
+    edges = np.unique(np.concatenate([starts, ends, law.turning]))
     edges = np.concatenate([[-np.inf], edges, [np.inf]])
     left, right = edges[:-1], edges[1:]
     height = np.zeros(len(left))
     if len(cells):
-        at = np.maximum(np.searchsorted(cells * side, left, side="right") - 1, 0)
-        inside = (left >= (cells * side)[at]) & (right <= ((cells + 1) * side)[at])
+        at = np.maximum(np.searchsorted(starts, left, side="right") - 1, 0)
+        inside = (left >= starts[at]) & (right <= ends[at])
         height[inside] = heights[at[inside]]
     middle = np.where(np.isinf(left), right - 1.0, np.where(np.isinf(right), left + 1.0, 0.5 * (left + right)))
     return 0.5 * float(np.sum(_distance(law, left, right, height, middle)))

@@ -27,6 +27,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.threads import one_thread
 from p2p_sim.histograms.classifiers import PCL
 from p2p_sim.histograms.counts import StabilityHistogram
+from p2p_sim.mechanisms.private_density import PrivateDensity
 from p2p_sim.mechanisms.private_histogram import PrivateHistogram
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare
@@ -112,6 +113,25 @@ def audit_rule(case: Case, trials: int, error: float = ERROR, mechanism: Private
     if kind == "semi_supervised":
         return audit_counts(attacked, claimed.delta, trials, seed, error, epsilon)
     return audit_counts(attacked / 2.0, claimed.delta / 2.0, trials, seed, error, epsilon / 2.0, histograms=2)
+
+
+def audit_density(case: Case, trials: int, error: float = ERROR, mechanism: PrivateDensity | None = None
+                  ) -> OneRunAudit:  # fmt: skip
+    """Attack the counts from which the curator of a scenario makes a density.
+
+    Args:
+        case: the scenario; its rows do not matter, since no statement depends on them. trials: targets, at least.
+        error: probability that a sound density fails. mechanism: what is attacked, if it is not what the scenario
+            claims.
+
+    Raises:
+        InputError: the mechanism is no private density.
+    """
+    claimed = prepare(case).mechanism
+    if not isinstance(claimed, PrivateDensity):
+        raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: releases no density")
+    attacked, epsilon = (mechanism or claimed).config.target_epsilon, claimed.config.target_epsilon
+    return audit_counts(attacked, claimed.delta, trials, case.scenario.seed, error, epsilon)
 
 
 def _audit(name: str, targets: Targets, law: "CellLaw", trials: int, seed: int, error: float) -> OneRunAudit:

@@ -69,7 +69,7 @@ def audit_organisations(
             "population: the row of one user changes the features of others before any noise is added; ε of whole rows "
             "says nothing here"
         )
-    groups = claimed.plan.groups or (range(people.features.shape[1]),)
+    groups = claimed.plan.grouped(people.features.shape[1], Streams(case.scenario.seed, 0)).members
     noises = tuple(claimed.stages[k][0].noise for k in claimed.learners)
     curve = LabelCurve(noises, tuple(len(group) for group in groups))
     with one_thread():
@@ -109,7 +109,7 @@ class OrganisationTargets:
         place = [int(order_of(streams, k, n)[0]) for k, n in enumerate(people.cluster_sizes.tolist())]
         target = first + place
         features, labels = people.features.astype(np.float64), people.labels.copy()
-        features[target], labels[target] = self._row(), coins
+        features[target], labels[target] = self._row(streams), coins
         drawn = replace(people, features=features, labels=labels)
         outcome = self.mechanism.release(drawn, self.case.scenario.network, streams, places=self.case.places)
         assert isinstance(outcome.release, ModelRelease)
@@ -119,26 +119,27 @@ class OrganisationTargets:
         for k in self.claimed.learners:
             combined = outcome.release.predictor.predictors[k]
             assert isinstance(combined, Combination)
-            source = next(iter(sent.values())) if sent and outcome.organisations.arrived[k] else None
-            yield bool(coins[k]), self._score(drawn, streams, k, combined.models[0], source)
+            came = {s: sent[s] for s in outcome.organisations.came[k] if s in sent}
+            yield bool(coins[k]), self._score(drawn, streams, k, combined.models[0], self.claimed.start(came))
 
-    def _row(self) -> Floats:
+    def _row(self, streams: Streams) -> Floats:
         """The targets' features: the first feature of each group is large, all others are 0."""
         row = np.zeros(self.people.features.shape[1])
-        row[[group[0] for group in self.claimed.plan.groups or ((0,),)]] = LONG * self.claimed.plan.norm_bound
+        groups = self.claimed.plan.grouped(len(row), streams).members
+        row[[group[0] for group in groups]] = LONG * self.claimed.plan.norm_bound
         return row
 
     def _score(
-        self, people: Population, streams: Streams, k: int, models: GroupModels, source: GroupModels | None
+        self, people: Population, streams: Streams, k: int, models: GroupModels, priors: tuple[Floats, ...] | None
     ) -> float:
-        """The logarithm of the likelihood ratio of an organisation's own models, drawn towards a source or 0."""
+        """The logarithm of the likelihood ratio of an organisation's own models, drawn towards the priors or 0."""
         noise, start = self.claimed.stages[k][0].noise, int(people.cluster_offsets[k])
         rows = start + order_of(streams, k, int(people.cluster_sizes[k]))[: noise.num_rows]
         signs = np.where(people.labels[rows] == 1, 1.0, -1.0)[:, None]
         found = 0.0
         for j, part in enumerate(models.groups.scaled(people.features[rows].astype(np.float64))):
             weights = models.coefficients[j]
-            prior = np.zeros_like(weights) if source is None else source.coefficients[j]
+            prior = np.zeros_like(weights) if priors is None else priors[j]
             lengths = list[float]()
             for sign in (-1.0, 1.0):
                 signs[0] = sign

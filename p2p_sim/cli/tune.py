@@ -28,8 +28,8 @@ def tune(
         str,
         typer.Option(
             metavar="COLUMN",
-            help="What is made best within --epsilon: accuracy, error_rate or excess_risk.",
-            autocompletion=one_of("accuracy", "error_rate", "excess_risk"),
+            help="What is made best within --epsilon: accuracy, error_rate, excess_risk, or half_l1 of densities.",
+            autocompletion=one_of("accuracy", "error_rate", "excess_risk", "half_l1"),
         ),
     ] = "accuracy",
     epsilon: Annotated[

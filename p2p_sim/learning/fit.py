@@ -1,6 +1,7 @@
 """Whether population, mechanism and learner fit each other."""
 
 from p2p_sim.learning.learner import Learner
+from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.mechanisms.outcome import ReleaseKind
 from p2p_sim.population.source import Source
 
@@ -15,6 +16,13 @@ def check_fit(population: Source, mechanism: tuple[str, ReleaseKind], learner: L
         ValueError: one line that names the keys, and what fits.
     """
     (kind, releases), accepted = mechanism, learner.accepts
+    if releases == "density":
+        if learner != LogisticRegressionConfig():
+            raise ValueError(
+                f"learner.kind = {learner.kind!r}: nothing is learned from a density, which mechanism.kind = {kind!r} "
+                "releases; leave [learner] out"
+            )
+        return
     if releases == "values" and population.known_values is None:
         raise ValueError(
             f"population.kind = {population.kind!r}: its labels are classes, and mechanism.kind = {kind!r} privatises "

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.utility.heterogeneity import heterogeneity, heterogeneity_upper_estimate
 from p2p_sim.analysis.utility.risk import (
+    area_under_curve,
     bayes_error_rate,
     best_logistic_risk,
     constant_risks,
@@ -37,9 +38,12 @@ class Risk:
     bayes_error_rate: smallest 0-1 loss of any classifier.
     majority_error_rate: 0-1 loss of always saying one class, the most frequent under a known law, else among the users.
     constant_excess_risk: excess risk of the best predictor that takes no features; known laws.
+    auc, nonprivate_auc: probability that a row of label 1 has a larger score than one of label 0, ties counted half; of
+    two classes, where both occur.
+    A density predicts nothing: it has no figure here.
     """
 
-    error_rate: float
+    error_rate: float | None
     nonprivate_error_rate: float | None
     excess_risk: float | None = None
     nonprivate_excess_risk: float | None = None
@@ -48,6 +52,8 @@ class Risk:
     excess_risk_loss: Loss | None = None
     majority_error_rate: float | None = None
     constant_excess_risk: float | None = None
+    auc: float | None = None
+    nonprivate_auc: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +97,27 @@ def predict(population: People, private: Predictor, nonprivate: Predictor | None
 
 def measured(found: Predicted, loss: Loss = "log") -> Risk:
     """How good what was predicted is; for the arguments, see `assess`."""
+    risk = _errors(found, loss)
+    if found.population.num_classes != 2 or loss == "squared":
+        return risk
+    private, *reference = _areas(found)
+    return replace(risk, auc=private, nonprivate_auc=reference[0] if reference else None)
+
+
+def _areas(found: Predicted) -> list[float | None]:
+    """The AUC of each predictor of two classes."""
+    law = found.population.law
+    if law is not None:
+        mass = law.mass[:, None] * law.label_distribution
+    else:
+        assert isinstance(found.population, Population)
+        assert found.population.holdout is not None
+        mass = np.eye(2)[found.population.holdout.labels]
+    return [area_under_curve(mass[:, 0], mass[:, 1], p[:, 1]) for p in found.probabilities]
+
+
+def _errors(found: Predicted, loss: Loss) -> Risk:
+    """Error rates and risks."""
     population, predicted = found.population, found.probabilities
     law = population.law
     if law is None:

@@ -1,8 +1,8 @@
 """Organisations that train private models of their rows, exchange them over the network, and predict with what came."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -23,18 +23,23 @@ from p2p_sim.population.population import Population
 from p2p_sim.protocol.engines import EngineName
 from p2p_sim.protocol.model_exchange import exchange_models, neighbours
 from p2p_sim.stacking.plr import train
-from p2p_sim.stacking.pst import GroupModels, meta_features, train_groups
+from p2p_sim.stacking.pst import Combiner, GroupModels, meta_features, train_groups
 from p2p_sim.stacking.rows import FeatureGroups
 
 Floats = NDArray[np.float64]
+Models = tuple[GroupModels, ...]
+"""What an organisation passes on: the models of its groups, of each part of its rows."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """How models are trained and combined; the keys of the scenario.
 
-    stacks: an organisation that learns holds rows back for a private model that combines.
-    transfers: models are drawn towards those that came, instead of being combined with them.
+    num_groups: of features, with a model each. shuffles: features are dealt to them at random.
+    only_group: the one that predicts; None: all. combiner: of the models that an organisation has.
+    parts: disjoint parts of an organisation's rows with a model each.
+    transfers: models are drawn towards the sources', by these weights, instead of being combined with them; pull: η of
+    a penalty for that alone, 0 where λ does it.
     """
 
     epsilon: float
@@ -44,14 +49,43 @@ class Plan:
     importance: tuple[float, ...] | None
     low_share: float
     tight: bool
-    stacks: bool = False
+    num_groups: int = 1
+    shuffles: bool = False
+    only_group: int | None = None
+    combiner: Combiner = "mean"
+    parts: int = 1
     transfers: bool = False
+    source_weights: Mapping[int, float] = field(default_factory=dict)
+    pull: float = 0.0
+
+    @property
+    def stacks(self) -> bool:
+        """Whether an organisation that learns holds rows back for a private model that combines."""
+        return self.combiner == "stacked"
 
     @property
     def shares(self) -> tuple[float, ...]:
         """Importance of the groups (K,)."""
-        count = len(self.groups or ((),))
-        return self.importance or (1.0 / count,) * count
+        return self.importance or (1.0 / self.num_groups,) * self.num_groups
+
+    @property
+    def heard(self) -> Floats:
+        """By how much each group's model counts (K,): its importance, or only one counts."""
+        return np.asarray(self.shares) if self.only_group is None else np.eye(self.num_groups)[self.only_group]
+
+    def grouped(self, features: int, streams: Streams) -> FeatureGroups:
+        """The groups of the features, which are the same for all organisations and depend on no row.
+
+        Raises:
+            ValueError: features are named that do not exist, or there are fewer than groups.
+        """
+        groups = self.groups
+        if self.num_groups > features:
+            raise ValueError(f"num_groups = {self.num_groups}: there are only {features} features")
+        if self.shuffles:
+            order = streams.generator("models-groups").permutation(features)
+            groups = tuple(tuple(part.tolist()) for part in np.array_split(order, self.num_groups))
+        return FeatureGroups.of(features, self.num_groups, groups, self.shares, self.norm_bound)
 
 
 class Stage(NamedTuple):
@@ -67,12 +101,13 @@ class Combination:
     """What an organisation predicts with.
 
     models: its own and those of others. weights: (M,) of the models of all groups, of sum 1.
-    high: (M,) private weights of their probabilities, or None for the mean.
+    high: (M,) private weights of their probabilities, or None for the mean. votes: of votes, not of probabilities.
     """
 
     models: tuple[GroupModels, ...]
     weights: Floats
     high: Floats | None = None
+    votes: bool = False
 
     def margins(self, rows: NDArray[np.floating]) -> Floats:
         """Scores (n, M) of rows (n, d)."""
@@ -80,9 +115,10 @@ class Combination:
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
         """Class probabilities (n, 2) of the features (n, d)."""
-        balance = np.tanh(0.5 * self.margins(features)) @ self.weights
+        margins = self.margins(features)
+        balance = (np.sign(margins) if self.votes else np.tanh(0.5 * margins)) @ self.weights
         if self.high is not None:
-            balance = np.tanh(0.5 * (meta_features(self.margins(features)) @ self.high))
+            balance = np.tanh(0.5 * (meta_features(margins) @ self.high))
         return np.stack([0.5 * (1.0 - balance), 0.5 * (1.0 + balance)], axis=1)
 
 
@@ -113,20 +149,36 @@ class Organisations(Mechanism):
     def stages(self) -> tuple[tuple[Stage, ...], ...]:
         """What each organisation releases, which sizes alone decide: nothing that happens on the network does."""
         return tuple(
-            self._stages(n, self.plan.stacks and k in self.learners) if k in (*self.senders, *self.learners) else ()
-            for k, n in enumerate(self.sizes)
+            self._stages(k, n) if k in (*self.senders, *self.learners) else () for k, n in enumerate(self.sizes)
         )
 
-    def _stages(self, size: int, stacks: bool) -> tuple[Stage, ...]:
-        plan, shares = self.plan, self.plan.shares
+    def _stages(self, organisation: int, size: int) -> tuple[Stage, ...]:
+        plan, shares, stacks = self.plan, self.plan.shares, self.stacks(organisation)
         low = round(plan.low_share * size) if stacks else size
         if not 1 <= low <= size - stacks:
             raise InputError(f"mechanism.low_share = {plan.low_share:g}: leaves one of two models none of {size} rows")
-        own = calibrate_perturbation(plan.epsilon, low, [plan.l2 * q * q for q in shares], shares, plan.tight)
-        if not stacks:
-            return (Stage(WHOLE, size, own),)
-        high = calibrate_perturbation(plan.epsilon, size - low, [plan.l2], tight=plan.tight)
-        return Stage("low", low, own), Stage("high", size - low, high)
+        if low < plan.parts:
+            raise InputError(f"mechanism.parts = {plan.parts}: an organisation has {low} rows for them")
+        l2 = [self.own_l2(organisation) * q * q for q in shares]
+        # Parts are disjoint, and so are the rows of the high level: each pays for its own rows alone.
+        sizes = [len(part) for part in np.array_split(np.arange(low), plan.parts)]
+        names = [f"part {i}" for i in range(plan.parts)] if plan.parts > 1 else ["low" if stacks else WHOLE]
+        stages = [
+            Stage(name, rows, calibrate_perturbation(plan.epsilon, rows, l2, shares, plan.tight))
+            for name, rows in zip(names, sizes, strict=True)
+        ]
+        if stacks:
+            high = calibrate_perturbation(plan.epsilon, size - low, [plan.l2], tight=plan.tight)
+            stages.append(Stage("high", size - low, high))
+        return tuple(stages)
+
+    def stacks(self, organisation: int) -> bool:
+        """Whether an organisation holds rows back for a private model that combines."""
+        return self.plan.stacks and organisation in self.learners
+
+    def own_l2(self, organisation: int) -> float:
+        """λ of an organisation's own models: of those drawn to a source's by a penalty of their own, that of both."""
+        return self.plan.l2 + (self.plan.pull if organisation in self.learners else 0.0)
 
     def spends(self, organisation: int) -> float:
         """ε of an organisation: that of its costliest part, as parts are disjoint."""
@@ -148,10 +200,25 @@ class Organisations(Mechanism):
         """The first condition that fails: faults of the network are none, since they change no model's noise."""
         return first_failure(MODELS, situation)
 
-    def models_sent(self, population: Population, streams: Streams) -> dict[int, GroupModels]:
+    def models_sent(self, population: Population, streams: Streams) -> dict[int, Models]:
         """The models that the senders pass on, by organisation, as a run with these streams trains them."""
         run = _Run(self, population, streams)
-        return {k: run.train(k, None) for k in self.senders}
+        return {k: run.train(k) for k in self.senders}
+
+    def start(self, received: Mapping[int, Models]) -> tuple[Floats, ...] | None:
+        """What a learner's models are drawn towards (K,): the mean of the sources' that came; None if none did."""
+        if not received:
+            return None
+        plan = self.plan
+        factor = (plan.pull / (plan.l2 + plan.pull) if plan.pull else 1.0) / sum(
+            plan.source_weights[s] for s in received
+        )
+        return tuple(
+            np.asarray(
+                sum(plan.source_weights[s] * factor * models[0].coefficients[j] for s, models in received.items())
+            )
+            for j in range(plan.num_groups)
+        )
 
     def nodes(self, population: Population) -> Population:
         """The organisations, as one cluster without labels."""
@@ -177,23 +244,23 @@ class Organisations(Mechanism):
         if law is not None and law.cluster.max() >= count:
             raise InputError("population: an organisation of the law has no rows; take more users")
         run = _Run(self, population, opened.streams)
-        sent = {k: run.train(k, None) for k in self.senders}
+        sent = {k: run.train(k) for k in self.senders}
         asker, owner = neighbours(opened, count)
         wanted = np.isin(asker, self.learners) & np.isin(owner, self.senders)
-        sizes = np.array([8 * sum(w.size for w in sent[k].coefficients) if k in sent else 0 for k in range(count)])
+        sizes = np.array([8 * sum(w.size for m in sent.get(k, ()) for w in m.coefficients) for k in range(count)])
         done = exchange_models(opened, asker[wanted], owner[wanted], sizes, record)
         for k, o in zip(done.asker[done.shown].tolist(), done.owner[done.shown].tolist(), strict=True):
-            run.ledger.show(fingerprint(sent[o].coefficients), k)
-        predictors = {}
-        for k in self.learners:
-            predictors[k] = run.combine(k, {o: sent[o] for o in done.owner[done.used & (done.asker == k)].tolist()})
+            for model in sent[o]:
+                run.ledger.show(fingerprint(model.coefficients), k)
+        came = tuple(tuple(done.owner[done.used & (done.asker == k)].tolist()) for k in range(count))
+        predictors = {k: run.combine(k, {owner: sent[owner] for owner in came[k]}) for k in self.learners}
         spent = tuple(run.ledger.spent(k) for k in range(count))
         if any(abs(paid - self.spends(k)) > 1e-9 for k, paid in enumerate(spent)):
             raise RunFailed(f"the ledger of what organisations spent says {spent}, which is not what is stated")
         facts = OrganisationFacts(
             spent,
             tuple(tuple(sorted(run.ledger.shown_to(k))) for k in range(count)),
-            tuple(np.bincount(done.asker[done.used], minlength=count).tolist()),
+            came,
             tuple(done.offline.tolist()),
         )
         release, times = ModelRelease(ByCluster(predictors)), np.sort(done.arrival_s[done.used])
@@ -212,37 +279,42 @@ class _Run:
         self.signs = np.split(np.where(population.labels == 1, 1.0, -1.0), cuts)
         try:
             features = population.features.shape[1]
-            self.groups = FeatureGroups.of(features, 1, plan.groups, plan.importance, plan.norm_bound)
+            self.groups = plan.grouped(features, streams)
         except ValueError as error:
             raise InputError(f"mechanism.{error}") from None
         self.ledger = ReleaseLedger(len(self.rows))
-        self.own: dict[int, GroupModels] = {}
+        self.own: dict[int, Models] = {}
 
-    def train(self, k: int, source: GroupModels | None) -> GroupModels:
-        """An organisation's own models, paid for; it trains them once, and whoever asks gets these."""
-        plan, stage = self.plan, self.mechanism.stages[k][0]
-        rows = self._order(k)[: stage.rows]
-        nothing = tuple(np.zeros(len(members)) for members in self.groups.members)
-        priors, rng = nothing if source is None else source.coefficients, self.streams.generator("models-own", k)
-        self.own[k], noise = train_groups(
-            *(self.rows[k][rows], self.signs[k][rows], self.groups, priors, plan.epsilon, plan.l2, plan.tight, rng)
-        )
-        self.ledger.pay(k, fingerprint(self.own[k].coefficients), noise.epsilon_upper, stage.part)
+    def train(self, k: int, priors: tuple[Floats, ...] | None = None) -> Models:
+        """An organisation's own models, one a part, paid for; it trains them once, and whoever asks gets these."""
+        plan, order, l2 = self.plan, self._order(k), self.mechanism.own_l2(k)
+        rng, found = self.streams.generator("models-own", k), list[GroupModels]()
+        priors = priors or tuple(np.zeros(len(members)) for members in self.groups.members)
+        for stage in self.mechanism.stages[k][: plan.parts]:
+            rows, order = order[: stage.rows], order[stage.rows :]
+            made, noise = train_groups(
+                *(self.rows[k][rows], self.signs[k][rows], self.groups, priors, plan.epsilon, l2, plan.tight, rng)
+            )
+            self.ledger.pay(k, fingerprint(made.coefficients), noise.epsilon_upper, stage.part)
+            found.append(made)
+        self.own[k] = tuple(found)
         return self.own[k]
 
-    def combine(self, k: int, received: dict[int, GroupModels]) -> Combination:
+    def combine(self, k: int, received: dict[int, Models]) -> Combination:
         """What an organisation predicts with, given the models of others that it had in time, by their owner."""
-        stages, shares = self.mechanism.stages, np.asarray(self.plan.shares)
-        if self.plan.transfers:
-            models, behind = [self.train(k, next(iter(received.values()), None))], np.ones(1)
-        else:
-            models = [self.own[k], *received.values()]
-            behind = np.array([float(stages[owner][0].rows) for owner in (k, *received)])
-        made = Combination(tuple(models), np.outer(behind / behind.sum(), shares).ravel())
-        if not self.plan.stacks:
+        plan, stages = self.plan, self.mechanism.stages
+        owned = {k: self.train(k, self.mechanism.start(received))} if plan.transfers else {k: self.own[k], **received}
+        models = tuple(model for group in owned.values() for model in group)
+        # A model counts by the rows behind it and by its group's importance; in a majority all count alike.
+        behind = np.array([float(stage.rows) for owner in owned for stage in stages[owner][: plan.parts]])
+        weights = np.outer(behind / behind.sum(), plan.heard).ravel()
+        if plan.combiner == "majority":
+            weights = (weights > 0.0) / np.count_nonzero(weights)
+        made = Combination(models, weights, votes=plan.combiner in ("majority", "weighted"))
+        if not plan.stacks:
             return made
-        low, high = stages[k]
-        rest, rng = self._order(k)[low.rows :], self.streams.generator("models-high", k)
+        high = stages[k][-1]
+        rest, rng = self._order(k)[-high.rows :], self.streams.generator("models-high", k)
         meta = meta_features(made.margins(self.rows[k][rest]))
         learned = train(meta, self.signs[k][rest], high.noise, rng, np.zeros(meta.shape[1]))
         self.ledger.pay(k, fingerprint((learned,)), high.noise.epsilon_upper, high.part)

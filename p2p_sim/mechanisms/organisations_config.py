@@ -1,17 +1,19 @@
 """What a scenario says of organisations that exchange private models: private stacking and hypothesis transfer.
 
 Each cluster of the population is one organisation, which owns its rows; features are private too (adjacency "example").
+With one cluster it is the single owner of the paper's Algorithms 1 to 3.
 """
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from p2p_sim.analysis.privacy.others.objective_perturbation import OBJECTIVE_PERTURBATION_CONDITIONS
 from p2p_sim.analysis.privacy.statement.bound import Adjacency
 from p2p_sim.analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITIONS
-from p2p_sim.base.config import differing
+from p2p_sim.base.config import Extended, differing
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.interface import OwnMechanism, Setup
 from p2p_sim.mechanisms.outcome import ReleaseKind
@@ -21,8 +23,19 @@ from p2p_sim.protocol.roles import AdversariesConfig
 from p2p_sim.stacking.rows import FeatureGroups, check_public
 
 if TYPE_CHECKING:
-    from p2p_sim.mechanisms.organisations import Organisations
+    from p2p_sim.mechanisms.organisations import Organisations, Plan
 
+
+def _check_budget(epsilon: object) -> object:
+    """Refuse what is no ε."""
+    if epsilon == "inf" or (type(epsilon) in (int, float) and 0.0 < epsilon <= 100.0):  # type: ignore[operator]
+        return epsilon
+    raise ValueError('must be above 0 and at most 100, or "inf" for no noise')
+
+
+Budget = Annotated[float | Literal["inf"], BeforeValidator(_check_budget)]
+NEW_KEYS = ("num_groups", "shuffle_features", "only_group")
+"""Keys that a scenario's identity leaves out where they have their default."""
 UNDERSTOOD = (
     *("overlay", "latency", "distance_s", "loss", "duplication", "reordering", "bandwidth_bps", "header_bytes"),
     *("availability", "start_window_s", "request_timeout_s", "on_timeout", "deadline_s"),
@@ -30,26 +43,35 @@ UNDERSTOOD = (
 """Keys of the network that mean something to models; any other that is set is refused."""
 
 
-class OrganisationsConfig(OwnMechanism):
+class OrganisationsConfig(OwnMechanism, Extended):
     """What both ways to use the models of others share."""
 
     described: ClassVar[str] = "organisations that exchange private models"
+    later: ClassVar[tuple[str, ...]] = NEW_KEYS
     conditions: ClassVar[tuple[str, ...]] = (*OBJECTIVE_PERTURBATION_CONDITIONS, *MODEL_EXCHANGE_CONDITIONS)
-    epsilon: float = Field(gt=0, le=100)
-    """Largest ε of the rows of each organisation, for all its releases together; above 0 and at most 100, δ = 0."""
+    epsilon: Budget
+    """Largest ε of the rows of each organisation, for all its releases together; above 0 and at most 100, δ = 0; or
+    "inf": no noise, and nothing is private."""
     l2: float = Field(default=0.01, ge=1e-9, le=1e6)
     """λ: weight of the penalty of each model against the mean loss, 1e-9 to 1e6."""
     norm_bound: float = Field(default=1.0, ge=1e-9, le=1e9)
     """Public norm at which each row (of a group) is clipped, 1e-9 to 1e9."""
     groups: tuple[tuple[int, ...], ...] | None = Field(default=None, min_length=1)
     """Disjoint groups of feature indices with a model each, which share ε by importance; absent: one of all."""
+    num_groups: int | None = Field(default=None, ge=1)
+    """Instead of `groups`: so many groups of consecutive features, at least 1, as equal as can be."""
+    shuffle_features: bool = False
+    """Deal the features to the `num_groups` at random, the same for all organisations, whatever the rows."""
     importance: tuple[float, ...] | None = None
     """q: importance of each group, above 0 and of sum 1; absent: uniform."""
     importance_is_public: bool = False
     """Must be true if importance is given: importance must not come from the data, which no program can check."""
-    combiner: Literal["mean", "stacked"] = "mean"
+    only_group: int | None = Field(default=None, ge=0)
+    """Predict with the models of this group alone, from 0; all are paid for. Absent: with those of all groups."""
+    combiner: Literal["mean", "majority", "weighted", "stacked"] = "mean"
     """How an organisation combines its models. "mean": the mean of their probabilities, weighted by importance and by
-    numbers of rows; "stacked": a private model of further rows of its own."""
+    numbers of rows; "weighted": the same of votes; "majority": of votes that count alike; "stacked": a private model of
+    further rows of its own."""
     low_share: float = Field(default=0.5, gt=0, lt=1)
     """Share of the rows for an organisation's own model where combiner = "stacked", between 0 and 1; the rest is for
     the combination."""
@@ -62,13 +84,25 @@ class OrganisationsConfig(OwnMechanism):
 
     @model_validator(mode="after")
     def _feature_groups(self) -> "OrganisationsConfig":
-        if self.importance is not None and self.groups is None:
-            raise ValueError("importance needs groups")
+        if self.groups is not None and self.num_groups is not None:
+            raise ValueError("num_groups: groups are given; leave one of them out")
+        if self.shuffle_features and self.num_groups is None:
+            raise ValueError("shuffle_features needs num_groups")
+        count = self.num_groups or len(self.groups or ((),))
+        if self.importance is not None and count == 1:
+            raise ValueError("importance needs groups or num_groups")
         check_public(self.importance, self.importance_is_public)
-        if self.groups is not None:
-            features = 1 + max((i for group in self.groups for i in group), default=0)
-            FeatureGroups.of(features, 1, self.groups, self.importance, self.norm_bound)
+        features = 1 + max((i for group in self.groups for i in group), default=0) if self.groups else count
+        FeatureGroups.of(features, count, self.groups, self.importance, self.norm_bound)
+        if self.only_group is not None and (self.only_group >= count or self.combiner == "stacked"):
+            allowed = f"one of {count} groups, from 0, and combiner not 'stacked'"
+            raise ValueError(f"only_group = {self.only_group}: must be {allowed}")
         return self
+
+    @property
+    def budget(self) -> float:
+        """ε as a number."""
+        return float(self.epsilon)
 
     def check(self, num_classes: int) -> None:
         """Refuse other than two classes."""
@@ -97,18 +131,29 @@ class OrganisationsConfig(OwnMechanism):
         from p2p_sim.mechanisms.organisations import Organisations, Plan
 
         self.check(setup.num_classes)
-        for key, value in (("target", self.target), ("source", getattr(self, "source", None))):
+        for key, value in self.named.items():
             if value is not None and value >= len(setup.sizes):
                 raise InputError(f"mechanism.{key} = {value}: must be an organisation, 0 to {len(setup.sizes) - 1}")
         senders, learners = self.roles(len(setup.sizes))
         if not learners:
             raise InputError(f"mechanism.kind = {self.kind!r}: needs an organisation besides the source")
         plan = Plan(
-            *(self.epsilon, self.l2, self.norm_bound, self.groups, self.importance, self.low_share, self.tight),
-            stacks=self.combiner == "stacked",
-            transfers=self.kind == "hypothesis_transfer",
+            *(self.budget, self.l2, self.norm_bound, self.groups, self.importance, self.low_share, self.tight),
+            num_groups=self.num_groups or len(self.groups or ((),)),
+            shuffles=self.shuffle_features,
+            only_group=self.only_group,
+            combiner=self.combiner,
         )
-        return Organisations(plan, tuple(setup.sizes.tolist()), senders, learners, setup.engine)
+        return Organisations(self.completed(plan), tuple(setup.sizes.tolist()), senders, learners, setup.engine)
+
+    @property
+    def named(self) -> dict[str, int | None]:
+        """Organisations that keys name."""
+        return {"target": self.target}
+
+    def completed(self, plan: "Plan") -> "Plan":
+        """The plan with the keys of this kind alone."""
+        return plan
 
 
 class PrivateStackingConfig(OrganisationsConfig):
@@ -118,11 +163,18 @@ class PrivateStackingConfig(OrganisationsConfig):
     """
 
     kind: Literal["private_stacking"] = "private_stacking"
+    later: ClassVar[tuple[str, ...]] = (*NEW_KEYS, "parts")
+    parts: int = Field(default=1, ge=1, le=10_000)
+    """K: disjoint random parts of an organisation's rows with a model each, 1 to 10,000; ε is that of one part, not
+    their sum."""
 
     def roles(self, organisations: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """All send; all learn, or the target."""
         everybody = tuple(range(organisations))
         return everybody, everybody if self.target is None else (self.target,)
+
+    def completed(self, plan: "Plan") -> "Plan":
+        return replace(plan, parts=self.parts)
 
 
 class HypothesisTransferConfig(OrganisationsConfig):
@@ -132,16 +184,53 @@ class HypothesisTransferConfig(OrganisationsConfig):
     """
 
     kind: Literal["hypothesis_transfer"] = "hypothesis_transfer"
-    source: int = Field(default=0, ge=0)
-    """The organisation whose models the others start from, from 0."""
+    later: ClassVar[tuple[str, ...]] = (*NEW_KEYS, "source_weights", "source_weights_are_public", "pull")
+    source: int | tuple[int, ...] = 0
+    """The organisation whose models the others start from, from 0; or several, whose models are averaged."""
+    source_weights: tuple[float, ...] | None = None
+    """Weight of each source in the average, above 0 and of sum 1; absent: equal."""
+    source_weights_are_public: bool = False
+    """Must be true if source_weights are given: weights that come from private rows are not covered by ε."""
+    pull: float | None = Field(default=None, gt=0, le=1e6)
+    """η: weight of a second penalty (η/2)|w - w_src|² beside (l2/2)|w|², above 0 and at most 1e6 (PPHTL, equation 5);
+    absent: l2 itself draws the models towards the source's."""
 
     @model_validator(mode="after")
-    def _not_itself(self) -> "HypothesisTransferConfig":
-        if self.source == self.target:
-            raise ValueError(f"source = {self.source} is the target too; name another organisation")
+    def _sources(self) -> "HypothesisTransferConfig":
+        for source in self.sources:
+            if source < 0:
+                raise ValueError(f"source = {source}: must be an organisation, from 0")
+            if source == self.target:
+                raise ValueError(f"source = {source} is the target too; name another organisation")
+        if len(set(self.sources)) < max(len(self.sources), 1):
+            raise ValueError(f"source = {list(self.sources)}: must name at least one organisation, each once")
+        weights = self.source_weights
+        if weights is not None and (
+            len(weights) != len(self.sources) or min(weights) <= 0.0 or abs(sum(weights) - 1.0) > 1e-9
+        ):
+            raise ValueError(f"source_weights = {list(weights)}: needs a value above 0 for each source, of sum 1")
+        if weights is not None and not self.source_weights_are_public:
+            raise ValueError(
+                "source_weights: must come from outside the data, else ε fails; set source_weights_are_public = true "
+                "if they do"
+            )
         return self
 
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The organisations whose models the others start from."""
+        return self.source if isinstance(self.source, tuple) else (self.source,)
+
+    @property
+    def named(self) -> dict[str, int | None]:
+        return {"target": self.target, "source": max(self.sources)}
+
     def roles(self, organisations: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The source sends; all others learn, or the target."""
-        others = tuple(k for k in range(organisations) if k != self.source)
-        return (self.source,), others if self.target is None else (self.target,)
+        """The sources send; all others learn, or the target."""
+        others = tuple(k for k in range(organisations) if k not in self.sources)
+        return self.sources, others if self.target is None else (self.target,)
+
+    def completed(self, plan: "Plan") -> "Plan":
+        count = len(self.sources)
+        weights = dict(zip(self.sources, self.source_weights or (1.0 / count,) * count, strict=True))
+        return replace(plan, transfers=True, source_weights=weights, pull=self.pull or 0.0)

@@ -16,8 +16,8 @@ from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Transcript
 
 PayloadKind = Literal["hard", "bits", "soft", "signed", "values"]
-ReleaseKind = Literal["hard", "bits", "soft", "signed", "values", "model"]
-"""What a release is made of: labels with such payloads, or a model."""
+ReleaseKind = Literal["hard", "bits", "soft", "signed", "values", "model", "density"]
+"""What a release is made of: labels with such payloads, a model, or a density of features."""
 
 
 class Predictor(Protocol):
@@ -76,6 +76,33 @@ class ModelRelease:
     predictor: Predictor
 
 
+@dataclass(frozen=True, eq=False)
+class DensityRelease:
+    """The release of a mechanism that counts features in cells: a density that is constant on each, and no labels.
+
+    coordinates: (m, d) the cells where it is above 0, in lexicographic order; cell j holds x with
+    origin + j·side <= x < origin + (j+1)·side in each coordinate. masses: (m,) the mass of each, above 0; they need not
+    add up to 1. side: of a cell. origin: a corner of cell 0. counts: (m,) noisy counts, where these are released too.
+    """
+
+    coordinates: NDArray[np.int64]
+    masses: NDArray[np.float64]
+    side: float
+    origin: float = 0.0
+    counts: NDArray[np.float64] | None = None
+
+    @property
+    def heights(self) -> NDArray[np.float64]:
+        """The density in each cell (m,)."""
+        return np.asarray(self.masses / self.side ** self.coordinates.shape[1])
+
+    @staticmethod
+    def moved(features: NDArray[np.floating], origin: float) -> NDArray[np.float64]:
+        """Features (n, d) as seen from the origin, all finite."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.nan_to_num(features.astype(np.float64) - origin))
+
+
 @dataclass(frozen=True)
 class ByCluster:
     """Predictors of several clusters, each for its own rows, by the cluster's number."""
@@ -100,16 +127,21 @@ class OrganisationFacts:
     """What became of organisations that exchange models; tuples have an entry for each, (N,).
 
     epsilon: what its rows have paid, by the ledger. shown_to: the others that have seen its models.
-    arrived: how many models of others it had in time. offline: never there, or away when a message came.
+    came: the others whose models it had in time. offline: never there, or away when a message came.
     """
 
     epsilon: tuple[float, ...]
     shown_to: tuple[tuple[int, ...], ...]
-    arrived: tuple[int, ...]
+    came: tuple[tuple[int, ...], ...]
     offline: tuple[bool, ...]
 
+    @property
+    def arrived(self) -> tuple[int, ...]:
+        """How many models of others each had in time."""
+        return tuple(map(len, self.came))
 
-Release = LabelRelease | ModelRelease
+
+Release = LabelRelease | ModelRelease | DensityRelease
 """What a run releases."""
 
 
@@ -143,10 +175,10 @@ class Outcome:
         """The release, if it is a release of labels.
 
         Raises:
-            InputError: the mechanism releases a model.
+            InputError: the mechanism releases a model or a density.
         """
         if not isinstance(self.release, LabelRelease):
-            raise InputError("mechanism: releases a model and no labels")
+            raise InputError("mechanism: releases no labels, but a model or a density")
         return self.release
 
     @staticmethod

@@ -13,7 +13,7 @@ from p2p_sim.analysis.utility.points import POINT, REPLICATE, tidy
 from p2p_sim.base.errors import InputError
 from p2p_sim.storage.results import Results, check_column, read_results
 
-DEFAULT = ("excess_risk", "error_rate", "epsilon_upper")
+DEFAULT = ("excess_risk", "error_rate", "half_l1", "epsilon_upper")
 Setting = tuple[str, Any, Any]
 """A dotted key and its two values, None where a scenario does not have it."""
 
@@ -42,7 +42,7 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
 
     Args:
         first, second: the directories.
-        columns: what to compare; default: excess risk, error rate and the learner's ε, where both have them.
+        columns: what to compare; default: excess risk, error rate, half-L1 and the learner's ε, where both have them.
 
     Raises:
         InputError: no point or no replicate is shared, or a column is missing on a side.

@@ -9,6 +9,7 @@ import pandas as pd
 
 from p2p_sim.analysis.figures.sweeps import MOST_FACETS, MOST_SERIES, View, is_number, series
 from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, is_privacy
+from p2p_sim.analysis.utility.quality import quality
 from p2p_sim.base.errors import InputError
 from p2p_sim.storage.results import Results, check_column
 
@@ -66,8 +67,9 @@ def filled(request: Request, results: Results, table: pd.DataFrame) -> Chosen:
 
 
 def _defaults(request: Request, results: Results, table: pd.DataFrame) -> Chosen:
-    """Fill in x and y: excess risk, else accuracy, against ε if it is finite anywhere, else against the first axis."""
-    y = request.y or ("excess_risk" if "excess_risk" in table and table["excess_risk"].notna().any() else "accuracy")
+    """Fill in x and y: excess risk, accuracy or half-L1 against ε if it is finite anywhere, else the first axis."""
+    risk = "excess_risk" in table and table["excess_risk"].notna().any()
+    y = request.y or ("excess_risk" if risk else quality(table))
     x = request.x
     if x is None and request.fit:
         x = next((key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X), None)

@@ -9,6 +9,7 @@ from xml.etree.ElementTree import ParseError
 import pandas as pd
 
 from p2p_sim.analysis.utility.points import points
+from p2p_sim.analysis.utility.quality import quality
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import write_whole
 from p2p_sim.base.plugins import member
@@ -80,27 +81,28 @@ def _pictures(results: Results) -> "list[Picture]":
     """The figure of a run; those that a sweep's author asked for, or what is learned and ε along the first axis."""
     from p2p_sim.analysis.figures.privacy_utility import plot_privacy_utility
     from p2p_sim.analysis.figures.report.chart import run_chart
+    from p2p_sim.analysis.figures.sweeps import reference_text
 
-    quality = "excess_risk" if results.rows["excess_risk"].notna().all() else "accuracy"
+    shown = quality(results.rows)
     if not results.axes:
-        title = f"{_named(quality)} beside every ε that one could state for it"
+        title = f"{_named(shown)} beside every ε that one could state for it"
         drawing = partial(plot_privacy_utility, results.rows, results.name)
-        note = "Each ε is the largest over clusters and replicates. Dashed: the same learner without privacy."
+        note = f"Each ε is the largest over clusters and replicates. Dashed: {reference_text(shown)}."
         told = f"{title}. {_behind(results, True)} {note}{_chosen(results)}"
         return [_picture(drawing, told, partial(run_chart, results.rows))]
-    requests = [request_of(entry, results) for entry in results.plots] or _usual(results, quality)
+    requests = [request_of(entry, results) for entry in results.plots] or _usual(results, shown)
     table = points(results.rows, results.keys)
     return [_of_sweep(results, table, request) for request in requests[:MOST_FIGURES]]
 
 
-def _usual(results: Results, quality: str) -> list[Request]:
+def _usual(results: Results, shown: str) -> list[Request]:
     """What is learned and ε, against each other and along the first axis; panels where there would be many lines."""
     first = results.keys[0]
     others = [axis[0] for axis in results.axes[1:]]
     sizes = {key: int(results.rows[key].nunique()) for key in others}
     panels = [key for key in others if 1 < sizes[key] <= MOST_PANELS]
     facet = max(panels, key=lambda key: sizes[key]) if panels and math.prod(sizes.values()) > MOST_LINES else None
-    pairs = (("epsilon_upper", quality), (first, quality), (first, "epsilon_upper"))
+    pairs = (("epsilon_upper", shown), (first, shown), (first, "epsilon_upper"))
     return [Request(x, y, None, facet) for x, y in pairs]
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import POPULATIONS, PlugIns, method_of, offer_of
 from p2p_sim.base.streams import Streams
+from p2p_sim.population.branches import BranchesConfig
 from p2p_sim.population.bundled import BreastCancerConfig, DiabetesConfig, WineConfig
 from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
@@ -21,6 +22,7 @@ from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistCo
 from p2p_sim.population.linear import LinearConfig
 from p2p_sim.population.plug_in_sample import check_sample
 from p2p_sim.population.population import Examples, Population, Sample
+from p2p_sim.population.real_line import RealLineConfig
 from p2p_sim.population.source import Source
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
@@ -40,6 +42,8 @@ PopulationConfig = Annotated[
     | LinearConfig
     | DiabetesConfig
     | UnitCubeConfig
+    | BranchesConfig
+    | RealLineConfig
     | TableConfig,
     PlugIns(POPULATIONS, Source),
 ]
@@ -84,6 +88,7 @@ def build_population(
         row=users.row,
         source_rows=users.source_rows,
         values=sample.values,
+        line_law=sample.line_law,
     )
     columns = [kind for kind in groups if kind not in (CLASS, CLUSTER_SIZE)]
     groupings = {column: source.grouping(column, places, streams) for column in columns}

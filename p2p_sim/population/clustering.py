@@ -19,13 +19,16 @@ class GivenClusters(Clustering):
     """The clusters that the population comes with (synthetic laws, tables with a cluster column)."""
 
     kind: Literal["given"] = "given"
+    blind: ClassVar[bool] = True
     min_size: int = Field(default=2, ge=2)
     """s: smallest cluster allowed, at least 2; a smaller one is an error."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Cluster of each user (n,), numbered from 0."""
         if users.cluster is None:
-            raise InputError("clusters.kind = 'given': this population has no clusters; use 'kmeans' or 'grid'")
+            raise InputError(
+                "clusters.kind = 'given': this population has no clusters; use 'kmeans', 'grid' or 'random'"
+            )
         cluster = np.unique(users.cluster, return_inverse=True)[1].astype(np.int64)
         self.check_sizes(np.bincount(cluster))
         return cluster
@@ -35,6 +38,27 @@ class GivenClusters(Clustering):
         smallest = int(sizes.min())
         if smallest < self.min_size:
             raise InputError(f"clusters.min_size = {self.min_size}: the population has a cluster of {smallest} users")
+
+
+class RandomClusters(Clustering):
+    """Users dealt to clusters at random, whatever their features: sizes differ by at most one user."""
+
+    kind: Literal["random"] = "random"
+    blind: ClassVar[bool] = True
+    count: int = Field(default=20, ge=1)
+    """Clusters, at least 1."""
+    min_size: int = Field(default=2, ge=2)
+    """s: smallest cluster allowed, at least 2; a smaller one is an error."""
+
+    def assign(self, users: Examples, streams: Streams) -> Clusters:
+        """Cluster of each user (n,), numbered from 0."""
+        total = len(users.labels)
+        if total // self.count < self.min_size:
+            each = total // self.count
+            raise InputError(
+                f"clusters.count = {self.count}: makes clusters of {each}, below min_size = {self.min_size}"
+            )
+        return streams.generator("clusters").permutation(np.arange(total) % self.count)
 
 
 class KMeansClusters(Clustering):
@@ -93,6 +117,12 @@ class GridClusters(Clustering):
 
 
 ClustersConfig = Annotated[
-    GivenClusters | KMeansClusters | GridClusters | AgglomerativeClusters | HdbscanClusters | BalancedClusters,
+    GivenClusters
+    | RandomClusters
+    | KMeansClusters
+    | GridClusters
+    | AgglomerativeClusters
+    | HdbscanClusters
+    | BalancedClusters,
     Field(discriminator="kind"),
 ]

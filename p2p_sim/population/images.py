@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ MOST_EXACT = 1_000
 
 
 class _ImageConfig(OfficialSplit):
+    row_by_row: ClassVar[frozenset[str]] = frozenset(("users", "task", "one"))
     task: DigitTask = "even-odd"
     """"even-odd": label 1 for odd class numbers; "classes": all ten; "one-against-rest": label 1 for class `one`."""
     one: int = Field(default=0, ge=0, le=9)

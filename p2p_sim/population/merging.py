@@ -16,6 +16,8 @@ class Clustering(Config):
 
     by_distance: ClassVar[str] = ""
     """Its name where distances between users decide, so that it depends on the scale of features; else empty."""
+    blind: ClassVar[bool] = False
+    """Whether it looks at no user's features, so that it says nothing of a row."""
 
     def shortfall(self, made: int) -> str:
         """Why there are fewer clusters than were asked for; nothing if no number was."""

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.analysis.utility.total_variation import LineLaw
 from p2p_sim.population.grouping import Grouping
 from p2p_sim.population.shards import Shard, shards
 
@@ -54,6 +55,7 @@ class Sample:
     """The data of one replicate: the users' rows, and a holdout (data sets) or a law (synthetic).
 
     point: (n,) index of each user's point in the law. values: (K,) the public grid, if labels are places in one.
+    line_law: of the single feature, if it has a known density.
     """
 
     users: Examples
@@ -62,6 +64,7 @@ class Sample:
     law: FiniteLaw | None = None
     point: NDArray[np.int32] | None = None
     values: tuple[float, ...] | None = None
+    line_law: LineLaw | None = None
 
 
 class People(ABC):
@@ -126,6 +129,7 @@ class Population(People):
     law_clusters: whether the clusters are the law's own. row: (n,) each user's row in the source, from 0, among its
     source_rows (users and holdout); absent: user i is row i of n. groupings: of the holdout's rows, or of the points
     of the law, those that the scenario asks for; by class it has none, since the labels say it. values: as in `People`.
+    line_law: of the single feature, if it has a known density.
     """
 
     features: NDArray[np.floating]
@@ -140,6 +144,7 @@ class Population(People):
     source_rows: int | None = None
     groupings: Mapping[str, Grouping] = field(default_factory=dict)
     values: tuple[float, ...] | None = None
+    line_law: LineLaw | None = None
 
     @property
     def rows(self) -> NDArray[np.int32]:

@@ -9,14 +9,16 @@ import numpy as np
 from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
+from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import LEARNERS, MECHANISMS, offer_of
 from p2p_sim.learning.by_group import by_group
+from p2p_sim.learning.density import density_figures
 from p2p_sim.learning.learner import Counted, Received
 from p2p_sim.learning.metrics import Predicted, Risk, exchange_floor, measured, predict
 from p2p_sim.learning.plug_in_predictor import checked_predictor
 from p2p_sim.learning.squared import value_figures, value_floor
 from p2p_sim.mechanisms.interface import Mechanism
-from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
+from p2p_sim.mechanisms.outcome import DensityRelease, LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.mechanisms.plug_in_results import check_released
 from p2p_sim.population.population import People, Population
 from p2p_sim.replicate.case import KEPT, Case
@@ -29,7 +31,7 @@ class Learned:
     risk: of the model that learned from it. honest: of one that learned from the same replicate with everybody honest;
     None if everybody was. floor: excess risk that infinitely many exchanged labels would leave; None where unknown.
     groups: share and error rates of the groups that the scenario asks for, by column of the row.
-    values: figures of labels that are numbers, by column of the row; none if labels are classes.
+    values: figures of labels that are numbers, or of a density, by column of the row; none if labels are classes.
     """
 
     risk: Risk
@@ -42,6 +44,9 @@ class Learned:
 def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Learned:
     """Learn from a release, and from that of honest users where some were not."""
     scenario, honest = case.scenario, None
+    if isinstance(outcome.release, DensityRelease):
+        assert isinstance(people, Population)
+        return Learned(Risk(None, None), None, None, {}, density_figures(people, outcome.release))
     found = _predicted(case, people, mechanism, outcome)
     if (followers := mechanism.honest()) is not None:
         assert isinstance(people, Population)
@@ -69,12 +74,18 @@ def _predicted(case: Case, people: People, mechanism: Mechanism, outcome: Outcom
 
 
 def learned_from(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) -> Predictor:
-    """The model that the case's learner makes of a release; of the users only features and clusters are looked at."""
+    """The model that the case's learner makes of a release; of the users only features and clusters are looked at.
+
+    Raises:
+        InputError: a density is released, of which no model is made.
+    """
     learner, release = case.scenario.learner.seeded(case.streams), outcome.release
     classes, offer = people.num_classes, offer_of(LEARNERS, learner.kind)
     if isinstance(release, ModelRelease):
         offer = offer_of(MECHANISMS, case.scenario.mechanism.kind)
         return checked_predictor(release.predictor, offer, (mechanism, "release_on"), classes)
+    if isinstance(release, DensityRelease):
+        raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: a density predicts no labels")
     tally = _tally(people, release) if learner.takes_counts else None
     if people.law is not None and tally is not None:
         predictor = learner.learned_counts(Counted.of(people.law, tally.counts))
@@ -91,7 +102,7 @@ def _tally(people: People, release: Release | Tally) -> Tally | None:
     """Hard labels, counted where the clusters are those of a known law; None elsewhere."""
     if isinstance(release, Tally):
         return release
-    if isinstance(release, ModelRelease) or release.kind != "hard":
+    if not isinstance(release, LabelRelease) or release.kind != "hard":
         return None
     return _counted(people, release.user, release.payload)
 

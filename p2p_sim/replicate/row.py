@@ -12,7 +12,7 @@ from p2p_sim.analysis.privacy.statement.domain import Stated
 from p2p_sim.base.errors import InputError
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
 from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Accounted, Mechanism
-from p2p_sim.mechanisms.outcome import ModelRelease, Outcome
+from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease, Outcome
 from p2p_sim.population.population import People
 from p2p_sim.protocol.arrivals import Arrivals
 from p2p_sim.protocol.traffic import Traffic
@@ -79,7 +79,7 @@ def setting(scenario: Scenario, population: People, mechanism: Mechanism) -> Row
         "population": scenario.population.kind,
         "mechanism": scenario.mechanism.kind,
         "mechanism_kind": scenario.mechanism.kind,  # a sweep over mechanisms names them as it likes
-        "learner": scenario.learner.kind,
+        "learner": None if scenario.mechanism.releases == "density" else scenario.learner.kind,
         "trust": mechanism.trust,
         "oracle": scenario.mechanism.asks_oracle,
         **dict.fromkeys(PARAMETERS),
@@ -132,8 +132,8 @@ def _figure(stated: Statements, column: str) -> float | None:
 
 
 def submissions(population: People, outcome: Outcome) -> Row:
-    """How many users' labels reached the learner; None where a model was released."""
-    arrived = None if isinstance(outcome.release, ModelRelease) else len(outcome.release)
+    """How many users' labels reached the learner; None where a model or a density was released."""
+    arrived = None if isinstance(outcome.release, ModelRelease | DensityRelease) else len(outcome.release)
     share = None if arrived is None else arrived / population.num_users
     return {"submissions": arrived, "effective_sampling_rate": share}
 
@@ -174,7 +174,7 @@ def organisations(outcome: Outcome) -> Row:
 
 def damage(risk: Risk, honest: Risk | None) -> Row:
     """What adversaries cost the learner: the same replicate without them, and the difference."""
-    if honest is None:
+    if honest is None or risk.error_rate is None or honest.error_rate is None:
         return dict.fromkeys(("honest_error_rate", "damage_error_rate", "honest_excess_risk", "damage_excess_risk"))
     exact = risk.excess_risk is not None and honest.excess_risk is not None
     return {

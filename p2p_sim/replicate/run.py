@@ -16,7 +16,7 @@ from p2p_sim.base.threads import one_thread
 from p2p_sim.learning.metrics import population_heterogeneity
 from p2p_sim.learning.validation import Estimate
 from p2p_sim.mechanisms.interface import Accounted, Mechanism, Setup
-from p2p_sim.mechanisms.outcome import Outcome, Predictor, Release, Tally
+from p2p_sim.mechanisms.outcome import DensityRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.mechanisms.plug_in_results import check_accounted, check_released
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import People, Population
@@ -81,10 +81,13 @@ class Result:
 
     def _shown(self) -> list[tuple[str, str]]:
         row = self.row
-        numbers = "squared_error" in row
-        name, column = ("squared error", "squared_error") if numbers else ("accuracy", "error_rate")
+        name, column = "accuracy", "error_rate"
+        if "squared_error" in row:
+            name, column = "squared error", "squared_error"
+        elif isinstance(self.release, DensityRelease):
+            name, column = ("cells", "cells") if row["half_l1"] is None else ("half-L1", "half_l1")
         found, without = (
-            None if row[key] is None else f"{row[key]:.4g}" if numbers else f"{1.0 - row[key]:.4f}"
+            None if row[key] is None else f"{1.0 - row[key]:.4f}" if column == "error_rate" else f"{row[key]:.4g}"
             for key in (column, f"nonprivate_{column}")
         )
         return [

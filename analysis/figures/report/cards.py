@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from p2p_sim.analysis.figures.labels import loss_text
+from p2p_sim.analysis.figures.labels import loss_text, short
 from p2p_sim.analysis.figures.report.statement import rounded_up
 from p2p_sim.analysis.figures.report.text import number, with_interval
 from p2p_sim.analysis.utility.points import HIGH, LOW
+from p2p_sim.analysis.utility.quality import quality
 
 
 class Card(NamedTuple):
@@ -26,12 +27,12 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
         points: one line a point, from `with_failures`.
     """
     done = points[points["replicates"] > 0]
-    exact = bool(done["excess_risk"].notna().all())
-    quality, heading = ("excess_risk", "excess risk") if exact else ("accuracy", "accuracy")
+    shown = quality(done)
+    exact, heading = shown == "excess_risk", short(shown)
     unit = f", {loss_text(done).removeprefix('log loss, ')}" if exact else ""
     epsilon = done["epsilon_upper"].fillna(math.inf).astype(float)
     if len(done) > 1:
-        values = done[quality].dropna().astype(float)
+        values = done[shown].dropna().astype(float)
         low, high = rounded_up(float(epsilon.min())), rounded_up(float(epsilon.max()))
         least, most = number(float(values.min())), number(float(values.max()))
         return [
@@ -41,13 +42,13 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
             Card(f"{heading}{unit}", f"{least} to {most}", "means, by point"),
         ]
     point = done.iloc[0]
-    reference, at = f"nonprivate_{quality}", f"δ = {number(float(point['delta']))}, worst cluster"
+    reference, at = f"nonprivate_{shown}", f"δ = {number(float(point['delta']))}, worst cluster"
     cards = [Card("ε, learner, at most", rounded_up(float(epsilon.iloc[0])), at), *_coalition(done, at)]
-    cards.append(Card(f"{heading}{unit}", *_mean(point, quality)))
+    cards.append(Card(f"{heading}{unit}", *_mean(point, shown)))
     if math.isfinite(point[reference]):
         cards.append(Card(f"{heading} without privacy", *_mean(point, reference)))
     baseline, said = ("constant_excess_risk", "best constant") if exact else ("majority_accuracy", "majority class")
-    if baseline in point and math.isfinite(point[baseline]):
+    if shown in ("excess_risk", "accuracy") and baseline in point and math.isfinite(point[baseline]):
         cards.append(Card(f"{heading}, always the {said}", *_mean(point, baseline)))
     alone = point["epsilon_local"]
     if pd.notna(alone):  # a curator's users put no noise on their own labels

@@ -19,10 +19,12 @@ from p2p_sim.analysis.figures.sweeps import (
     caption,
     drawable,
     is_number,
+    reference_text,
     series,
     wants_log,
 )
 from p2p_sim.analysis.utility.points import HIGH, LOW, is_privacy, points
+from p2p_sim.analysis.utility.quality import quality
 
 MOST_POINTS = 2000
 """A figure of more points stays a picture."""
@@ -76,21 +78,21 @@ def run_chart(rows: pd.DataFrame) -> Chart | None:
         rows: one line a replicate of a single point.
     """
     point = points(rows).iloc[0].to_dict()
-    y = "excess_risk" if rows["excess_risk"].notna().all() else "accuracy"
+    y = quality(rows)
     found = statements(rows)
     if not found or not math.isfinite(point[y]):
         return None
     measured = [said_value(point, y), count(len(rows), "replicate")]
     ends = [_number(point[y + end]) for end in ("", LOW, HIGH)]
     levels = []
-    for column, label, dash in ((REFERENCES[y], "without privacy", "6 4"), (BASELINES[y], _constant(y), "2 3")):
+    for column, label, dash in ((REFERENCES[y], "without privacy", "6 4"), (BASELINES.get(y, ""), _constant(y), "2 3")):
         if column in point and isinstance(point[column], float) and math.isfinite(point[column]):
             band = [_number(point[column + end]) for end in ("", LOW, HIGH)]
             text = f"{label}: {with_interval(*(point[column + end] for end in ('', LOW, HIGH)))[0]}"
             levels.append({"label": text, "dash": dash, "pieces": [{"panel": 0, "points": [[None, *band]]}]})
     return {
         "x": f"ε at δ = {rows['delta'].iloc[0]:g}, learner's view",
-        "y": plain(long(y, rows) if y == "excess_risk" else "accuracy on the holdout"),
+        "y": plain("accuracy on the holdout" if y == "accuracy" else long(y, rows)),
         "logs": [True, False],
         "places": None,
         "joined": False,
@@ -171,7 +173,7 @@ def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
         for line in lines:
             cells = line[["at", column, column + LOW, column + HIGH]].to_numpy(dtype=float)
             pieces.append({"panel": panel, "points": [[_number(cell) for cell in cells_of] for cells_of in cells]})
-    return [{"label": "the same learner without privacy", "dash": "6 4", "pieces": pieces}] if pieces else []
+    return [{"label": reference_text(view.y), "dash": "6 4", "pieces": pieces}] if pieces else []
 
 
 def _baselines(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:

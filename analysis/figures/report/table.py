@@ -20,6 +20,9 @@ FIGURES = (
     ("excess_risk", "excess risk", False),
     ("nonprivate_excess_risk", "excess risk without privacy", False),
     ("constant_excess_risk", "excess risk of the best constant", False),
+    ("half_l1", "half-L1 distance", False),
+    ("nonprivate_half_l1", "half-L1 distance without noise", False),
+    ("cells", "cells released", False),
     ("effective_sampling_rate", "labels that arrive, share", False),
 )
 """Column, heading, whether it is an ε at its worst; excess risk replaces accuracy where it is known."""
@@ -28,6 +31,8 @@ MORE = (
     ("epsilon_times_upper", "ε, arrival times", True),
     ("epsilon_paper", "ε, Theorem 1", True),
     ("epsilon_paper_lemma9", "ε, Lemma 9", True),
+    ("auc", "AUC", False),
+    ("nonprivate_auc", "AUC without privacy", False),
 )
 """Shown where they are known and there is room."""
 

@@ -26,7 +26,7 @@ def promise(who: str, what: str, epsilon: float, delta: float) -> str:
     "Whoever sees the release may tell any one user's label: nothing here protects it, because no finite ε is known."
     """
     if math.isinf(epsilon):
-        return f"{who} may tell {what}: nothing here protects it, because no finite ε is known."
+        return f"{who} may tell {what.rstrip(',')}: nothing here protects it, because no finite ε is known."
     return f"{who} cannot tell {what} better than (ε, δ) = ({bound_text(epsilon, True)}, {delta:g}) allows."
 
 

@@ -218,12 +218,16 @@ def _utility(rows: Any) -> list[Line]:
     exact, zero_one = "excess_risk" in values, (rows["excess_risk_loss"] == "zero_one").all()
     if "squared_error" in values:
         return _squared(values, exact)
+    if "cells" in values and rows["error_rate"].isna().all():
+        return _density(values)
     lines = [("accuracy (exact)" if exact else "accuracy on holdout", _accuracy(rows["error_rate"]))]
     if paired is not None:
         lines.append(("  without privacy", _accuracy(rows["nonprivate_error_rate"])))
         lines.append(("  paired loss of accuracy", str(paired)))
     if "majority_error_rate" in values:
         lines.append(("  of the majority class", _accuracy(rows["majority_error_rate"])))
+    if "auc" in values and (rows["adjacency"] == "example").all():  # the measure of those who release models
+        lines.append(("area under the ROC curve, AUC", str(values["auc"])))
     if exact:
         lines.append(("excess risk, 0-1 loss" if zero_one else "excess risk, nats", str(values["excess_risk"])))
     if "nonprivate_excess_risk" in values:
@@ -243,6 +247,18 @@ def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
         lines.append(("  without privacy", str(values["nonprivate_excess_risk"])))
         lines.append(("  best constant", str(values["constant_excess_risk"])))
     return lines
+
+
+def _density(values: dict[str, Mean]) -> list[Line]:
+    """Of a density, which predicts nothing."""
+    shown = (
+        ("half_l1", "half-L1 distance (exact)"),
+        ("nonprivate_half_l1", "  without noise"),
+        ("cells", "cells released"),
+        ("nonprivate_cells", "  that hold users"),
+        ("count_error", "largest error of a count"),
+    )
+    return [(text, str(values[column])) for column, text in shown if column in values]
 
 
 def _groups(rows: Any) -> list[Line]:

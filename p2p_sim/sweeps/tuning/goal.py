@@ -8,7 +8,7 @@ from typing import Any
 from p2p_sim.base.errors import InputError
 from p2p_sim.replicate.judge import LOWER, VALUE
 
-SCORES = {"accuracy": True, "error_rate": False, "excess_risk": False}
+SCORES = {"accuracy": True, "error_rate": False, "excess_risk": False, "half_l1": False}
 """Columns that may be a goal, and whether more is better."""
 LARGEST_VIOLATION = 1e6
 
@@ -58,9 +58,11 @@ class Goal:
             found = row[LOWER] if known is None else known  # where labels leave a range, what is certain of it
             value = found if self.column == "accuracy" else 1.0 - found
         else:
-            value = 1.0 - row["error_rate"] if self.column == "accuracy" else row.get(self.column)
+            found = row.get("error_rate" if self.column == "accuracy" else self.column)
+            value = 1.0 - found if self.column == "accuracy" and found is not None else found
         if value is None:
-            raise InputError(f"--goal {self.column}: the rows of this scenario have no such figure; choose accuracy")
+            other = "accuracy" if row["error_rate"] is not None else "half_l1"
+            raise InputError(f"--goal {self.column}: the rows of this scenario have no such figure; choose {other}")
         epsilon = row["epsilon_upper"]
         return Measured(float(value), math.inf if epsilon is None else float(epsilon))
 

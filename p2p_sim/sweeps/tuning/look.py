@@ -48,8 +48,8 @@ def check_goal(look: str, goal: Goal) -> None:
     Raises:
         InputError: one line.
     """
-    if look in ("released", "curator") and goal.column == "excess_risk":
-        raise InputError(f"--goal excess_risk: nobody can judge it with --look {look}; choose accuracy or error_rate")
+    if look in ("released", "curator") and goal.column in ("excess_risk", "half_l1"):
+        raise InputError(f"--goal {goal.column}: nobody can judge it with --look {look}; choose accuracy or error_rate")
     if look == "curator" and goal.epsilon is None:
         raise InputError(
             "--accuracy: does not go with --look curator, whose price is fixed before it looks; give --epsilon"

@@ -1,0 +1,108 @@
+"""A main organisation and its branches: simulated rows whose laws differ, a surrogate for hospitals' private data."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
+
+from p2p_sim.base.streams import Streams
+from p2p_sim.population.population import Examples, Sample
+from p2p_sim.population.source import Source
+
+Floats = NDArray[np.float64]
+SHIFT = 0.3
+"""Standard deviation of a branch's mean of each feature, around that of the main organisation."""
+
+
+class Branch(NamedTuple):
+    """One organisation's law: features x of law N(mean, I), both (d,), and Pr[label 1] = 1/(1 + exp(-weights·x))."""
+
+    mean: Floats
+    weights: Floats
+
+    def draw(self, rows: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.uint8]]:
+        """Features (rows, d) and labels (rows,)."""
+        x = rng.standard_normal((rows, len(self.mean))) + self.mean
+        return x, (x @ self.weights + rng.logistic(size=rows) > 0.0).astype(np.uint8)
+
+
+def branches(
+    groups: Sequence[Sequence[int]], importance: Sequence[float], count: int, law: int, signal: float, difference: float
+) -> list[Branch]:
+    """The laws of a main organisation, the first, and its branches.
+
+    Args:
+        groups: of all features 0..d-1. importance: of each, the scale of its weights; equal within a group.
+        count: organisations. law: seed. signal: standard deviation of w·x about its mean.
+        difference: relative standard deviation of a branch's weights around the main organisation's.
+    """
+    rng, d = np.random.default_rng(law), sum(map(len, groups))
+    scale = np.empty(d)
+    for group, share in zip(groups, importance, strict=True):
+        scale[list(group)] = share / len(group)
+    common, found = rng.standard_normal(d) * scale, list[Branch]()
+    for b in range(count):
+        own = common * (1.0 + (difference * rng.standard_normal(d) if b else 0.0))
+        mean = SHIFT * rng.standard_normal(d) if b else np.zeros(d)
+        found.append(Branch(mean, own * (signal / np.linalg.norm(own))))
+    return found
+
+
+class BranchesConfig(Source):
+    """Rows of a main organisation (cluster 0) and its branches, drawn anew in every replicate from fixed laws.
+
+    Features fall into groups of equal size, each half as important as the one before. Error is measured on further rows
+    of every organisation.
+    """
+
+    kind: Literal["branches"] = "branches"
+    clustered: ClassVar[bool] = True
+    known_classes: ClassVar[int | None] = 2
+    row_by_row: ClassVar[frozenset[str]] = frozenset(
+        ("sizes", "groups", "group_size", "signal", "difference", "law", "test_rows")
+    )
+    sizes: tuple[int, ...] = Field(default=(2000, 400, 400), min_length=1, max_length=1000)
+    """Rows of the main organisation and of each branch, 2 to 1,000,000 each."""
+    groups: int = Field(default=5, ge=1, le=1000)
+    """Groups of features, 1 to 1000, the most important first."""
+    group_size: int = Field(default=10, ge=1, le=1000)
+    """Features in each group, consecutive, 1 to 1000."""
+    signal: float = Field(default=1.5, gt=0, le=100)
+    """Standard deviation of the logits, above 0 and at most 100."""
+    difference: float = Field(default=0.5, ge=0, le=10)
+    """Relative standard deviation of a branch's weights around the main organisation's, 0 to 10."""
+    law: int = Field(default=0, ge=0)
+    """Seed of the laws, which all replicates share."""
+    test_rows: int = Field(default=1000, ge=1, le=1_000_000)
+    """Further rows of each organisation on which errors are measured, 1 to 1,000,000."""
+
+    @field_validator("sizes")
+    @classmethod
+    def _some_rows(cls, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        if not all(2 <= size <= 1_000_000 for size in sizes):
+            raise ValueError("2 to 1,000,000 rows are allowed for each organisation")
+        return sizes
+
+    def laws(self) -> list[Branch]:
+        """Of every organisation."""
+        groups = np.arange(self.groups * self.group_size).reshape(self.groups, self.group_size).tolist()
+        shares = 0.5 ** np.arange(self.groups)
+        return branches(groups, shares / shares.sum(), len(self.sizes), self.law, self.signal, self.difference)
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Draw the rows of one replicate, and those on which errors are measured."""
+        rng, laws = streams.generator("population"), self.laws()
+        return Sample(
+            _together([law.draw(size, rng) for law, size in zip(laws, self.sizes, strict=True)]),
+            2,
+            _together([law.draw(self.test_rows, rng) for law in laws]),
+        )
+
+
+def _together(parts: Sequence[tuple[Floats, NDArray[np.uint8]]]) -> Examples:
+    """The rows of all organisations, each a cluster."""
+    features, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Examples(features, labels, np.repeat(np.arange(len(parts)), [len(labels) for _, labels in parts]))
