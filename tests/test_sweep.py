@@ -314,10 +314,19 @@ def test_the_first_point_of_every_sweep_runs(name):
         "circle": {"population.users": 400, "population.holdout": 100},
         "linear": {"population.users": 400},
         "unit_cube": {"population.users": 400},
+        "real_line": {"population.users": 400},
         "digits": {"clusters.count": 100, "clusters.min_size": 5} if scenario.clusters.kind == "kmeans" else {},
     }
     changes = small.get(kind, {})
-    if kind not in ("synthetic", "circle", "unit_cube", "digits", "linear", "diabetes"):  # needs no data file
+    if kind not in (
+        "synthetic",
+        "circle",
+        "unit_cube",
+        "real_line",
+        "digits",
+        "linear",
+        "diabetes",
+    ):  # needs no data file
         task = getattr(scenario.population, "task", "even-odd")  # Adult has one task only
         changes = {"population.kind": "digits", "population.task": task, "clusters.count": 20}
     if scenario.learner.kind == "convolutional":  # needs no PyTorch
