@@ -40,7 +40,9 @@ def test_every_scenario_that_is_offered_is_played(monkeypatch):
     with pytest.raises(InputError, match="at most 20,000 in the explorer"):
         chosen({"scenario": "network/million"})
     monkeypatch.setattr("p2p_sim.cli.explorer.played.MOST_USERS", 10**9)  # the control: one rule for both
-    assert {one["name"] for one in offered()} - set(names) == {"network/million", "consistency/semi-supervised"}
+    assert {one["name"] for one in offered()} - set(names) == {
+        *("network/million", "consistency/semi-supervised", "consistency/pcde")
+    }
     assert chosen({"scenario": "network/million"})
 
 

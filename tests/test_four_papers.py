@@ -28,6 +28,8 @@ def smaller(verb: str, name: str) -> list[str]:
     small = ["replicates=1"]
     if "users" in base["population"] and not any("population.users" in str(axis) for axis in tree.get("axes", ())):
         small.append(f"population.users={min(USERS, base['population']['users'])}")
+    if "sizes" in base["population"]:
+        small.append(f"population.sizes={[USERS] * min(3, len(base['population']['sizes']))}")
     return [option for value in small for option in ("--set", value)]
 
 

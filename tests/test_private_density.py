@@ -15,12 +15,14 @@ from p2p_sim.attacks.histogram_run import audit_density
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
+from p2p_sim.histograms.partitions import Cubes, cube_side
 from p2p_sim.mechanisms.outcome import DensityRelease
 from p2p_sim.mechanisms.private_density import PrivateDensityConfig
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import GivenClusters
 from p2p_sim.population.population import Population
 from p2p_sim.population.real_line import RealLineConfig
+from p2p_sim.population.unit_cube import UnitCubeConfig
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare
 from p2p_sim.sweeps.tuning.goal import Goal
@@ -218,3 +220,14 @@ def test_results_in_python_show_densities():
     axes = p2p_sim.plot(rows)
     assert "half-L1" in axes.get_ylabel()
     run(scenario()).plot()
+
+
+def test_the_cubes_of_the_unit_cube_are_those_of_the_rule():
+    """As clusters of the exchange: a label of a cluster votes where the rule counts it."""
+    for users, dimensions in ((10_000, 1), (1_296, 2), (777, 1)):
+        config = UnitCubeConfig(users=users, dimensions=dimensions, cells=True)
+        law, cubes = config.law(), Cubes(cube_side(users, dimensions), unit_cube=True)
+        theirs = np.unique(cubes.cells(law.points), axis=0, return_inverse=True)[1].reshape(-1)
+        assert np.array_equal(np.unique(law.cluster, return_inverse=True)[1], theirs)
+    assert UnitCubeConfig(users=16).law().cluster.max() == 0
+    assert "cells" not in UnitCubeConfig().model_dump()  # older scenarios keep their identities

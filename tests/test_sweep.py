@@ -314,10 +314,11 @@ def test_the_first_point_of_every_sweep_runs(name):
         "circle": {"population.users": 400, "population.holdout": 100},
         "linear": {"population.users": 400},
         "unit_cube": {"population.users": 400},
+        "real_line": {"population.users": 400},
         "digits": {"clusters.count": 100, "clusters.min_size": 5} if scenario.clusters.kind == "kmeans" else {},
     }
     changes = small.get(kind, {})
-    known = (*small, "branches", "diabetes")
+    known = (*small, "branches", "real_line", "diabetes")
     if scenario.mechanism.adjacency == "example" and kind not in known:  # needs no data file
         changes = {"population": {"kind": "branches", "sizes": [300]}}
     elif kind not in known:

@@ -107,7 +107,8 @@ def _file_name(request: Chosen) -> str:
 def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
     """Heading, and what all points share."""
     shown = {SAME.get(last, last) for last in (key.rsplit(".", 1)[-1] for key in results.keys)}
-    held = [name for name in _HELD if name in table and name not in shown and table[name].nunique() == 1]
+    held = [name for name in _HELD if name in table and name not in shown and table[name].nunique(dropna=False) == 1]
+    held = [name for name in held if table[name].notna().all()]
     note = [pairs(held, [round(float(table[name].iloc[0]), 12) for name in held])] if held else []
     if results.adaptive:
         note.append("replicates added until intervals seemed narrow enough, so they are somewhat too narrow")

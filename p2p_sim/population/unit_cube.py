@@ -1,18 +1,21 @@
 """Laws on the unit cube whose Bayes rule is known: those of the consistency study."""
 
+import math
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from p2p_sim.analysis.utility.product_laws import Factor, Harmonic, ProductLaw, Sine, Step, box_centres
+from p2p_sim.base.config import Extended
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.population import Examples, FiniteLaw, Sample
 from p2p_sim.population.source import Source
 
 
-class UnitCubeConfig(Source):
+class UnitCubeConfig(Extended, Source):
     """x uniform on the midpoints of a fine grid of [0, 1]^d, and p(1|x) = 1/2 + amplitude · Π_j g(x_j).
 
     With finitely many points every error is exact. The grid is fine beside the cells of any rule that learns from up to
@@ -23,8 +26,9 @@ class UnitCubeConfig(Source):
     clustered: ClassVar[bool] = True
     known_classes: ClassVar[int | None] = 2
     row_by_row: ClassVar[frozenset[str]] = frozenset(
-        ("users", "dimensions", "curve", "periods", "amplitude", "per_axis")
+        ("users", "dimensions", "curve", "periods", "amplitude", "per_axis", "cells")
     )
+    later: ClassVar[tuple[str, ...]] = ("cells",)
     users: int = Field(default=10_000, ge=2, le=10_000_000)
     """n: number of users, each drawn independently from the law; 2 to 10,000,000."""
     dimensions: int = Field(default=1, ge=1, le=4)
@@ -39,6 +43,10 @@ class UnitCubeConfig(Source):
     per_axis: int | None = Field(default=None, ge=1, le=1_000_000)
     """Grid points along each axis, with at most 1,000,000 in all; absent: about 65,536 in all."""
 
+    cells: bool = False
+    """Whether users in one cube of side n^(-1/(2d)) are a cluster, as the histogram rule on exchanged labels needs it;
+    absent: all are in one cluster. The cubes cut [0, 1] evenly if n is the fourth power of a whole number."""
+
     @model_validator(mode="after")
     def _bounded(self) -> "UnitCubeConfig":
         if self.grid**self.dimensions > 1_000_000:
@@ -51,7 +59,7 @@ class UnitCubeConfig(Source):
         return self.per_axis or round(65_536 ** (1.0 / self.dimensions))
 
     def law(self) -> FiniteLaw:
-        """The law: equally likely points, all in one cluster."""
+        """The law: equally likely points, in the clusters of their cubes or all in one."""
         curves: dict[str, Factor] = {"sine": Sine(self.periods), "harmonic": Harmonic(), "step": Step()}
         points = box_centres(np.linspace(0.0, 1.0, self.grid + 1), self.dimensions)
         positive = ProductLaw(curves[self.curve], self.dimensions, self.amplitude).positive(points)
@@ -60,8 +68,15 @@ class UnitCubeConfig(Source):
             points,
             np.full(count, 1.0 / count),
             np.stack([1.0 - positive, positive], axis=1),
-            np.zeros(count, dtype=np.int64),
+            self.cubes(points) if self.cells else np.zeros(count, dtype=np.int64),
         )
+
+    def cubes(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Number of the cube of side n^(-1/(2d)) that holds each of the points (m, d), the last axis fastest."""
+        side = float(self.users ** (-0.5 / self.dimensions))
+        per_axis = math.ceil(1.0 / side - 1e-9)
+        place = np.minimum(np.floor(points / side), per_axis - 1).astype(np.int64)
+        return np.asarray(np.ravel_multi_index(tuple(place.T), (per_axis,) * self.dimensions), dtype=np.int64)
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Draw the users of one replicate."""
