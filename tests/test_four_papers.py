@@ -1,4 +1,4 @@
-"""The page "The four papers": every command on it runs, at reduced size, and names a scenario of the section's paper."""
+"""The page on the four papers: each command on it runs, at reduced size, and is of the section's paper."""
 
 import re
 import shlex

@@ -15,7 +15,7 @@ from p2p_sim.analysis.utility.product_laws import ProductLaw, Sine, box_centres
 from p2p_sim.analysis.utility.total_variation import Normal, half_l1
 from p2p_sim.base.errors import InputError
 from p2p_sim.histograms.cells import CellTable, _address
-from p2p_sim.histograms.classifiers import PCL, PCL2, HistogramClassifier, LabelPrivateHistogram
+from p2p_sim.histograms.classifiers import PCL, PCL2, HistogramClassifier, LabelPrivateHistogram, packing_cells
 from p2p_sim.histograms.concepts import HalfSpaces, Intervals
 from p2p_sim.histograms.counts import PCL2b, StabilityHistogram
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
@@ -288,3 +288,15 @@ def test_bad_data_are_named():
         SemiSupervised().fit(points, labels, np.zeros((10, 2)))
     with pytest.raises(InputError, match="label privacy alone"):
         LabelPrivateHistogram().fit(points, labels).privacy("example")
+
+
+@pytest.mark.filterwarnings("ignore:n = ")
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("radius", [0.13, 0.17, 0.3, 0.37, 0.6, 0.99, 2.0])
+def test_the_cells_of_a_packing_are_those_nearest_to_centres_within_the_cube(radius, centred):
+    """A centre beyond 1 is no point of the space; its sliver belongs to the last centre."""
+    centres = np.arange(radius / 2.0 if centred else 0.0, 1.0, radius)
+    centres = centres if len(centres) else np.array([0.5])
+    points = np.random.default_rng(0).random((2000, 1))
+    cells = packing_cells(points, radius, None, "euclidean", None, True, centred).cells(points)[:, 0]
+    assert (cells == np.abs(points - centres).argmin(axis=1)).all()

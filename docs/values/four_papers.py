@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 
 import p2p_sim
-
 from docs.values import clustering_figure1 as clustering
 from docs.values import consistency
 from docs.values.forms import interval, published

@@ -196,8 +196,9 @@ def packing_cells(
     if not 0.0 < r < np.inf:
         raise InputError(f"radius = {r}: must be above 0 and finite")
     if reference is None:
-        # centres at r/2, 3r/2, ... up to 1: what lies beyond the last centre is nearest to it
-        count = max(1, math.floor(1.0 / r + 0.5)) if bounded and centred else None
+        # Centres at 0, r, 2r, ... or at r/2, 3r/2, ..., up to 1: a packing lies within its space, and what is beyond
+        # the last centre is nearest to it.
+        count = max(1, math.floor(1.0 / r + 0.5 + 0.5 * (not centred) + 1e-9)) if bounded else None
         cubes = Cubes(r, 0.0 if centred else -r / 2.0, bounded, count)
         if bounded:
             warn_if_sparse(rows, dimensions, cubes.per_axis)
