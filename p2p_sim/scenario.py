@@ -107,8 +107,8 @@ class Scenario(Extended, metaclass=OneLine):
     "fashion-mnist", "cifar-10", "adult", "uci-heart", "breast-cancer", "wine" or "table"; with labels that are numbers,
     "linear" or "diabetes"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
-    """How users are grouped by their features; kind = "given", "kmeans", "grid", "agglomerative", "hdbscan" or
-    "balanced". Absent: given where the population comes with clusters, else k-means into 20 clusters of at least 36
+    """How users are grouped by their features; kind = "given", "one", "kmeans", "grid", "agglomerative", "hdbscan"
+    or "balanced". Absent: given where the population comes with clusters, else k-means into 20 clusters of at least 36
     users."""
     mechanism: MechanismConfig
     """How labels are privatised; kind = "label_exchange" (if absent), "randomized_response", "shuffled_response",
@@ -145,10 +145,10 @@ class Scenario(Extended, metaclass=OneLine):
         if self.mechanism.adjacency == "label":
             return self
         whole = f"a whole row is private with mechanism.kind = {self.mechanism.kind!r}"
-        if self.clusters.kind != "given":
+        if self.clusters.kind not in ("given", "one"):
             raise ValueError(
-                f"clusters.kind = {self.clusters.kind!r}: looks at features, but {whole}: each cluster is an "
-                "organisation and must be 'given'"
+                f"clusters.kind = {self.clusters.kind!r}: looks at features, but {whole}: clusters (organisations) "
+                "must be 'given', or all users in 'one'"
             )
         if (looks := self.population.looks_at_all_rows) is not None:
             own = "; population.scale and population.classes take public constants" if self.population.own else ""

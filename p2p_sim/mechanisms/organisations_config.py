@@ -79,6 +79,8 @@ class OrganisationsConfig(OwnMechanism):
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
         """Refuse keys without a meaning."""
+        if clusters.kind == "one":
+            raise InputError(f"clusters.kind = 'one': mechanism.kind = {self.kind!r} needs several organisations")
         changed = differing("network", network, NetworkConfig())
         beyond = [*adversaries.active, *(key for key in changed if key.split(".")[1] not in UNDERSTOOD)]
         if network.on_timeout.retry == "redraw":

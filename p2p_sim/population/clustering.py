@@ -25,7 +25,7 @@ class GivenClusters(Clustering):
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Cluster of each user (n,), numbered from 0."""
         if users.cluster is None:
-            raise InputError("clusters.kind = 'given': this population has no clusters; use 'kmeans' or 'grid'")
+            raise InputError("clusters.kind = 'given': this population has no clusters; use 'kmeans', 'grid' or 'one'")
         cluster = np.unique(users.cluster, return_inverse=True)[1].astype(np.int64)
         self.check_sizes(np.bincount(cluster))
         return cluster
@@ -35,6 +35,16 @@ class GivenClusters(Clustering):
         smallest = int(sizes.min())
         if smallest < self.min_size:
             raise InputError(f"clusters.min_size = {self.min_size}: the population has a cluster of {smallest} users")
+
+
+class OneCluster(Clustering):
+    """All users in one cluster, whatever their features: of mechanisms to which clusters do not matter."""
+
+    kind: Literal["one"] = "one"
+
+    def assign(self, users: Examples, streams: Streams) -> Clusters:
+        """0 for each user (n,)."""
+        return np.zeros(len(users.labels), dtype=np.int64)
 
 
 class KMeansClusters(Clustering):
@@ -93,6 +103,12 @@ class GridClusters(Clustering):
 
 
 ClustersConfig = Annotated[
-    GivenClusters | KMeansClusters | GridClusters | AgglomerativeClusters | HdbscanClusters | BalancedClusters,
+    GivenClusters
+    | OneCluster
+    | KMeansClusters
+    | GridClusters
+    | AgglomerativeClusters
+    | HdbscanClusters
+    | BalancedClusters,
     Field(discriminator="kind"),
 ]
