@@ -231,3 +231,21 @@ def test_the_cubes_of_the_unit_cube_are_those_of_the_rule():
         assert np.array_equal(np.unique(law.cluster, return_inverse=True)[1], theirs)
     assert UnitCubeConfig(users=16).law().cluster.max() == 0
     assert "cells" not in UnitCubeConfig().model_dump()  # older scenarios keep their identities
+
+
+@pytest.mark.parametrize("features", [["age"], ["age", "weight"]])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_table_has_a_density(tmp_path, method, features):
+    """The density of a table's own features, with public constants for their range."""
+    rng = np.random.default_rng(1)
+    age, weight = rng.integers(20, 80, 900), rng.normal(70.0, 10.0, 900).round(1)
+    lines = [f"{a},{w},{int(a > 50)}" for a, w in zip(age, weight, strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join(["age,weight,ill", *lines]) + "\n")
+    table = {"kind": "table", "path": str(tmp_path / "rows.csv"), "label": "ill", "classes": [0, 1]}
+    chosen = scenario(method=method, low=0.0, high=100.0, target_epsilon=20.0, side=0.2)
+    done = run(chosen.replace(population={**table, "features": features}, clusters={"kind": "random", "count": 1}))
+    assert done.row["half_l1"] is None
+    assert done.release.side == pytest.approx(20.0)
+    assert set(done.release.coordinates[:, 0]) <= {1, 2, 3}  # 20 to 79 years
+    assert done.release.coordinates.shape[1] == len(features)
+    assert done.release.masses.sum() == pytest.approx(1.0, abs=0.05)

@@ -66,6 +66,44 @@ def test_no_rows_are_refused(rule, labels, where):
     assert np.allclose(said.sum(axis=1), 1.0)
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_no_row_is_refused_where_scaling_overflows(rule):
+    mechanism = PrivateHistogramConfig(rule=rule, high=1e-200).build(np.array([40]), 2, 1e-5, "vectorised")
+    people = Population(np.full((40, 1), 1e150), np.zeros(40, dtype=np.uint8), np.array([0, 40]), 2)
+    said = mechanism.released(people, Streams(1, 0)).predictor.probabilities(np.array([[0.1], [1e150]]))
+    assert np.allclose(said.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_runs_on_the_synthetic_law(rule):
+    chosen = scenario(rule, low=-3.0, high=3.0).replace(population={"kind": "synthetic", "users": 2_000})
+    if rule == "semi_supervised":  # the law has three features, whoever the users are
+        with pytest.raises(InputError, match="needs one or two features, not 3"):
+            run(chosen)
+        return
+    row = run(chosen).row
+    assert row["epsilon_upper"] <= 1.0
+    assert row["error_rate"] >= row["bayes_error_rate"]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("features", [["age"], ["age", "weight"]])
+def test_every_rule_runs_on_a_table(tmp_path, rule, features):
+    rng = np.random.default_rng(1)
+    age, weight = rng.integers(20, 80, 900), rng.normal(70.0, 10.0, 900).round(1)
+    ill = (rng.random(900) < np.where(age > 50, 0.9, 0.1)).astype(int)
+    lines = [f"{a},{w},{i}" for a, w, i in zip(age, weight, ill, strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join(["age,weight,ill", *lines]) + "\n")
+    table = {"kind": "table", "path": str(tmp_path / "rows.csv"), "label": "ill", "classes": [0, 1]}
+    chosen = scenario(rule, low=0.0, high=100.0, target_epsilon=20.0)
+    chosen = chosen.replace(population={**table, "features": features}, clusters={"kind": "random", "count": 1})
+    row = run(chosen).row
+    assert (row["population"], row["adjacency"]) == ("table", "example")
+    assert row["epsilon_upper"] <= 20.0
+    if (rule, len(features)) in (("pcl", 1), ("pcl2", 1), ("pcl2b", 1)):
+        assert row["error_rate"] < 0.4 < row["majority_error_rate"]
+
+
 def test_public_constants_move_features_to_the_unit_cube():
     mechanism = PrivateHistogramConfig(low=-10.0, high=30.0, side=0.25).build(np.array([400]), 2, 1e-5, "vectorised")
     x = np.random.default_rng(1).uniform(-10.0, 30.0, (400, 1))
@@ -138,10 +176,12 @@ def test_a_step_has_its_integrals():
     ("change", "message"),
     [
         ({"clusters": {"kind": "kmeans", "count": 3}}, "clusters.kind = 'kmeans': looks at features"),
+        ({"population.cells": True}, "population.cells: looks at all rows"),
         ({"mechanism.packing": "middle"}, "packing: pcl has no packing"),
         ({"mechanism.target_epsilon": 0.0}, "mechanism.target_epsilon = 0"),
         ({"mechanism.labelled": 5}, "labelled: pcl uses the labels of all users"),
         ({"mechanism.rule": "semi_supervised", "mechanism.side": 0.1}, "side: semi_supervised has the side"),
+        ({"mechanism.low": 1.0}, "low = 1: must be below high = 1"),
         ({"mechanism.low": 2.0}, "low = 2: must be below high = 1"),
         ({"population.dimensions": 2, "population.per_axis": 5_000}, "per_axis = 5000"),
         ({"population": {"kind": "circle"}}, "looks at all rows"),

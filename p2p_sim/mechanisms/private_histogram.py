@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from p2p_sim.histograms.semi_supervised import SemiSupervised
 
 Floats = NDArray[np.float64]
+FARTHEST = 1e150
+"""Where features that are scaled end, so that their squares are finite."""
 DIRECTIONS = 64
 """Directions of half-planes for two features."""
 
@@ -161,8 +163,10 @@ class PrivateHistogram(OfAllUsers):
 
     def scaled(self, features: NDArray[np.floating]) -> Floats:
         """Features moved and scaled by the public constants; where cells end, to the boundary of [0, 1]^d."""
-        points = (features.astype(np.float64) - self.config.low) / (self.config.high - self.config.low)
-        return np.clip(points, 0.0, 1.0) if self.config.rule in ("pcl", "pcl2") else points
+        with np.errstate(over="ignore"):  # an infinite number would be refused, and a refusal tell something
+            points = (features.astype(np.float64) - self.config.low) / (self.config.high - self.config.low)
+        farthest = (0.0, 1.0) if self.config.rule in ("pcl", "pcl2") else (-FARTHEST, FARTHEST)
+        return np.clip(points, *farthest)
 
     @property
     def votes(self) -> NoisyVotes | None:

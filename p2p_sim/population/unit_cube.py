@@ -26,7 +26,7 @@ class UnitCubeConfig(Extended, Source):
     clustered: ClassVar[bool] = True
     known_classes: ClassVar[int | None] = 2
     row_by_row: ClassVar[frozenset[str]] = frozenset(
-        ("users", "dimensions", "curve", "periods", "amplitude", "per_axis", "cells")
+        ("users", "dimensions", "curve", "periods", "amplitude", "per_axis")
     )
     later: ClassVar[tuple[str, ...]] = ("cells",)
     users: int = Field(default=10_000, ge=2, le=10_000_000)

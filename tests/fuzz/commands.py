@@ -53,8 +53,8 @@ NOWHERE = (
     "file", "file/below", "full", "", "/proc/none", "/dev/null", "/dev/full", "x" * 300, "\udcff", "full/mine/x.csv",
     "new.csv", "deep/er/new.csv", "é\n", "~", "full/mine.html",
 )  # fmt: skip
-MOST_USERS, MOST_AUDITED = 400, 60
-"""Users of a run, and of an audit on an overlay, in which every target has a network and an accountant of her own."""
+MOST_USERS, MOST_AUDITED, MOST_STEPS = 400, 60, 2_000
+"""Users of a run, and of an audit on an overlay; gradient steps of a training of an audited model."""
 
 
 def command(*arguments: str) -> str:
@@ -103,6 +103,13 @@ def _users(scenario: Scenario) -> int:
     return getattr(scenario.population, "users", 0) or 0
 
 
+def _auditable(scenario: Scenario) -> bool:
+    """Whether an audit takes moments: on overlays every target has a network, and every run trains a model anew."""
+    rate = getattr(scenario.mechanism, "sampling_rate", None)
+    steps = getattr(scenario.mechanism, "epochs", 0) / rate if isinstance(rate, float) and rate > 0.0 else 0.0
+    return steps <= MOST_STEPS and (scenario.network.overlay.kind == "complete" or _users(scenario) <= MOST_AUDITED)
+
+
 def run(rng: random.Random, folder: Path) -> None:
     """A run of one replicate, and sometimes what happened on its network, its releases, its report."""
     table().to_csv(folder / "t.csv", index=False)
@@ -122,7 +129,7 @@ def run(rng: random.Random, folder: Path) -> None:
         command("report", str(folder / "out"))
     elif after == "network":
         command("network", str(file), "--out", str(folder / "figures"), "--json")
-    elif after == "audit" and (scenario.network.overlay.kind == "complete" or _users(scenario) <= MOST_AUDITED):
+    elif after == "audit" and _auditable(scenario):
         command("audit", str(file), "--trials", "1000", "--json")
 
 
