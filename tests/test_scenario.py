@@ -78,7 +78,7 @@ def test_defaults_make_a_scenario_that_runs():
         ({"name": "../x"}, "name = "),
         ({"privacy": {"delta": 0}}, "privacy.delta = 0: .*greater than 0"),
         ({"privacy": {"delta": 1.0}}, "privacy.delta = 1.0: .*less than 1"),
-        ({"clusters": {"kind": "kmean"}}, "clusters.kind = \"kmean\": must be one of 'given', 'kmeans', 'grid'"),
+        ({"clusters": {"kind": "kmean"}}, "clusters.kind = \"kmean\": must be one of 'given', 'random', 'kmeans'"),
         ({"clusters": {"count": 3}}, "clusters.kind is missing: must be one of 'agglomerative', .*, 'kmeans'"),
         ({"clusters": {"kind": "kmeans", "min_siz": 3}}, "clusters.min_siz: unknown key; did you mean .*min_size"),
         ({"network": {"latency": {"kind": "constant", "value_s": -1}}}, "network.latency.value_s = -1"),

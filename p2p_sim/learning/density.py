@@ -5,7 +5,6 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.utility.total_variation import half_l1
 from p2p_sim.histograms.cells import CellTable
-from p2p_sim.histograms.densities import HistogramDensity
 from p2p_sim.mechanisms.outcome import DensityRelease
 from p2p_sim.population.population import Population
 
@@ -18,6 +17,8 @@ def density_figures(people: Population, release: DensityRelease) -> dict[str, fl
 
     Without privacy the same cells are counted without noise, none is left out, and counts are divided by n.
     """
+    from p2p_sim.histograms.densities import HistogramDensity
+
     with np.errstate(over="ignore"):  # what lies too far away is in the outermost cell
         true = HistogramDensity(release.side).fit(DensityRelease.moved(people.features, release.origin))
     own = DensityRelease(true.coordinates_, true.masses_, release.side, release.origin)
