@@ -125,7 +125,7 @@ def test_adult_with_a_number_that_is_none_is_refused(tmp_path, number, message):
 
 def refused(folder: Path, name: str, content: bytes) -> str:
     (folder / name).write_bytes(content)
-    with pytest.raises(InputError, match="cannot be read") as caught:
+    with pytest.raises(InputError, match=r"cannot be read|is no text in utf-8") as caught:
         TableConfig(path=name, label="label").sample((folder,), STREAMS)
     return str(caught.value)
 
@@ -283,6 +283,14 @@ def test_a_figure_of_rows_with_text_for_a_number_is_refused(sound, column, cell)
     (sound / "rows.jsonl").write_text("".join(json.dumps({**row, column: cell}) + "\n" for row in rows))
     with pytest.raises(InputError, match=f"column {column} must hold numbers alone"):
         command("plot", str(sound))
+
+
+@pytest.mark.parametrize("column", ["half_l1", "auc", "constant_excess_risk"])
+def test_a_report_of_text_in_a_column_that_newer_rows_have_is_refused(sound, column):
+    rows = [json.loads(line) for line in (sound / "rows.jsonl").read_text().splitlines()]
+    (sound / "rows.jsonl").write_text("".join(json.dumps({**row, column: "a\nb"}) + "\n" for row in rows))
+    with pytest.raises(InputError, match=f"column {column} must hold numbers alone"):
+        command("report", str(sound))
 
 
 @pytest.mark.parametrize("column", ["replicates", "error_rate_low"])

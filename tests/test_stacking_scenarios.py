@@ -204,6 +204,7 @@ def test_an_audit_attacks_parts_and_dealt_groups(keys, table):
         (OWNER, "private_stacking", {"groups": [[0, 1], [1, 2]]}, "feature 1 is in several groups"),
         (OWNER, "private_stacking", {"groups": [[0], [1]], "num_groups": 2}, "num_groups: groups are given"),
         (OWNER, "private_stacking", {"shuffle_features": True}, "shuffle_features needs num_groups"),
+        (OWNER, "private_stacking", {"num_groups": 2**53}, "mechanism.num_groups = 9007199254740992"),
         (OWNER, "private_stacking", {"num_groups": 2, "importance": [0.7, 0.3]}, "must come from outside the data"),
         (OWNER, "private_stacking", {"num_groups": 2, "only_group": 2}, "only_group = 2: must be one of 2 groups"),
         (

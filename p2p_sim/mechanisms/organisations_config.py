@@ -58,8 +58,8 @@ class OrganisationsConfig(OwnMechanism, Extended):
     """Public norm at which each row (of a group) is clipped, 1e-9 to 1e9."""
     groups: tuple[tuple[int, ...], ...] | None = Field(default=None, min_length=1)
     """Disjoint groups of feature indices with a model each, which share ε by importance; absent: one of all."""
-    num_groups: int | None = Field(default=None, ge=1)
-    """Instead of `groups`: so many groups of consecutive features, at least 1, as equal as can be."""
+    num_groups: int | None = Field(default=None, ge=1, le=10_000)
+    """Instead of `groups`: so many groups of consecutive features, 1 to 10,000, as equal as can be."""
     shuffle_features: bool = False
     """Deal the features to the `num_groups` at random, the same for all organisations, whatever the rows."""
     importance: tuple[float, ...] | None = None

@@ -175,12 +175,14 @@ def _check_destination(path: Path) -> None:
 def _checked(directory: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """The rows, if they have what a report needs, with numbers as numbers."""
     from p2p_sim.analysis.figures.report.points import NEEDED, NUMBERS
+    from p2p_sim.analysis.figures.report.table import FIGURES, MORE
 
     missing = [name for name in NEEDED if name not in rows]
     if missing:
         raise InputError(f"{directory / ROWS}: has no column {missing[0]}; another version of p2p-sim wrote it")
+    shown = [name for name, *_ in (*FIGURES, *MORE) if name in rows]
     numbers = {}
-    for name in NUMBERS:
+    for name in dict.fromkeys((*NUMBERS, *shown)):
         try:
             numbers[name] = rows[name].astype(float)
         except (TypeError, ValueError):
