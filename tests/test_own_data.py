@@ -157,7 +157,7 @@ BARE = "1,2,0\n" * 9 + "3,4,1\n" * 9
         (BARE, {}, r"own.csv, line 1: '1,2,0' looks like data.* population.header = false .* header = true if"),
         (BARE, {"header": True}, r"population.label = 'y': .*if line 1 is data, population.header = false calls"),
         ("a,b,y\n1,2,0,9\n3,4,1,9\n", {}, r"own.csv, line 2: 4 cells, but line 1 has 3 names"),
-        ("a,b,y\n1,2,0\n3,4\n5,6,1\n", {}, r"population.label = 'y': .*column 'y', line 3: has no value; .*drop"),
+        ("a,b,y\n1,2,0\n3,4\n5,6,1\n", {}, r"own.csv, line 3: 2 cells, but line 1 has 3 cells"),
         ("a,b,y\n1,2,0\n\n3,x,1\n4,5,0\n", {}, r"column 'b', line 4: 'x' is no number; population.missing = \[\"x\"\]"),
         ('a,b,y\n1,"2\n",0\n3,?,1\n', {}, r"column 'b', line 4: '\?' is no number"),
         ("a,b,y\n1,2,0\n3,inf,1\n", {}, r"column 'b', line 3: 'inf' is not finite; population.missing = \[\"inf\"\]"),

@@ -16,10 +16,19 @@ def new(
         typer.Option("--from", metavar="SCENARIO", help="A shipped scenario, or a file, to begin with: quickstart."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="One's own table (.csv, .csv.gz, .parquet).")
+        Path | None, typer.Option(metavar="FILE", help="One's own table (.csv, .tsv, .csv.gz, .parquet, .feather).")
     ] = None,
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column that is to be protected, for --data.")
+    ] = None,
+    decimal: Annotated[
+        str | None, typer.Option(metavar="SIGN", help="Decimal sign of the table's numbers, if it is not clear.")
+    ] = None,
+    thousands: Annotated[
+        str | None, typer.Option(metavar="SIGN", help="What stands between thousands in the table, if it is not clear.")
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Encoding of the table: utf-8, utf-16, latin-1, ...")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -37,7 +46,8 @@ def new(
     elif start is not None:
         raise InputError(f"--from {start}: does not go with --data {data}; choose one")
     else:
-        made = from_table(name, data, label)
+        given = {"decimal": decimal, "thousands": thousands, "encoding": encoding}
+        made = from_table(name, data, label, {key: value for key, value in given.items() if value is not None})
     print(made.path)
     if quiet:
         return
@@ -46,3 +56,5 @@ def new(
     print(f"next: p2p-sim validate {made.path}   p2p-sim run {made.path}")
     if made.identity is not None:
         print(f"then: p2p-sim report {default_directory(made.path.stem, made.identity)}")
+    if made.loss:
+        print(made.loss)

@@ -4,7 +4,7 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,10 @@ COMMENTS = {
     "classes": "numbered from 0 in this order",
     "header": "line 1 is data; columns are called by their numbers, from 1",
     "separator": "between two cells",
+    "decimal": "decimal sign",
+    "thousands": "between thousands",
+    "encoding": "of the file",
+    "dates": "become days from 1970-01-01",
     "missing": "stands for a missing value",
     "features": "public columns to learn from",
     "drop": "users with a missing value there are left out",
@@ -64,11 +68,15 @@ MOST_CLUSTERS = 100
 
 @dataclass(frozen=True)
 class Made:
-    """A new scenario file; notes: what was seen, a line each; identity: the scenario's, where its data are known."""
+    """A new scenario file; notes: what was seen, a line each; identity: the scenario's, where its data are known.
+
+    loss: what to do about columns that are left out, if these are many.
+    """
 
     path: Path
     notes: tuple[str, ...] = ()
     identity: str | None = None
+    loss: str = ""
 
 
 def copied(name: str, start: str) -> Made:
@@ -100,8 +108,11 @@ def copied(name: str, start: str) -> Made:
     return Made(path, (f"a copy of {source.name}", *(f"with {into}" for into in files)))
 
 
-def from_table(name: str, data: Path, label: str | None) -> Made:
+def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, str] | None = None) -> Made:
     """A scenario for a user's own table, in the current directory.
+
+    Args:
+        name: of the scenario. data: the table. label: its column. stated: decimal, thousands, encoding, if known.
 
     Raises:
         InputError: the table cannot be used, or the file exists. Nothing is changed then.
@@ -109,14 +120,27 @@ def from_table(name: str, data: Path, label: str | None) -> Made:
     path = _target(name)
     if not data.is_file():
         raise InputError(f"--data {data}: no such file")
-    found = look_at(data, label)
+    found = look_at(data, label, stated)
     text = _text(path.stem, data, str(label), found)
     case = Case(Scenario.from_tree(parsed(text)))
     examined(case)
     _write(path, text)
     count, users = proposed(found.rows)
     note = f"clusters: {count}, of about {users // count} users each, by the number of users alone; see the file"
-    return Made(path, (*found.notes, note), case.identity)
+    return Made(path, (*found.notes, note), case.identity, _loss(found, label))
+
+
+def _loss(found: Look, label: str | None) -> str:
+    """Which columns are left out, why, and what to do, where these are more than half; else empty."""
+    lost = {name: why for name, why in found.left_out.items() if not why.endswith("identifier")}
+    kept = len(found.keys.get("features", ()))
+    if not lost or len(lost) <= kept:
+        return ""
+    why = "; ".join(f"{name!r}: {reason}" for name, reason in lost.items())
+    return (
+        f"{len(lost)} of {len(lost) + kept} columns besides {label!r} are left out ({why}); correct them in the table, "
+        "or list those that are meant in population.features"
+    )
 
 
 def proposed(rows: int) -> tuple[int, int]:
@@ -142,6 +166,8 @@ def _text(name: str, data: Path, label: str, found: Look) -> str:
 
 def _toml(value: Any) -> str:
     """A value in TOML, which writes texts, numbers, truth values and lists as JSON does."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_toml(key)} = {_toml(one)}' for key, one in value.items())} }}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.population.table_file import Table, Values, is_number
+from p2p_sim.population.table_numbers import conventions
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -99,6 +100,10 @@ def _numbers(table: Table, name: str, values: Values, kept: Rows) -> Floats:
 
 def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
     """What to do with a column that holds some words."""
+    for one in conventions([text for text in texts if text is not None]):
+        said = f"population.decimal = {quoted(one.decimal)}" if one.decimal != "." else ""
+        more = f"population.thousands = {quoted(one.thousands)}" if one.thousands else ""
+        return f"{' with '.join(filter(None, (said, more)))} reads all {len(texts):,} cells of this column as numbers"
     different, wordy = len(set(texts)), sum(text in words for text in texts)
     if 2 * wordy <= len(texts) and len(words) <= 3:
         said = ", ".join(quoted(word) for word in sorted(words))

@@ -1,5 +1,6 @@
 """A look at a user's table, to suggest how it is to be read and which columns to learn from."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,19 @@ from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.population.features import is_missing, is_text, quoted
 from p2p_sim.population.table_file import (
     SEPARATORS,
+    TEXTS,
     Layout,
     Table,
     Values,
+    guessed_encoding,
     is_number,
     looks_like_data,
     opened,
     read_table,
     records,
+    suffix_of,
 )
+from p2p_sim.population.table_numbers import PLAIN, Convention, conventions, date_formats
 
 MARKER = "?"
 """Stands for a missing value wherever it occurs."""
@@ -33,21 +38,29 @@ class Look:
     """What a look at a table suggests.
 
     keys: of [population], besides kind, path and label. rows: with a label. notes: what was seen, a line each.
+    left_out: columns that are not learned from, and why.
     """
 
     keys: dict[str, Any] = field(default_factory=dict)
     rows: int = 0
     notes: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
 
 
-def look_at(path: Path, label: str | None) -> Look:
+def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = None) -> Look:
     """How a table is to be read.
 
+    Args:
+        path: of the table. label: its column. stated: keys that are known: decimal, thousands, encoding.
+
     Raises:
-        InputError: it cannot be read, has no such column, or the column cannot be a label.
+        InputError: it cannot be read, has no such column, the column cannot be a label, or it is not clear how numbers
+            are written.
     """
-    found = Look()
+    found = Look(dict(stated or {}))
     layout = _layout(path, label, found)
+    if suffix_of(path) in TEXTS:
+        layout = layout._replace(numbers=_convention(path, layout, label, found))
     table = read_table(path, layout)
     if label is None or label not in table.columns:
         given = "--label is missing" if label is None else f"--label {label}: no such column"
@@ -57,7 +70,10 @@ def look_at(path: Path, label: str | None) -> Look:
         found.keys["missing"] = markers
         verb = "is" if len(markers) == 1 else "are each"
         found.notes.append(f"{', '.join(map(quoted, markers))} {verb} read as a missing value")
-        table = read_table(path, layout._replace(missing=tuple(markers)))
+        layout = layout._replace(missing=tuple(markers))
+        table = read_table(path, layout)
+    if dates := _dates(table, label, found):
+        table = read_table(path, layout._replace(dates=tuple(dates.items())))
     _label(table, label, found)
     kept = [name for name in table.columns if name != label and _useful(table, name, found)]
     if not kept:
@@ -83,24 +99,120 @@ def look_at(path: Path, label: str | None) -> Look:
 
 def _layout(path: Path, label: str | None, found: Look) -> Layout:
     """Separator and header of a CSV file."""
-    if path.suffix not in (".csv", ".gz"):
+    if suffix_of(path) not in TEXTS:
         return Layout()
+    tabs = suffix_of(path) in (".tsv", ".tsv.gz")
     try:
-        with opened(path) as file:
+        encoding = found.keys.get("encoding") or _encoding(path, found)
+        with opened(path, encoding) as file:
             line = next(file, "")
-            separator = max(SEPARATORS, key=line.count)
+            separator = "\t" if tabs else max(SEPARATORS, key=line.count)
             file.seek(0)
             _, first = next(records(file, separator), (0, []))
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, UnicodeError) as error:
         raise InputError(f"--data {path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    if separator != ",":
+    if separator != "," and not tabs:
         found.keys["separator"] = separator
         found.notes.append(f"cells are separated by {separator!r}")
     numbered = label is not None and label not in first and label.isdecimal() and 1 <= int(label) <= len(first)
     if looks_like_data(first, (MARKER,)) or numbered:
         found.keys["header"] = False
         found.notes.append(f'line 1 is data, not names: columns are called "1" to "{len(first)}"')
-    return Layout(found.keys.get("header"), separator)
+    return Layout(found.keys.get("header"), separator, encoding=encoding)
+
+
+def _encoding(path: Path, found: Look) -> str | None:
+    """None where the text is UTF-8, or says itself what it is; else a guess, which is noted."""
+    try:
+        with opened(path) as file:
+            for _ in file:
+                pass
+    except UnicodeDecodeError as error:
+        guess = guessed_encoding(error.object)
+        found.keys["encoding"] = guess
+        found.notes.append(f"the file is no UTF-8; it is read as {guess}: look at a text with accents")
+        return guess
+    return None
+
+
+def _convention(path: Path, layout: Layout, label: str | None, found: Look) -> Convention:
+    """How the columns of numbers are written: under the one convention that fits them all.
+
+    Raises:
+        InputError: none fits all columns that look like numbers, or several do.
+    """
+    stated = Convention(found.keys.get("decimal", "."), found.keys.get("thousands", ""))
+    if stated != PLAIN:
+        return stated
+    with opened(path, layout.encoding) as file:
+        lines = [record for _, record in records(file, layout.separator)]
+    names = [str(k + 1) for k in range(len(lines[0]))] if layout.header is False else lines.pop(0)
+    columns = dict[str, list[str]]()
+    for name, cells in zip(names, zip(*lines, strict=False), strict=False):
+        texts = [] if name == label else _digits({cell.strip() for cell in cells})
+        if texts and all(conventions([text]) for text in texts):
+            columns[name] = texts
+            if not conventions(texts):
+                odd = next(text for text in texts if not conventions([texts[0], text]))
+                said = f"column {name!r} writes numbers in different ways, {texts[0]!r} and {odd!r}"
+                raise InputError(f"{path}: {said}; write them alike")
+    fits = conventions(*columns.values())
+    dotted = layout.separator != "," and any("." in text for texts in columns.values() for text in texts)
+    if not columns or (fits[:1] == [PLAIN] and not (dotted and len(fits) > 1)):
+        return PLAIN
+    if len(fits) != 1:
+        raise InputError(f"{path}: {_undecided(columns, fits)}")
+    [one] = fits
+    found.keys |= {"decimal": one.decimal} if one.decimal != "." else {}
+    found.keys |= {"thousands": one.thousands} if one.thousands else {}
+    between = f", with {one.thousands!r} between thousands" if one.thousands else ""
+    found.notes.append(f"numbers are written with the decimal sign {one.decimal!r}{between}")
+    return one
+
+
+def _digits(texts: set[str]) -> list[str]:
+    """The texts with a digit, if they are at least half of them."""
+    there = [text for text in texts if text]
+    found = [text for text in there if any(map(str.isdigit, text))]
+    return sorted(found) if 2 * len(found) >= len(there) else []
+
+
+def _undecided(columns: Mapping[str, Sequence[str]], fits: Sequence[Convention]) -> str:
+    """Why it is not clear how numbers are written, and what to state."""
+    shown = {name: next((t for t in texts if not PLAIN.reads([t])), texts[0]) for name, texts in columns.items()}
+    if fits:
+        name, text = next((one for one in shown.items() if not one[1].isdigit()), next(iter(shown.items())))
+        ways = " or ".join(
+            " ".join(f"--{key} {quoted(sign)}" for key, sign in zip(("decimal", "thousands"), fit, strict=True) if sign)
+            for fit in fits
+        )
+        return f"column {name!r} has {text!r}, which is a number in several ways; state {ways}"
+    first = next(iter(shown))
+    other = next(name for name in columns if not conventions(columns[first], columns[name]))
+    return (
+        f"columns {first!r} and {other!r} write numbers in different ways, {shown[first]!r} and {shown[other]!r}; "
+        "write them alike"
+    )
+
+
+def _dates(table: Table, label: str, found: Look) -> dict[str, str]:
+    """The columns of dates with their formats."""
+    dates = dict[str, str]()
+    for name, values in table.columns.items():
+        if name == label or not is_text(values):
+            continue
+        texts = sorted({str(value).strip() for value in values[~is_missing(values)]})
+        if len(forms := date_formats(texts)) == 1:
+            dates[name] = forms[0]
+        elif forms:
+            found.left_out[name] = (
+                f"dates such as {texts[0]!r}, of which day and month cannot be told apart; population.dates states a "
+                f"format, such as {{ {quoted(name)} = {quoted(forms[0])} }}"
+            )
+    if dates:
+        found.keys["dates"] = dates
+        found.notes.append(f"dates become days from 1970-01-01: {shortened(', '.join(map(repr, dates)))}")
+    return dates
 
 
 def _markers(table: Table, label: str) -> list[str]:
@@ -140,9 +252,9 @@ def _label(table: Table, label: str, found: Look) -> None:
 
 def _useful(table: Table, name: str, found: Look) -> bool:
     """Whether a column can be learned from; a note says why not."""
-    values = table.columns[name]
-    reason = _useless(name, values)
+    reason = found.left_out.get(name) or _useless(name, table.columns[name])
     if reason:
+        found.left_out[name] = reason
         found.notes.append(f"column {name!r} is left out: {reason}")
     return not reason
 

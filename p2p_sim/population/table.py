@@ -1,5 +1,6 @@
 """One's own data: a CSV, Parquet or NPZ file."""
 
+import codecs
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -25,7 +26,8 @@ from p2p_sim.population.files import find_named
 from p2p_sim.population.grouping import Grouping, by_column
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.table_file import Layout, Table, Values, read_table
-from p2p_sim.population.table_labels import name_of, numbers_of, stated_places
+from p2p_sim.population.table_labels import name_of, numbered_classes, numbers_of
+from p2p_sim.population.table_numbers import Convention
 from p2p_sim.population.table_used import (
     UsedRows,
     complete_values,
@@ -38,7 +40,8 @@ from p2p_sim.population.value_grid import GRID, GridSize, even_grid, rounded
 Names = bool | tuple[str, ...]
 NEW_KEYS = (
     *("users", "classes", "label_range", "grid", "scale"),
-    *("header", "separator", "missing", "drop", "impute", "one_hot", "standardise"),
+    *("header", "separator", "missing", "decimal", "thousands", "encoding", "dates"),
+    *("drop", "impute", "one_hot", "standardise"),
 )
 """Keys that a scenario's identity leaves out where they have their default."""
 MOST_SHOWN = 10
@@ -58,12 +61,13 @@ class TableConfig(RandomSplit):
     row_by_row: ClassVar[frozenset[str]] = frozenset(
         (
             *("path", "label", "classes", "label_range", "grid", "cluster", "features", "scale", "users"),
-            *("header", "separator", "missing", "test_fraction"),
+            *("header", "separator", "missing", "decimal", "thousands", "encoding", "dates", "test_fraction"),
         )
     )
     later: ClassVar[tuple[str, ...]] = NEW_KEYS
     path: str = Field(min_length=1)
-    """A .csv, .csv.gz, .parquet or .npz file; looked for beside the scenario file, in the data directory, then here."""
+    """A .csv, .tsv (each also with .gz), .parquet, .feather or .npz file; looked for beside the scenario file, in the
+    data directory, then here."""
     label: str = Field(min_length=1)
     """Column (or NPZ array) of the labels: 2 to 256 distinct values, numbers or texts; with `label_range` any
     numbers."""
@@ -82,7 +86,16 @@ class TableConfig(RandomSplit):
     """Whether the first line of a CSV file names the columns. If not, they are called "1", "2" and so on. Absent: it
     does, and a first line of numbers alone is refused."""
     separator: str = Field(default=",", min_length=1, max_length=1)
-    """The character between two cells of a CSV file; blanks after it are left out."""
+    """The character between two cells of a CSV file (of a .tsv file the tab, unless given); blanks after it are left
+    out."""
+    decimal: Literal[".", ","] = "."
+    """The decimal sign of numbers in a CSV file."""
+    thousands: Literal["", ",", ".", " ", "'", "\u00a0", "\u202f"] = ""
+    """What stands between the thousands of numbers in a CSV file; absent: nothing."""
+    encoding: str | None = None
+    """Encoding of a CSV file, such as "latin-1"; absent: UTF-8, or what a byte-order mark says."""
+    dates: dict[str, str] = Field(default={})
+    """Columns of dates with their format, such as { born = "%d.%m.%Y" }; they become days from 1970-01-01."""
     missing: tuple[str, ...] = ()
     """Texts that stand for a missing value, such as "?", besides an empty cell, NA, NaN, null and None."""
     drop: Names = False
@@ -106,6 +119,14 @@ class TableConfig(RandomSplit):
         if character in '"\r\n' or character.isalnum() or not character.isascii():
             raise ValueError("must separate cells, such as ',', ';', '|' or '\\t'")
         return character
+
+    @field_validator("encoding")
+    @classmethod
+    def _known(cls, name: str | None) -> str | None:
+        try:
+            return name and codecs.lookup(name) and name
+        except LookupError:
+            raise ValueError("is no encoding; utf-8, utf-16, latin-1 and cp1252 are some") from None
 
     @model_validator(mode="after")
     def _label_is_private(self) -> "TableConfig":
@@ -163,7 +184,10 @@ class TableConfig(RandomSplit):
     @property
     def layout(self) -> Layout:
         """How the file is to be read."""
-        return Layout(self.header, self.separator, self.missing)
+        tabs = self.path.lower().endswith((".tsv", ".tsv.gz")) and "separator" not in self.model_fields_set
+        numbers = Convention(self.decimal, self.thousands)
+        separator = "\t" if tabs else self.separator
+        return Layout(self.header, separator, self.missing, numbers, self.encoding, tuple(self.dates.items()))
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The file."""
@@ -270,7 +294,7 @@ class TableConfig(RandomSplit):
         kept = self._kept(table, [self.label, *([self.cluster] if self.cluster is not None else ()), *parts])
         values, target = self.known_values, None
         if values is None:
-            numbered, classes = self._classes(table, kept)
+            numbered, classes = numbered_classes((self.label, self.classes), table, kept)
         else:
             target = numbers_of(self.label, table, complete_values(table, self.label, "label", kept))
             numbered, classes = rounded(target, values), [name_of(value) for value in values]
@@ -289,23 +313,6 @@ class TableConfig(RandomSplit):
                 f"population.drop: every row of {table.path} has a missing value; list the columns that must be there"
             )
         return np.flatnonzero(~gap)
-
-    def _classes(self, table: Table, kept: Rows) -> tuple[NDArray[np.uint8], list[str]]:
-        """Number of each kept row's class, and the classes' names."""
-        values = complete_values(table, self.label, "label", kept)
-        found, labels = np.unique(values, return_inverse=True)
-        if self.classes is not None:
-            return stated_places((self.label, self.classes), table, kept, values), [
-                name_of(value) for value in self.classes
-            ]
-        if not 2 <= len(found) <= 256:
-            kind = "; a label is a class, so divide its numbers into a few ranges first" if len(found) > 256 else ""
-            kind += ", or give population.label_range" if kind and values.dtype.kind in "biuf" else ""
-            raise InputError(
-                f"population.label = {self.label!r}: {len(found)} distinct values in {table.path}; 2 to 256 are "
-                f"allowed{kind}"
-            )
-        return labels.astype(np.uint8), [name_of(value) for value in found.tolist()]
 
     def _cluster(self, table: Table, kept: Rows) -> NDArray[np.int64] | None:
         if self.cluster is None:

@@ -1,5 +1,6 @@
-"""A table in a CSV, Parquet or NPZ file: its columns, and the line of each cell for messages."""
+"""A table in a CSV, Parquet, Feather or NPZ file: its columns, and the line of each cell for messages."""
 
+import codecs
 import csv
 import gzip
 import json
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.population.table_numbers import PLAIN, Convention, days
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,18 +23,27 @@ if TYPE_CHECKING:
 Values = NDArray[np.generic]
 SEPARATORS = (",", ";", "\t", "|")
 """Those that are recognised."""
+TEXTS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+SUFFIXES = (*TEXTS, ".parquet", ".feather", ".npz")
+MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+"""Encodings by the bytes with which a file begins."""
 
 
 class Layout(NamedTuple):
     """How a CSV file is to be read.
 
     header: whether the first line names the columns; None: it must look like names. separator: between two cells.
-    missing: texts that stand for a missing value, besides an empty cell and the usual NA and NaN.
+    missing: texts that stand for a missing value, besides an empty cell and the usual NA and NaN. numbers: how they are
+    written. encoding: of the text; None: by the bytes with which it begins, else UTF-8. dates: formats of columns that
+    hold dates, which become days.
     """
 
     header: bool | None = None
     separator: str = ","
     missing: tuple[str, ...] = ()
+    numbers: Convention = PLAIN
+    encoding: str | None = None
+    dates: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,7 +57,7 @@ class Table:
     @property
     def is_csv(self) -> bool:
         """Whether the file has lines."""
-        return self.path.suffix in (".csv", ".gz")
+        return suffix_of(self.path) in TEXTS
 
     @property
     def rows(self) -> int:
@@ -57,7 +68,7 @@ class Table:
         """What might read the file better, as the end of a message; nothing where it seems to be read well."""
         if not self.is_csv:
             return ""
-        with opened(self.path) as file:
+        with opened(self.path, self.layout.encoding) as file:
             first = next(file, "")
         better = max(SEPARATORS, key=first.count)
         if len(self.columns) == 1 and first.count(better) and better != self.layout.separator:
@@ -71,7 +82,7 @@ class Table:
         values = self.columns[name]
         if self.is_csv:
             try:
-                with opened(self.path) as file:
+                with opened(self.path, self.layout.encoding) as file:
                     found = next((f for i, f in enumerate(self._lines(file)) if i == row), None)
             except (OSError, EOFError, csv.Error):
                 found = None
@@ -94,22 +105,70 @@ def read_table(path: Path, layout: Layout) -> Table:
     Raises:
         InputError: it cannot be read, or its first line is taken for names and looks like data.
     """
-    if path.suffix not in (".npz", ".csv", ".gz", ".parquet"):
-        raise InputError(f"population.path = {str(path)!r}: must end in .csv, .csv.gz, .parquet or .npz")
+    suffix = suffix_of(path)
+    if suffix not in SUFFIXES:
+        raise InputError(f"population.path = {str(path)!r}: must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
     try:
-        if path.suffix == ".npz":
+        if suffix == ".npz":
             columns = _read_npz(path)
         else:
-            frame = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, layout)
+            frame = _read_csv(path, layout) if suffix in TEXTS else _read_arrow(path, suffix)
             columns = {str(name): frame[name].to_numpy() for name in frame.columns}
     except InputError:
         raise
+    except UnicodeDecodeError as error:
+        raise InputError(_undecoded(path, error)) from None
     except Exception as error:  # the readers of a damaged file raise whatever they meet first
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"population.path = {str(path)!r}: cannot be read ({first})") from None
-    if path.suffix == ".parquet" and layout.missing:
+    if suffix not in TEXTS and layout.missing:
         columns = {name: _with_gaps(values, layout.missing) for name, values in columns.items()}
-    return Table(path, layout, columns)
+    return _with_days(Table(path, layout, columns))
+
+
+def suffix_of(path: Path) -> str:
+    """The ending that says how a file is read, such as .csv.gz."""
+    return "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+
+
+def _with_days(table: Table) -> Table:
+    """The table with days from 1970-01-01 in place of dates: of columns of dates, and of texts that the layout names.
+
+    Raises:
+        InputError: the layout names a column that does not exist, or a text is no date of its format.
+    """
+    named, columns = dict(table.layout.dates), dict(table.columns)
+    for name in named.keys() - columns.keys():
+        raise InputError(f"population.dates: {table.path} has no column {name!r}")
+    for name, values in table.columns.items():
+        if values.dtype.kind == "M":
+            columns[name] = days(values)
+        elif name in named and values.ndim == 1:
+            columns[name] = days(values, named[name])
+            there = np.array([isinstance(value, str) for value in values.tolist()])
+            if (wrong := np.flatnonzero(there & np.isnan(columns[name]))).size:
+                place, text = table.cell(name, int(wrong[0]))
+                raise InputError(f"{table.path}: {place}: {text!r} is no date of the form {named[name]!r}")
+    return Table(table.path, table.layout, columns)
+
+
+def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
+    """Which line is no text of its encoding, and a way out."""
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        content = file.read()
+    sure = content.decode("utf-8", errors="surrogateescape")
+    line = 1 + next((i for i, text in enumerate(sure.split("\n")) if any("\udc80" <= c <= "\udcff" for c in text)), 0)
+    return (
+        f"{path}, line {line}: is no text in {error.encoding}; population.encoding = "
+        f"{json.dumps(guessed_encoding(content))} may be what it is written in"
+    )
+
+
+def guessed_encoding(content: bytes) -> str:
+    """What bytes may be written in that are no UTF-8: text of two bytes a character has many zeros."""
+    if content.count(b"\0") > len(content) // 4:
+        return "utf-16-be" if content[:1] == b"\0" else "utf-16-le"
+    return "latin-1"
 
 
 def _with_gaps(values: Values, missing: tuple[str, ...]) -> Values:
@@ -131,46 +190,72 @@ def _read_npz(path: Path) -> dict[str, Values]:
     return columns
 
 
-def _read_parquet(path: Path) -> "pd.DataFrame":
+def _read_arrow(path: Path, suffix: str) -> "pd.DataFrame":
     import pandas as pd
 
-    return pd.read_parquet(path)
+    return pd.read_parquet(path) if suffix == ".parquet" else pd.read_feather(path)
 
 
 def _read_csv(path: Path, layout: Layout) -> "pd.DataFrame":
     import pandas as pd
 
-    if layout.header is not False:
-        with opened(path) as file:
-            lines = records(file, layout.separator)
-            (_, first), (line, second) = next(lines, (0, [])), next(lines, (0, []))
-        if len(second) > len(first):  # pandas would take the first column for names of rows
-            raise InputError(
-                f"{path}, line {line}: {len(second)} cells, but line 1 has {len(first)} names; every column needs one"
-            )
-        if layout.header is None and looks_like_data(first, layout.missing):
-            shown = shortened(layout.separator.join(first[:5]))
-            raise InputError(
-                f"{path}, line 1: {shown!r} looks like data, not like names of columns; state population.header = "
-                'false (columns are then called "1", "2", and so on), or header = true if these are the names'
-            )
+    with opened(path, layout.encoding) as file:
+        names = _checked(path, records(file, layout.separator), layout)
     frame = pd.read_csv(
         path, sep=layout.separator, header=None if layout.header is False else 0, na_values=list(layout.missing),
-        skipinitialspace=True, engine="c",
+        decimal=layout.numbers.decimal, thousands=layout.numbers.thousands or None, skipinitialspace=True, engine="c",
+        encoding=encoding_of(path, layout.encoding), index_col=False,
     )  # fmt: skip
+    assert len(frame.columns) == names
     if layout.header is False:
         frame.columns = pd.Index([str(place) for place in range(1, frame.shape[1] + 1)])
     return frame
 
 
+def _checked(path: Path, lines: Iterator[tuple[int, list[str]]], layout: Layout) -> int:
+    """How many columns a CSV file has.
+
+    Raises:
+        InputError: a record has more or fewer cells than the first, two names are equal, or a first line that is taken
+            for names looks like data. pandas takes such files, and moves or renames what is in them.
+    """
+    begin, first = next(lines, (1, []))
+    if layout.header is None and looks_like_data(first, layout.missing):
+        shown = shortened(layout.separator.join(first[:5]))
+        raise InputError(
+            f"{path}, line 1: {shown!r} looks like data, not like names of columns; state population.header = "
+            'false (columns are then called "1", "2", and so on), or header = true if these are the names'
+        )
+    named = layout.header is not False
+    if named and (twice := next((name for i, name in enumerate(first) if name in first[:i]), None)) is not None:
+        raise InputError(
+            f"{path}, line {begin}: two columns are called {twice!r}; every column needs a name of its own"
+        )
+    for line, record in lines:
+        if len(record) != len(first):
+            what = "names; every column needs one" if named and len(record) > len(first) else "cells"
+            raise InputError(f"{path}, line {line}: {len(record)} cells, but line {begin} has {len(first)} {what}")
+    return len(first)
+
+
+def encoding_of(path: Path, stated: str | None) -> str:
+    """The encoding that is stated, or that the file's first bytes say, or UTF-8."""
+    if stated is not None:
+        return stated
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        begin = file.read(4)
+    return next((name for mark, name in MARKS.items() if begin.startswith(mark)), "utf-8")
+
+
 @contextmanager
-def opened(path: Path) -> Iterator[TextIO]:
-    """The text of a CSV file; bytes that are no text are replaced."""
+def opened(path: Path, encoding: str | None = None) -> Iterator[TextIO]:
+    """The text of a CSV file."""
+    name = encoding_of(path, encoding)
     if path.suffix == ".gz":
-        with gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
+        with gzip.open(path, "rt", encoding=name, newline="") as file:
             yield file
     else:
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        with path.open(encoding=name, newline="") as file:
             yield file
 
 

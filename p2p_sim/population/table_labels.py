@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.population.features import Rows, quoted
 from p2p_sim.population.table_file import Table, Values
+from p2p_sim.population.table_used import complete_values
 
 Classes = tuple[str | int | float, ...]
 
@@ -51,6 +52,29 @@ def stated_places(asked: tuple[str, Classes], table: Table, kept: Rows, values: 
             "there, or to population.missing with drop = true"
         )
     return np.array(numbers, dtype=np.uint8)
+
+
+def numbered_classes(
+    asked: tuple[str, Classes | None], table: Table, kept: Rows
+) -> tuple[NDArray[np.uint8], list[str]]:
+    """Number of each kept row's class (m,), and the classes' names: as stated, else those that occur, sorted.
+
+    Args:
+        asked: column of the label, and all classes in their order, if they are stated. table: the file.
+        kept: (m,) indices of its rows that are used.
+    """
+    label, classes = asked
+    values = complete_values(table, label, "label", kept)
+    if classes is not None:
+        return stated_places((label, classes), table, kept, values), [name_of(value) for value in classes]
+    found, labels = np.unique(values, return_inverse=True)
+    if not 2 <= len(found) <= 256:
+        kind = "; a label is a class, so divide its numbers into a few ranges first" if len(found) > 256 else ""
+        kind += ", or give population.label_range" if kind and values.dtype.kind in "biuf" else ""
+        raise InputError(
+            f"population.label = {label!r}: {len(found)} distinct values in {table.path}; 2 to 256 are allowed{kind}"
+        )
+    return labels.astype(np.uint8), [name_of(value) for value in found.tolist()]
 
 
 def name_of(value: object) -> str:

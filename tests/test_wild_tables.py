@@ -1,0 +1,214 @@
+"""Tables of the wild kind: each is read as the same table written plainly, or refused in a line one can act on."""
+
+import csv
+import io
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from p2p_sim.storage.rows import load_results
+from tests.commands import command
+
+ROWS = 300
+LABEL = "outcome"
+
+
+def numbers():
+    """Six columns of numbers, a text and a label that follows from them."""
+    rng = np.random.default_rng(3)
+    age, income = rng.integers(18, 90, ROWS), rng.normal(42_000, 9_000, ROWS).round(2)
+    score, height = rng.normal(0.0, 1.0, ROWS).round(3), rng.normal(1.7, 0.1, ROWS).round(2)
+    city = np.array(["Oslo", "Rome", "Malmö"])[rng.integers(0, 3, ROWS)]
+    chance = 1.0 / (1.0 + np.exp(-(2.5 * score + (age - 54) / 20.0)))
+    outcome = np.where(rng.random(ROWS) < chance, "yes", "no")
+    return pd.DataFrame({"age": age, "income": income, "score": score, "height": height, "city": city, LABEL: outcome})
+
+
+def written(sep=",", decimal=".", thousands="", frame=None, end="\n"):
+    """The table as text."""
+    frame = numbers() if frame is None else frame
+
+    def cell(value):
+        if isinstance(value, str):
+            return value
+        if value is None or value != value:
+            return ""
+        whole = f"{value:,}" if isinstance(value, int | np.integer) else f"{value:,.3f}"
+        return whole.replace(",", "\0").replace(".", decimal).replace("\0", thousands)
+
+    out = io.StringIO()
+    lines = csv.writer(out, delimiter=sep, lineterminator=end)
+    lines.writerow(frame.columns)
+    lines.writerows([cell(value) for value in row] for row in frame.itertuples(index=False))
+    return out.getvalue()
+
+
+def with_dates(form):
+    frame = numbers()
+    frame["born"] = (pd.Timestamp("1960-01-01") + pd.to_timedelta(np.arange(ROWS) * 37 % 9000, "D")).strftime(form)
+    return frame
+
+
+def with_gaps():
+    frame = numbers().astype(object)
+    for row, text in enumerate(("NA", "n/a", "NULL", "", "nan")):
+        frame.loc[7 * row + 3, "score"] = text
+    return frame
+
+
+def accuracy(folder, monkeypatch, name, content, label=LABEL, *more):
+    """Mean accuracy of the scenario that `new` writes for a table, after `validate` and `run`."""
+    monkeypatch.chdir(folder)
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    status, out, err = command("new", "mine", "--data", name, "--label", label, *more)
+    assert status == 0, err
+    assert command("validate", "mine.toml")[0] == 0
+    small = ("--set", "replicates=2", "--set", 'engine="vectorised"')
+    status, _, err = command("run", "mine.toml", *small, "--out", "out", "--quiet")
+    assert status == 0, err
+    return float(1.0 - load_results("out")["error_rate"].mean()), out
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        return accuracy(tmp_path_factory.mktemp("plain"), patch, "t.csv", written())[0]
+
+
+ALIKE = {
+    "semicolons": ("t.csv", written(";")),
+    "tabs": ("t.tsv", written("\t")),
+    "tabs in a .csv": ("t.csv", written("\t")),
+    "decimal commas": ("t.csv", written(";", ",")),
+    "decimal commas and thousands": ("t.csv", written(";", ",", ".")),
+    "thousands with commas": ("t.csv", written(";", ".", ",")),
+    "thousands with blanks": ("t.csv", written(";", ",", " ")),
+    "a byte-order mark": ("t.csv", b"\xef\xbb\xbf" + written().encode()),
+    "Latin-1": ("t.csv", written().encode("latin-1")),
+    "UTF-16": ("t.csv", written().encode("utf-16")),
+    "UTF-16 without a mark": ("t.csv", written().encode("utf-16-le")),
+    "Windows line ends": ("t.csv", written(end="\r\n")),
+    "empty lines at the end": ("t.csv", written() + "\n\n\n"),
+    "the label first": ("t.csv", written(frame=numbers()[[LABEL, "age", "income", "score", "height", "city"]])),
+    "quoted cells": ("t.csv", re.sub(r"(?m)^(\d+),", r'"\1",', written())),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_it_is_read_as_the_table_written_plainly(name, plain, tmp_path, monkeypatch):
+    assert accuracy(tmp_path, monkeypatch, *ALIKE[name])[0] == pytest.approx(plain, abs=1e-12)
+
+
+def test_parquet_and_feather_are_the_same_table(plain, tmp_path, monkeypatch):
+    for suffix in ("parquet", "feather"):
+        folder = tmp_path / suffix
+        folder.mkdir()
+        getattr(numbers(), f"to_{suffix}")(folder / f"t.{suffix}")
+        content = (folder / f"t.{suffix}").read_bytes()
+        assert accuracy(folder, monkeypatch, f"t.{suffix}", content)[0] == pytest.approx(plain, abs=1e-12)
+
+
+def test_a_label_with_spaces_and_quoted_line_ends(plain, tmp_path, monkeypatch):
+    frame = numbers().rename(columns={LABEL: "the outcome"})
+    frame["city"] = frame["city"].str.replace("Oslo", "Os\nlo")
+    found, _ = accuracy(tmp_path, monkeypatch, "t.csv", written(frame=frame), "the outcome")
+    assert found == pytest.approx(plain, abs=0.02)  # the names of the cities sort otherwise
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y"])
+def test_dates_become_days(form, plain, tmp_path, monkeypatch):
+    found, told = accuracy(tmp_path, monkeypatch, "t.csv", written(";", ",", frame=with_dates(form)))
+    assert "dates become days from 1970-01-01: 'born'" in told
+    assert f'dates = {{ "born" = "{form}" }}' in (tmp_path / "mine.toml").read_text()
+    assert found == pytest.approx(plain, abs=0.05)
+
+
+def test_missing_values_in_five_spellings(plain, tmp_path, monkeypatch):
+    found, told = accuracy(tmp_path, monkeypatch, "t.csv", written(frame=with_gaps()))
+    assert "missing values are filled in: 'score' (5)" in told
+    assert found == pytest.approx(plain, abs=0.05)
+
+
+def test_dates_of_two_readings_are_left_out_in_words(tmp_path, monkeypatch):
+    frame = numbers()
+    frame["seen"] = [f"0{1 + k % 9}/0{1 + k % 7}/2020" for k in range(ROWS)]
+    _, told = accuracy(tmp_path, monkeypatch, "t.csv", written(frame=frame))
+    assert "column 'seen' is left out: dates such as '01/01/2020', of which day and month cannot be told apart" in told
+
+
+def refused(folder, monkeypatch, content, *more):
+    monkeypatch.chdir(folder)
+    (folder / "t.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    status, out, err = command("new", "mine", "--data", "t.csv", "--label", LABEL, *more)
+    assert (status, out) == (2, "")
+    assert not (folder / "mine.toml").exists()
+    return err.strip().splitlines()[-1]
+
+
+def test_numbers_of_two_readings_need_a_key(tmp_path, monkeypatch):
+    rows = "".join(f"1,{100 + 7 * k % 900};{k % 5};{'yes' if k % 3 else 'no'}\n" for k in range(60))
+    content = f"a;b;{LABEL}\n{rows}"
+    line = refused(tmp_path, monkeypatch, content)
+    assert "column 'a' has '1,100', which is a number in several ways; state --decimal \",\" or --decimal" in line
+    for sign, first in (("decimal", 1.1), ("thousands", 1100.0)):
+        folder = tmp_path / sign
+        folder.mkdir()
+        accuracy(folder, monkeypatch, "t.csv", content, LABEL, f"--{sign}", ",")
+        assert f'{sign} = ","' in (folder / "mine.toml").read_text()
+        assert first > 0
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (written().replace("\n", "\n1,2\n", 40).replace("\n1,2\n", "\n", 39), "cells, but line 1 has 6 cells"),
+        (written().replace(",score,", ",age,"), "line 1: two columns are called 'age'"),
+        (f"{LABEL}\n" + "yes\nno\n" * 30, "no column besides the label 'outcome' can be learned from"),
+        (
+            written(";", ",").replace(";", ";", 1).replace("1,7", "1.7"),
+            "column 'income' writes numbers in different ways",
+        ),
+    ],
+    ids=["ragged", "equal names", "one column", "two conventions"],
+)
+def test_what_cannot_be_read_is_one_line(content, line, tmp_path, monkeypatch):
+    assert line in refused(tmp_path, monkeypatch, content)
+
+
+def test_most_columns_left_out_is_the_last_line(tmp_path, monkeypatch):
+    frame = numbers()[["age", LABEL]]
+    for name in ("a", "b", "c"):
+        frame[name] = [f"{name} {k} text" for k in range(ROWS)]
+    _, told = accuracy(tmp_path, monkeypatch, "t.csv", written(frame=frame))
+    last = told.strip().splitlines()[-1]
+    assert last.startswith("3 of 4 columns besides 'outcome' are left out ('a': a text with 300 different values")
+    assert last.endswith("or list those that are meant in population.features")
+
+
+def test_three_hundred_columns(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.normal(size=(ROWS, 300)).round(3), columns=[f"x{k}" for k in range(300)])
+    wide[LABEL] = np.where(wide["x0"] > 0, "yes", "no")
+    assert accuracy(tmp_path, monkeypatch, "t.csv", written(";", ",", frame=wide))[0] > 0.4
+
+
+def test_a_decimal_comma_without_its_key_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(written(";", ","))
+    (tmp_path / "mine.toml").write_text(
+        f'name = "mine"\npopulation = {{kind = "table", path = "t.csv", label = "{LABEL}", separator = ";"}}\n'
+        "mechanism = {flip_prob = 0.1}\n"
+    )
+    status, _, err = command("run", "mine.toml")
+    assert status == 2
+    assert 'population.decimal = "," reads all 300 cells of this column as numbers' in err
+
+
+@pytest.mark.slow
+def test_a_million_rows(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    tall = pd.DataFrame(rng.normal(size=(1_000_000, 3)).round(2), columns=list("abc"))
+    tall[LABEL] = np.where(tall["a"] > 0, "yes", "no")
+    assert accuracy(tmp_path, monkeypatch, "t.csv", tall.to_csv(index=False, sep=";", decimal=","))[0] > 0.5
