@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.base.errors import InputError
+    from p2p_sim.learning.exchange_classifier import LabelExchangeClassifier
     from p2p_sim.outputs.axes import plot
     from p2p_sim.outputs.frames import load_results
+    from p2p_sim.population.frames import table
     from p2p_sim.replicate.released import release
     from p2p_sim.replicate.run import Result, run
     from p2p_sim.scenario import Scenario, load_scenario
@@ -25,6 +27,7 @@ if TYPE_CHECKING:  # what type checkers and editors read
 
 __all__ = [
     "InputError",
+    "LabelExchangeClassifier",
     "Result",
     "Scenario",
     "__version__",
@@ -36,10 +39,12 @@ __all__ = [
     "run",
     "run_all",
     "sweep",
+    "table",
 ]
 
 _PUBLIC = {
     "InputError": "p2p_sim.base.errors",
+    "LabelExchangeClassifier": "p2p_sim.learning.exchange_classifier",
     "Result": "p2p_sim.replicate.run",
     "Scenario": "p2p_sim.scenario",
     "load_results": "p2p_sim.outputs.frames",
@@ -50,6 +55,7 @@ _PUBLIC = {
     "run": "p2p_sim.replicate.run",
     "run_all": "p2p_sim.sweeps.point",
     "sweep": "p2p_sim.sweeps.drive",
+    "table": "p2p_sim.population.frames",
 }
 
 

@@ -2,7 +2,9 @@
 
 import gzip
 import hashlib
+import os
 import struct
+import tempfile
 import zlib
 from functools import lru_cache
 from pathlib import Path
@@ -21,13 +23,30 @@ def is_file(path: Path) -> bool:
         return False
 
 
+FRAME = "frame-"
+"""How the files of data frames are called, before a hash of their content."""
+
+
+def frames() -> Path:
+    """This user's directory of the data frames that became populations.
+
+    Raises:
+        InputError: it belongs to somebody else.
+    """
+    place = Path(tempfile.gettempdir()) / f"p2p-sim-frames-{os.getuid()}"
+    place.mkdir(mode=0o700, exist_ok=True)
+    if place.stat().st_uid != os.getuid():
+        raise InputError(f"{place}: belongs to another user; remove it")
+    return place
+
+
 def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
     """The file that a scenario names under a key: in the first of the places that has it, else here.
 
     Raises:
         InputError: there is none.
     """
-    for place in (*places, Path()):
+    for place in (*places, Path(), *([frames()] if path.startswith(FRAME) else [])):
         if is_file(place / path):
             return place / path
     raise InputError(f"{key} = {path!r}: no such file")

@@ -1,0 +1,159 @@
+"""The label exchange as a scikit-learn classifier: labels go through the exchange before anything is learned."""
+
+import math
+import secrets
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+
+from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.interface import Setup
+from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
+from p2p_sim.network.config import NetworkConfig
+from p2p_sim.population.clustering import KMeansClusters
+from p2p_sim.population.population import Examples, Population
+
+Floats = NDArray[np.float64]
+MOST_CLUSTERS = 100
+"""Clusters by default, at most: larger ones lower ε and lose little."""
+
+
+class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that sees labels only as the exchange passes them on (clustering paper, Algorithm 2).
+
+    Each row is a user with public features X and a private label y. She flips her label with probability α, fetches the
+    noisy label of a random peer of her cluster, and with probability θ passes that on; `estimator` learns from what is
+    passed on. Nobody is trusted. What is fitted, and so what is predicted, is as private as `privacy_` says.
+
+    Args:
+        flip_prob: α in [0, 1 - 1/K]. target_epsilon: ε for which the smallest α is found, in place of flip_prob.
+        sampling_rate: θ in (0, 1].
+        n_clusters: clusters by k-means on X where `fit` gets none; None: about √n, at most 100.
+        delta: δ of `privacy_`, in (0, 1); None: n^-2, at most 1e-4.
+        estimator: what learns, a scikit-learn classifier; None: logistic regression.
+        random_state: None: fresh noise in every fit, which a release needs; a seed or a RandomState: repeatable.
+
+    Attributes:
+        classes_: (K,). privacy_: the `PrivacyBound` of the worst cluster, against whoever gets what was passed on.
+        clusters_: (n,) of the rows. flip_prob_: α. submissions_: labels that were passed on. estimator_: fitted.
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LabelExchangeClassifier(flip_prob=0.2, n_clusters=4, random_state=0).fit(scale(X), y)
+    >>> model.score(scale(X), y) > 0.8, model.privacy_.observer, model.privacy_.epsilon_upper < math.log(4)
+    (True, 'learner', True)
+    """
+
+    def __init__(
+        self,
+        flip_prob: float | None = 0.1,
+        sampling_rate: float = 1.0,
+        *,
+        target_epsilon: float | None = None,
+        n_clusters: int | None = None,
+        delta: float | None = None,
+        estimator: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.flip_prob = flip_prob
+        self.sampling_rate = sampling_rate
+        self.target_epsilon = target_epsilon
+        self.n_clusters = n_clusters
+        self.delta = delta
+        self.estimator = estimator
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike, clusters: ArrayLike | None = None) -> Self:
+        """Pass the labels y (n,) of the rows X (n, d) through the exchange, and learn from what arrives.
+
+        Args:
+            X, y: as for every classifier. clusters: (n,) of the rows, of two rows each at least; None: k-means.
+
+        Raises:
+            ValueError: a parameter is out of its range, or a cluster has a single row.
+        """
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import validate_data
+
+        rows, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        self.classes_, numbered = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"labels: all are of one class, {self.classes_[0]}; two classes are needed")
+        streams = Streams(self._seed(), 0)
+        self.clusters_ = self._clusters(rows, clusters, streams)
+        # The exchange wants its users cluster by cluster.
+        order, sizes = np.argsort(self.clusters_, kind="stable"), np.bincount(self.clusters_)
+        people = Population(
+            rows[order], numbered[order].astype(np.uint8), np.concatenate([[0], np.cumsum(sizes)]), len(self.classes_)
+        )
+        flip_prob = None if self.target_epsilon is not None else self.flip_prob
+        delta = min(len(rows) ** -2.0, 1e-4) if self.delta is None else self.delta
+        try:
+            config = LabelExchangeConfig(
+                flip_prob=flip_prob, target_epsilon=self.target_epsilon, sampling_rate=self.sampling_rate
+            )
+            mechanism = config.built(Setup(np.unique(sizes), len(self.classes_), delta, "vectorised"))
+        except InputError as error:  # what scikit-learn expects of a parameter out of its range
+            raise ValueError(str(error).removeprefix("mechanism.")) from None
+        release = mechanism.release(people, NetworkConfig(), streams).labels
+        self.flip_prob_, self.submissions_ = mechanism.parameters["flip_prob"], len(release)
+        self.privacy_: PrivacyBound = max(mechanism.privacy(np.unique(sizes), delta), key=lambda b: b.epsilon_upper)
+        self.estimator_ = self._learned(people.features[release.user], self.classes_[release.payload])
+        return self
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Class probabilities (n, K), as `estimator` has them; a class of which nothing was passed on has 0."""
+        from sklearn.utils.validation import check_is_fitted, validate_data
+
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        found = np.zeros((len(rows), len(self.classes_)))
+        found[:, np.searchsorted(self.classes_, self.estimator_.classes_)] = self.estimator_.predict_proba(rows)
+        return found
+
+    def predict(self, X: ArrayLike) -> NDArray[np.generic]:
+        """The class (n,) of each row."""
+        from sklearn.utils.validation import check_is_fitted, validate_data
+
+        check_is_fitted(self)
+        return np.asarray(self.estimator_.predict(validate_data(self, X, dtype=np.float64, reset=False)))
+
+    def _seed(self) -> int:
+        if self.random_state is None:
+            return secrets.randbits(63)
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31 - 1))
+        return int(self.random_state)
+
+    def _clusters(self, rows: Floats, given: ArrayLike | None, streams: Streams) -> NDArray[np.int64]:
+        """The clusters (n,) of the rows, numbered from 0."""
+        if given is not None:
+            found = np.unique(np.asarray(given), return_inverse=True)[1].astype(np.int64)
+            if found.shape != (len(rows),) or np.bincount(found).min() < 2:
+                raise ValueError("clusters: must name a cluster of at least two rows for each row of X")
+            return found
+        if len(rows) < 2:
+            raise ValueError(f"n_samples = {len(rows)}: a cluster needs at least two users")
+        count = self.n_clusters or min(MOST_CLUSTERS, math.isqrt(len(rows)))
+        return KMeansClusters(count=min(count, len(rows))).assign(
+            Examples(rows, np.zeros(len(rows), np.uint8)), streams
+        )
+
+    def _learned(self, rows: NDArray[np.floating], labels: NDArray[np.generic]) -> Any:
+        """What learns, fitted; where nothing or one class alone was passed on, a constant."""
+        from sklearn.dummy import DummyClassifier
+        from sklearn.linear_model import LogisticRegression
+
+        if not len(labels):
+            blind = DummyClassifier(strategy="uniform", random_state=0)
+            return blind.fit(np.zeros((len(self.classes_), 1)), self.classes_)
+        if len(np.unique(labels)) < 2:
+            return DummyClassifier().fit(rows, labels)
+        learner = LogisticRegression(max_iter=1000) if self.estimator is None else clone(self.estimator)
+        return learner.fit(rows, labels)

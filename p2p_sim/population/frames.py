@@ -1,0 +1,72 @@
+"""A data frame of Python as a population: kept as a file that is named by its content."""
+
+import hashlib
+from typing import Any
+
+from pydantic import ValidationError
+
+from p2p_sim.base.config import explain
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.files import write_whole
+from p2p_sim.population.files import FRAME, frames
+from p2p_sim.population.look import look_at
+from p2p_sim.population.table import TableConfig
+
+
+def table(frame: Any, label: str, **keys: Any) -> TableConfig:
+    """A data frame as the population of a scenario, one row a user.
+
+    What is done with each column is what `p2p-sim new` would propose: texts become one-hot, numbers are standardised,
+    missing values are filled in, identifiers are left out. Its identity is the frame's content, wherever it came from;
+    other processes of this user and machine read it too.
+
+    Args:
+        frame: a pandas data frame, or anything with `__dataframe__` (Polars, PyArrow and others).
+        label: its column of private labels. keys: of `[population]` of a table, which replace what is proposed.
+
+    Raises:
+        InputError: it is no frame, has no such column, or a key does not fit.
+
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"age": [20, 30, 40, 50] * 10, "ill": ["yes", "no"] * 20})
+    >>> found = table(people, label="ill")
+    >>> found.classes, found.standardise, found == table(people.copy(), label="ill")
+    (('no', 'yes'), True, True)
+    """
+    content = _content(frame)
+    name = f"{FRAME}{hashlib.sha256(content).hexdigest()[:16]}.feather"
+    path = frames() / name
+    if not path.is_file():
+        write_whole(path, content)
+    given = {**look_at(path, label).keys, **keys}
+    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    try:
+        return TableConfig.model_validate({"path": name, "label": label, **plain})
+    except ValidationError as error:
+        raise InputError(explain(error, TableConfig)) from None
+
+
+def _content(frame: Any) -> bytes:
+    """The columns as an Arrow file, without what differs between versions of libraries."""
+    import pandas as pd
+    import pyarrow as pa
+    from pyarrow.interchange import from_dataframe
+
+    if not hasattr(frame, "__dataframe__"):
+        raise InputError(f"frame: must be a data frame, such as one of pandas, not {type(frame).__name__}")
+    try:
+        if isinstance(frame, pd.DataFrame):
+            names = [str(name) for name in frame.columns]
+            if len(set(names)) < len(names):
+                twice = next(name for i, name in enumerate(names) if name in names[:i])
+                raise InputError(f"frame: two columns are called {twice!r}; each needs a name of its own")
+            held = pa.Table.from_pandas(frame.set_axis(names, axis="columns"), preserve_index=False)
+        else:
+            held = from_dataframe(frame)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(f"frame: {str(error).splitlines()[0]}") from None
+    sink = pa.BufferOutputStream()
+    plain = held.replace_schema_metadata(None).combine_chunks()
+    with pa.ipc.new_file(sink, plain.schema) as out:
+        out.write_table(plain)
+    return bytes(sink.getvalue().to_pybytes())

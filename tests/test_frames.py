@@ -1,0 +1,73 @@
+"""A data frame as the population of a scenario."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import p2p_sim
+from p2p_sim.base.errors import InputError
+from p2p_sim.replicate.case import Case
+
+
+def people(n=300):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, n), "score": rng.normal(size=n).round(3)})
+    frame["city"] = np.array(["Oslo", "Rome", "Malmö"])[rng.integers(0, 3, n)]
+    return frame.assign(ill=np.where(frame["score"] + rng.normal(size=n) > 0, "yes", "no"))
+
+
+def scenario(population, **keys):
+    parts = {"clusters": {"kind": "kmeans", "count": 5}, "mechanism": {"kind": "label_exchange", "flip_prob": 0.1}}
+    return p2p_sim.Scenario(name="frame", engine="vectorised", replicates=2, population=population, **parts, **keys)
+
+
+def test_it_is_the_same_table_as_in_a_file(tmp_path):
+    frame = people()
+    found = p2p_sim.table(frame, label="ill")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    tree = found.model_dump(mode="json") | {"path": str(tmp_path / "t.csv")}
+    file = type(found).model_validate_json(json.dumps(tree))
+    rows = [p2p_sim.run(scenario(one), replicate=1).row for one in (found, file)]
+    assert rows[0]["error_rate"] == rows[1]["error_rate"]
+    assert rows[0]["epsilon_upper"] == rows[1]["epsilon_upper"]
+
+
+def test_its_identity_is_its_content():
+    frames = people(), people(), people(299)
+    first, same, other = (Case(scenario(p2p_sim.table(frame, label="ill"))).identity for frame in frames)
+    assert first == same
+    assert first != other
+
+
+def test_a_frame_of_another_library_is_taken():
+    assert p2p_sim.table(pa.Table.from_pandas(people()), label="ill").classes == ("no", "yes")
+
+
+def test_sweeps_and_their_workers_take_it(tmp_path):
+    base = scenario(p2p_sim.table(people(), label="ill"))
+    rows = p2p_sim.sweep(base, {"mechanism.flip_prob": [0.1, 0.3]}, out=tmp_path / "s", workers=2)
+    assert len(rows) == 4
+    assert rows["error_rate"].notna().all()
+
+
+def test_keys_replace_what_is_proposed():
+    assert p2p_sim.table(people(), label="ill", features=["age"], one_hot=False).features == ("age",)
+
+
+@pytest.mark.parametrize(
+    ("frame", "label", "keys", "line"),
+    [
+        (people(), "sick", {}, "no such column"),
+        ([1, 2], "ill", {}, "must be a data frame, such as one of pandas, not list"),
+        (people().set_axis(["a", "a", "b", "ill"], axis="columns"), "ill", {}, "two columns are called 'a'"),
+        (people(), "ill", {"test_fraction": 2.0}, "test_fraction"),
+        (people(), "ill", {"colour": 1}, "colour"),
+    ],
+)
+def test_what_is_no_population_is_one_line(frame, label, keys, line):
+    with pytest.raises(InputError, match=line) as refused:
+        p2p_sim.table(frame, label, **keys)
+    assert "\n" not in str(refused.value)
