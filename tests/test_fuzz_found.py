@@ -1,5 +1,6 @@
 """Every fault that fuzzing found, and what it must never find: code run from a pickle, entities that grow."""
 
+import contextlib
 import errno
 import gzip
 import io
@@ -23,6 +24,7 @@ from p2p_sim.outputs.export import export_release
 from p2p_sim.outputs.report import write_report
 from p2p_sim.population.datasets import AdultConfig
 from p2p_sim.population.images import Cifar10Config, MnistConfig
+from p2p_sim.population.look import look_at
 from p2p_sim.population.table import TableConfig
 from p2p_sim.scenario import load_scenario
 from p2p_sim.storage.results import read_results
@@ -131,9 +133,19 @@ def refused(folder: Path, name: str, content: bytes) -> str:
 
 
 def test_a_damaged_compressed_table_is_refused(tmp_path):
-    packed = bytearray(gzip.compress(table().to_csv(index=False).encode()))
+    whole = gzip.compress(table().to_csv(index=False).encode())
+    packed = bytearray(whole)
     packed[30:60] = bytes(30)
     refused(tmp_path, "t.csv.gz", bytes(packed))
+    rng = np.random.default_rng(0)
+    for place in rng.integers(10, len(whole) - 8, 200).tolist():  # what comes out may be no text, or end too soon
+        packed = bytearray(whole)
+        packed[place] ^= 1 << int(rng.integers(8))
+        (tmp_path / "t.csv.gz").write_bytes(bytes(packed))
+        for read in (lambda: TableConfig(path="t.csv.gz", label="label").sample((tmp_path,), STREAMS),
+                     lambda: look_at(tmp_path / "t.csv.gz", "label")):  # fmt: skip
+            with contextlib.suppress(InputError):
+                read()
 
 
 def test_a_text_that_is_none_is_refused(tmp_path):

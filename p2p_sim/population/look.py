@@ -1,5 +1,7 @@
 """A look at a user's table, to suggest how it is to be read and which columns to learn from."""
 
+import csv
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,9 +60,12 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
             are written.
     """
     found = Look(dict(stated or {}))
-    layout = _layout(path, label, found)
-    if suffix_of(path) in TEXTS:
-        layout = layout._replace(numbers=_convention(path, layout, label, found))
+    try:
+        layout = _layout(path, label, found)
+        if suffix_of(path) in TEXTS:
+            layout = layout._replace(numbers=_convention(path, layout, label, found))
+    except (OSError, EOFError, UnicodeError, zlib.error, csv.Error) as error:
+        raise InputError(f"--data {path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     table = read_table(path, layout)
     if label is None or label not in table.columns:
         given = "--label is missing" if label is None else f"--label {label}: no such column"
@@ -102,15 +107,12 @@ def _layout(path: Path, label: str | None, found: Look) -> Layout:
     if suffix_of(path) not in TEXTS:
         return Layout()
     tabs = suffix_of(path) in (".tsv", ".tsv.gz")
-    try:
-        encoding = found.keys.get("encoding") or _encoding(path, found)
-        with opened(path, encoding) as file:
-            line = next(file, "")
-            separator = "\t" if tabs else max(SEPARATORS, key=line.count)
-            file.seek(0)
-            _, first = next(records(file, separator), (0, []))
-    except (OSError, EOFError, UnicodeError) as error:
-        raise InputError(f"--data {path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    encoding = found.keys.get("encoding") or _encoding(path, found)
+    with opened(path, encoding) as file:
+        line = next(file, "")
+        separator = "\t" if tabs else max(SEPARATORS, key=line.count)
+        file.seek(0)
+        _, first = next(records(file, separator), (0, []))
     if separator != "," and not tabs:
         found.keys["separator"] = separator
         found.notes.append(f"cells are separated by {separator!r}")

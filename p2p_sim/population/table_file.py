@@ -5,6 +5,7 @@ import csv
 import gzip
 import json
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -154,8 +155,11 @@ def _with_days(table: Table) -> Table:
 
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
     """Which line is no text of its encoding, and a way out."""
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-        content = file.read()
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            content = file.read()
+    except (OSError, EOFError, zlib.error) as damage:
+        return f"population.path = {str(path)!r}: cannot be read ({damage})"
     sure = content.decode("utf-8", errors="surrogateescape")
     line = 1 + next((i for i, text in enumerate(sure.split("\n")) if any("\udc80" <= c <= "\udcff" for c in text)), 0)
     return (
