@@ -214,8 +214,8 @@ def test_commands_show_densities(tmp_path):
     assert "half_l1" in command("compare", out, tmp_path / "swept")[1]
 
 
-def test_results_in_python_show_densities():
-    rows = p2p_sim.run_all(scenario().replace(replicates=2))
+def test_results_in_python_show_densities(tmp_path):
+    rows = p2p_sim.run_all(scenario().replace(replicates=2), out=tmp_path / "out")
     assert rows["half_l1"].notna().all()
     axes = p2p_sim.plot(rows)
     assert "half-L1" in axes.get_ylabel()
