@@ -42,3 +42,11 @@ def test_more_than_two_classes_have_none():
     row = p2p_sim.run(made({"kind": "wine"})).row
     assert row["auc"] is None
     assert row["nonprivate_auc"] is None
+
+
+def test_a_result_has_its_epsilon_and_its_accuracy():
+    result = p2p_sim.run(made({"kind": "synthetic", "users": 500, "num_clusters": 1}))
+    assert result.epsilon.epsilon_upper == result.row["epsilon_upper"]
+    assert "learner" in repr(result.epsilon)
+    assert result.accuracy == 1.0 - result.row["error_rate"]
+    assert "500 in 1 cluster," in repr(result)

@@ -58,7 +58,8 @@ def examined(case: Case) -> list[str]:
     sizes = prepare(case).population.cluster_sizes
     shortfall = scenario.clusters.shortfall(len(sizes))
     lines.append(
-        f"replicate 0: {sizes.sum():,} users in {len(sizes):,} clusters of {sizes.min():,} to {sizes.max():,}"
+        f"replicate 0: {sizes.sum():,} users in {len(sizes):,} cluster{'s' * (len(sizes) != 1)} of "
+        f"{sizes.min():,} to {sizes.max():,}"
         f"{shortfall and f' ({shortfall})'}"
     )
     return lines

@@ -71,6 +71,17 @@ class Result:
     case: Case | None = None
     exchanged: Exchanged | None = None
 
+    @property
+    def epsilon(self) -> PrivacyBound:
+        """What the learner can tell, in the worst cluster: its `epsilon_upper`, δ, observer and conditions."""
+        return max(self.privacy, key=lambda bound: bound.epsilon_upper)
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of the rows about which the private model is right; None where no classes are predicted."""
+        found = self.row["error_rate"]
+        return None if found is None else 1.0 - float(found)
+
     def __repr__(self) -> str:
         """The result in one line."""
         return f"Result({', '.join(f'{name} {text}' for name, text in self._shown())})"
@@ -92,7 +103,7 @@ class Result:
         )
         return [
             ("replicate", str(row["replicate"])),
-            ("users", f"{row['num_users']:,} in {row['num_clusters']:,} clusters"),
+            ("users", f"{row['num_users']:,} in {row['num_clusters']:,} cluster{'s' * (row['num_clusters'] != 1)}"),
             ("mechanism", row["mechanism"]),
             ("ε", f"≤ {bound_text(row['epsilon_upper'], True)} at δ = {row['delta']:g} ({row['observer']})"),
             (name, f"{found} ({without} without privacy)" if without else str(found)),
