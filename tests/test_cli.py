@@ -234,6 +234,17 @@ def test_a_large_delta_is_warned_of_where_somebody_may_get_the_label_itself(call
     assert call(*PRIVACY, "--delta", "0.5")[2] == ""
 
 
+@pytest.mark.parametrize("more", [("--observer", "eavesdropper"), ("--sampling-rate", "1"), ("--num-classes", "3")])
+def test_without_noise_nothing_is_said_to_protect_at_any_epsilon(call, more):
+    asked = ("privacy", "--cluster-size", "40", "--epsilon", "1", *more)
+    protects = [
+        call(*asked, "--flip-prob", alpha)[1].partition("labels are equally likely).")[2] for alpha in ("0", "0.3")
+    ]
+    assert protects[0].strip().startswith("Nothing here protects one user's label")
+    assert "\n- " not in protects[0]
+    assert protects[1].strip().startswith("It protects one user's label")
+
+
 def test_rounds_memoised_and_fresh_and_many_classes(call):
     figures = []
     for more in ([], ["--rounds", "3"], ["--rounds", "3", "--fresh"], ["--num-classes", "4"]):

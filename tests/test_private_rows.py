@@ -16,7 +16,7 @@ from p2p_sim.replicate.case import Case
 from tests.commands import command
 
 LOOK_AT_ALL_ROWS = {
-    TableConfig: {"drop", "impute", "one_hot", "standardise"},
+    TableConfig: {"drop", "impute", "one_hot", "standardise", "proposed"},
     HeartConfig: set(),
     SyntheticConfig: set(),
 }
@@ -79,6 +79,7 @@ def test_a_new_key_that_nobody_lists_is_seen_and_refused():
         ({"drop": True}, "population.drop: looks at all rows"),
         ({"one_hot": True}, "population.one_hot: looks at all rows"),
         ({"classes": None}, "population.classes, which is absent"),
+        ({"proposed": True}, "population.proposed: keys were chosen by looking at the rows"),
     ],
 )
 @pytest.mark.parametrize("kind", ["private_stacking", "hypothesis_transfer"])
@@ -123,6 +124,22 @@ def test_a_row_that_is_replaced_changes_no_other_row(tmp_path):
     assert changed_elsewhere(tmp_path, {"standardise": True}, age=10**6)
     assert changed_elsewhere(tmp_path, {"features": ("city",), "one_hot": True}, city="c")
     assert changed_elsewhere(tmp_path, {"drop": True}, age=np.nan)
+
+
+def test_columns_that_are_proposed_from_the_rows_are_refused(tmp_path):
+    """One row decides whether a column looks like an identifier, and so the dimension of the released model."""
+    frame = pd.read_csv(table(tmp_path)).assign(number=np.random.default_rng(1).permutation(80) * 7)
+    other = frame.copy()
+    other.loc[11, "number"] = other.loc[12, "number"]
+    keys = {"cluster": "clinic", "standardise": False, "one_hot": False, "impute": False}
+    tables = [p2p_sim.table(rows.drop(columns="city"), "ill", **keys) for rows in (frame, other)]
+    assert tables[0].features != tables[1].features
+    for proposal in tables:
+        asked = {**tree("x"), "population": proposal.model_dump(mode="json", exclude_defaults=True) | {"kind": "table"}}
+        with pytest.raises(InputError, match=r"population\.proposed"):
+            p2p_sim.Scenario.from_tree(asked)
+    stated = p2p_sim.table(frame, "ill", **keys, features=["age"], classes=[0, 1], proposed=False)
+    assert stated.looks_at_all_rows is None
 
 
 def test_public_constants_scale_a_column(tmp_path):

@@ -30,6 +30,7 @@ num_clusters = 2
 kind = "label_exchange"
 flip_prob = 0.2
 """
+FLIPS = '[[axes]]\nkey = "mechanism.flip_prob"\nvalues = [0.1]\n'
 AXES = '[[axes]]\nkey = "mechanism.sampling_rate"\nvalues = [0.5, 1.0]\n'
 
 
@@ -102,6 +103,8 @@ def test_overrides_change_the_base_and_the_count(tmp_path):
         ('[[axes]]\nvalues = [1]\n', "", "give either key or keys"),
         ('[[axes]]\nkeys = ["a", "b"]\nvalues = [[1, 2], [3]]\n', "", "each must be a list of 2 values"),
         (AXES + AXES, "", "mechanism.sampling_rate is swept twice"),
+        (f'{FLIPS}[[axes]]\nkey = "mechanism.target_epsilon"\nvalues = [1.0]\n',
+         "", "axes: mechanism.target_epsilon: does not go with mechanism.flip_prob; a scenario has one of the two"),
         ('[[axes]]\nkey = "replicates"\nvalues = [1]\n', "", "replicates changes no result"),
         ('[[axes]]\nkey = "seed"\nvalues = [1, 2]\nlabels = ["a"]\n', "", "labels: 1 for 2 values"),
         ("", "", "axes: is missing"),

@@ -23,13 +23,17 @@ def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
     return changes
 
 
-def check_either(changes: Iterable[tuple[str, Any]]) -> None:
-    """Raise InputError if changes set two keys of which a scenario has one: the later would win silently."""
+def check_either(changes: Iterable[tuple[str, Any]], option: str = "--set ") -> None:
+    """Raise InputError if changes set two keys of which a scenario has one: the later would win silently.
+
+    Args:
+        changes: keys and values. option: what stands before a key in the message.
+    """
     changes = list(changes)
     given = [one for one in EITHER if any(_sets(one, key, value) for key, value in changes)]
     if len(given) > 1:
         raise InputError(
-            f"--set {given[0]}: does not go with --set {given[1]}; a scenario has one of the two: give one"
+            f"{option}{given[0]}: does not go with {option}{given[1]}; a scenario has one of the two: give one"
         )
 
 

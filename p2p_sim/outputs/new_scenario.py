@@ -34,6 +34,7 @@ COMMENTS = {
     "impute": "missing numbers become the median, texts the most frequent one",
     "one_hot": "each value of a column of text becomes a feature",
     "standardise": "numbers get mean 0 and standard deviation 1",
+    "proposed": "the keys above were chosen by looking at the rows",
 }
 """What is said beside a key of a table."""
 TABLE = """\

@@ -17,8 +17,9 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     """A data frame as the population of a scenario, one row a user.
 
     What is done with each column is what `p2p-sim new` would propose: texts become one-hot, numbers are standardised,
-    missing values are filled in, identifiers are left out. Its identity is the frame's content, wherever it came from;
-    other processes of this user and machine read it too.
+    missing values are filled in, identifiers are left out. This looks at the rows, so a mechanism to which a whole row
+    is private refuses the table; `proposed=False` states that all keys are public. Its identity is the frame's content,
+    wherever it came from; other processes of this user and machine read it too.
 
     Args:
         frame: a pandas data frame, or anything with `__dataframe__` (Polars, PyArrow and others).

@@ -59,7 +59,7 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
         InputError: it cannot be read, has no such column, the column cannot be a label, or it is not clear how numbers
             are written.
     """
-    found = Look(dict(stated or {}))
+    found = Look({**(stated or {}), "proposed": True})
     try:
         layout = _layout(path, label, found)
         if suffix_of(path) in TEXTS:

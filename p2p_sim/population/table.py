@@ -41,7 +41,7 @@ Names = bool | tuple[str, ...]
 NEW_KEYS = (
     *("users", "classes", "label_range", "grid", "scale"),
     *("header", "separator", "missing", "decimal", "thousands", "encoding", "dates"),
-    *("drop", "impute", "one_hot", "standardise"),
+    *("drop", "impute", "one_hot", "standardise", "proposed"),
 )
 """Keys that a scenario's identity leaves out where they have their default."""
 MOST_SHOWN = 10
@@ -110,6 +110,8 @@ class TableConfig(RandomSplit):
     scale: dict[str, tuple[float, float]] = Field(default={})
     """Public centre and spread of columns of numbers, such as { age = [50, 15] }: each value v becomes
     (v - centre) / spread, spread above 0. They are constants that do not come from the rows."""
+    proposed: bool = False
+    """Whether keys such as features and classes were chosen by looking at the rows, as `p2p-sim new` does."""
     test_fraction: float = Field(default=0.2, gt=0, lt=1)
     """Share of the rows held out to measure error, between 0 and 1."""
 
@@ -176,7 +178,9 @@ class TableConfig(RandomSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """Classes that are not stated are those that occur in some row."""
+        """Keys that were proposed come from the rows; classes that are not stated are those that occur in some row."""
+        if self.proposed:
+            return "population.proposed: keys were chosen by looking at the rows (if they are public, leave it out); this"
         if self.classes is None and self.label_range is None:
             return "population.classes, which is absent: the classes then are the values that occur"
         return super().looks_at_all_rows

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from p2p_sim.base.config import explain
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.overrides import EITHER, drop_key, parse_overrides, set_key
+from p2p_sim.base.overrides import EITHER, check_either, drop_key, parse_overrides, set_key
 from p2p_sim.base.shipped import find_scenario
 from p2p_sim.base.toml import read_toml
 from p2p_sim.replicate.case import Case
@@ -157,8 +157,9 @@ class Plan:
         return self.scenario(self.point(place))
 
     def check(self) -> None:
-        """Raise InputError if some value along an axis does not fit."""
+        """Raise InputError if a value along an axis does not fit, or axes set two keys of which a scenario has one."""
         for place in self._places():
+            check_either(self.point(place).settings.items(), option="")
             self._at(place)
 
     def own_data(self) -> list[Case]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from p2p_sim.analysis.privacy import CappedFetch, FetchDistribution, UniformSources
+from p2p_sim.analysis.privacy import Accountant, CappedFetch, FetchDistribution, UniformSources
 from p2p_sim.protocol.facts import RealisedShard
-from p2p_sim.protocol.fetches import Capped, FetchLaw, Table, Uniform, Unknown
+from p2p_sim.protocol.fetches import Capped, FetchLaw, Uniform, Unknown
 
 
 @dataclass
@@ -61,39 +61,86 @@ def protected(cluster: PlainCluster, coalition: bool) -> list[bool]:
     return [yes and not (coalition and user.member) for yes, user in zip(said, cluster.users, strict=True)]
 
 
-def figure(cluster: PlainCluster, alpha: float, delta: float, coalition: bool) -> float:
-    """ε of the worst of those whom others' submissions may give away."""
-    users, law, local = cluster.users, cluster.law, math.log((1.0 - alpha) / alpha)
-    hidden, anything = protected(cluster, coalition), isinstance(law, Unknown) and law.anything
-    if not any(hidden) or not (coalition or anything or any(user.fetched for user in users)):
-        return 0.0
-    if isinstance(law, Unknown):
-        return local
+def accountant(cluster: PlainCluster, alpha: float, coalition: bool) -> Accountant | None:
+    """What protects those whom others' submissions may give away, if anybody; None: the noise alone is certain."""
+    users, law = cluster.users, cluster.law
+    if isinstance(law, Unknown) or (isinstance(law, Capped) and coalition):
+        return None
     sources, known = sum(user.answers for user in users), sum(user.known for user in users)
     submissions, members = sum(user.fetched for user in users), sum(user.member for user in users)
     if isinstance(law, Uniform):
         pooled = (members, cluster.draws) if coalition else ()
-        return UniformSources(sources, known, submissions, alpha, *pooled).epsilon(delta).epsilon_upper
-    if isinstance(law, Table):
-        weights = law.weights.toarray()[np.ix_(cluster.place, cluster.place)]
-        rates = np.array([float(user.fetched) for user in users])
-        if not coalition:
-            model = FetchDistribution(weights, alpha, rates, known=np.array([user.known for user in users]))
-            return model.epsilon_among(delta, np.array(hidden)).epsilon_upper
-        if law.asked is None:
-            return local
-        asked = law.asked.toarray()[np.ix_(cluster.place, cluster.place)]
-        member = np.array([user.member for user in users])
-        weights[member] = 0.0
-        rates[member] = 0.0
-        known_bits = np.array([user.known for user in users])
-        model = FetchDistribution(weights + asked, alpha, rates, known=known_bits, members=member, draws=cluster.draws)
-        return model.epsilon_among(delta, np.array(hidden)).epsilon_upper
-    assert isinstance(law, Capped)
-    if coalition:
-        return local
-    caps = np.array([law.caps[i] for i, user in zip(cluster.place, users, strict=True) if user.fetched])
-    return CappedFetch(caps, alpha, np.minimum(1.0, known * caps)).epsilon(delta).epsilon_upper
+        return UniformSources(sources, known, submissions, alpha, *pooled)
+    if isinstance(law, Capped):
+        caps = np.array([law.caps[i] for i, user in zip(cluster.place, users, strict=True) if user.fetched])
+        return CappedFetch(caps, alpha, np.minimum(1.0, known * caps))
+    weights = law.weights.toarray()[np.ix_(cluster.place, cluster.place)]
+    rates = np.array([float(user.fetched) for user in users])
+    known_bits = np.array([user.known for user in users])
+    if not coalition:
+        return FetchDistribution(weights, alpha, rates, known=known_bits)
+    if law.asked is None:
+        return None
+    asked = law.asked.toarray()[np.ix_(cluster.place, cluster.place)]
+    member = np.array([user.member for user in users])
+    weights[member] = 0.0
+    rates[member] = 0.0
+    return FetchDistribution(weights + asked, alpha, rates, known=known_bits, members=member, draws=cluster.draws)
+
+
+def anybody(cluster: PlainCluster, coalition: bool) -> bool:
+    """Whether there is somebody whose label others' submissions may give away."""
+    anything = isinstance(cluster.law, Unknown) and cluster.law.anything
+    fetched = any(user.fetched for user in cluster.users)
+    return any(protected(cluster, coalition)) and (coalition or anything or fetched)
+
+
+def figure(cluster: PlainCluster, alpha: float, delta: float, coalition: bool) -> float:
+    """ε of the worst of those whom others' submissions may give away."""
+    if not anybody(cluster, coalition):
+        return 0.0
+    model = accountant(cluster, alpha, coalition)
+    if model is None:
+        return math.log((1.0 - alpha) / alpha)
+    return model.epsilon_among(delta, np.array(protected(cluster, coalition))).epsilon_upper
+
+
+def gain(cluster: PlainCluster, alpha: float, share: float) -> float:
+    """How much more often the learner guesses the worst placed label right, of which a share is thought to be one.
+
+    Who thinks 1 with probability p and 0 with 1 - p gains min(p, 1-p) · δ(|ln(p/(1-p))|) over the likelier label.
+    """
+    rarer = min(share, 1.0 - share)
+    if rarer == 0.0:
+        return 0.0
+    epsilon = math.log((1.0 - rarer) / rarer)
+    direct = max(0.0, 1.0 - alpha - alpha * math.exp(epsilon))
+    if any(user.own and not user.constant for user in cluster.users):
+        return rarer * direct
+    if not anybody(cluster, False):
+        return 0.0
+    model = accountant(cluster, alpha, False)
+    if model is None:
+        return rarer * direct
+    if not isinstance(model, FetchDistribution):
+        return rarer * model.delta(epsilon).upper
+    hidden = np.flatnonzero(protected(cluster, False))
+    return rarer * max(model.user_delta(int(user), epsilon) for user in hidden)
+
+
+def gains(shards: tuple[RealisedShard, ...], alpha: float, labels: list[np.ndarray]) -> dict[str, float]:
+    """The learner's columns of right guesses; labels: of each cluster."""
+    every, users = list(clusters(shards)), sum(map(len, labels))
+    ones = [float(np.mean(here)) for here in labels]
+    worst = [max(gain(cluster, alpha, share) for cluster in every) for share in ones]
+    return {
+        "advantage_uniform": max(gain(cluster, alpha, 0.5) for cluster in every),
+        "advantage_cluster": sum(len(here) * most for here, most in zip(labels, worst, strict=True)) / users,
+        "advantage_cluster_worst": max(worst),
+        "advantage_local": (1.0 - 2.0 * alpha) / 2.0,
+        "guess_uniform": 0.5,
+        "guess_cluster": sum(len(here) * max(p, 1.0 - p) for here, p in zip(labels, ones, strict=True)) / users,
+    }
 
 
 def columns(shards: tuple[RealisedShard, ...], alpha: float, delta: float) -> dict[str, float | int | None]:

@@ -14,7 +14,7 @@ from p2p_sim.analysis.privacy.statement.inversion import cross
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.cli.questions.privacy import Question, advantage, answer, answering, calibrated, check_given, observer_of
-from p2p_sim.cli.questions.told import ADDS_NOTHING, answer_lines, calibration_lines, exposed, gain, protects
+from p2p_sim.cli.questions.told import ADDS_NOTHING, answer_lines, calibration_lines, exposed, gain, promises, protects
 
 Fields = Mapping[str, str]
 CURVE_POINTS = 81
@@ -52,7 +52,7 @@ def told(fields: Fields) -> dict[str, Any]:
         },
         "beware": exposed(question.observer, question.cluster_size, delta, (question.members or 1) * question.rounds),
         "protects": protects(bound),
-        "conditions": [str(condition) for condition in bound.conditions if math.isfinite(bound.epsilon_upper)],
+        "conditions": [str(condition) for condition in bound.conditions if promises(bound)],
         "command": command(question, delta, epsilon),
         "scenario": scenario(question, delta or 1e-5),
         "column": COLUMNS.get(question.observer, ""),

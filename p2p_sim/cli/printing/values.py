@@ -14,7 +14,7 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.shown import four_digits
 from p2p_sim.base.plain import finite as finite
 from p2p_sim.base.terminal import console
-from p2p_sim.cli.questions.told import EACH_NETWORK, protects
+from p2p_sim.cli.questions.told import EACH_NETWORK, promises, protects
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ def warn_of_oddities(counts: Mapping[str, str]) -> None:
 def print_conditions(bound: PrivacyBound, together: bool = False) -> None:
     """Whom a statement protects, from whom, and its conditions, a line each; `together`: of several networks."""
     say(protects(bound))
-    if math.isinf(bound.epsilon_upper):
+    if not promises(bound):
         return
     for condition in bound.conditions:
         say(f"- {condition}")

@@ -86,14 +86,21 @@ def calibration_lines(found: "Calibration") -> list[Line]:
 
 
 def protects(bound: PrivacyBound) -> str:
-    """Whom a statement protects and from whom; its conditions follow the last word. Of ε = ∞ nothing follows."""
-    if math.isinf(bound.epsilon_upper):
+    """Whom a statement protects and from whom; its conditions follow the last word if `promises`."""
+    if not promises(bound):
         what = PROTECTED[bound.adjacency].removeprefix("It protects ")
         why = f"no finite ε is known at δ = {bound.delta:g} ({bound.basis})"
+        if math.isfinite(bound.epsilon_upper):
+            why = f"δ is {bound_text(bound.delta, True)}: with this probability the observer may see all"
         return f"Nothing here protects {what} from the {bound.observer}, because {why}."
     given = f", given {bound.conditional_on}" if bound.conditional_on else ""
     who = "learner who also sees when submissions arrive" if bound.observer == "learner-times" else bound.observer
     return f"{PROTECTED[bound.adjacency]}, for every data set{given}, from the {who}, if"
+
+
+def promises(bound: PrivacyBound) -> bool:
+    """Whether a statement promises anything: ε is finite, and δ leaves more often something hidden than not."""
+    return math.isfinite(bound.epsilon_upper) and bound.delta < 0.5
 
 
 def _who(bound: PrivacyBound, members: int | None) -> str:
