@@ -180,7 +180,7 @@ class TableConfig(RandomSplit):
     def looks_at_all_rows(self) -> str | None:
         """Keys that were proposed come from the rows; classes that are not stated are those that occur in some row."""
         if self.proposed:
-            return "population.proposed: keys were chosen by looking at the rows (if they are public, leave it out); this"
+            return "population.proposed: keys were chosen by looking at the rows (leave it out if they are public); it"
         if self.classes is None and self.label_range is None:
             return "population.classes, which is absent: the classes then are the values that occur"
         return super().looks_at_all_rows
