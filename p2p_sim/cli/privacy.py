@@ -25,6 +25,10 @@ Observer = Annotated[
         autocompletion=one_of("learner", "learner-times", "peer", "coalition", "eavesdropper"),
     ),
 ]
+Degree = Annotated[
+    int | None,
+    typer.Option(metavar="G", help="Neighbours whom each user may ask, on a regular overlay.  [default: everybody]"),
+]
 Members = Annotated[int | None, typer.Option(metavar="C", help="Users in the coalition.  [required for coalition]")]
 
 
@@ -39,6 +43,7 @@ def privacy(
     rounds: Rounds = 1,
     fresh: Annotated[bool, typer.Option("--fresh", help="Fresh noise in every round; rounds compose.")] = False,
     num_classes: Annotated[int, typer.Option(metavar="K", help="Classes of the label.")] = 2,
+    degree: Degree = None,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -50,7 +55,7 @@ def privacy(
     from p2p_sim.cli.questions.privacy import Question, answer
     from p2p_sim.cli.questions.told import exposed
 
-    question = Question(cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes)
+    question = Question(cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes, degree)
     found = answer(question, delta, epsilon)
     if beware := exposed(observer, cluster_size, delta, (members or 1) * rounds):
         warnings.warn(beware, stacklevel=2)
@@ -70,20 +75,33 @@ def calibrate(
     num_classes: Annotated[int, typer.Option(metavar="K", help="Classes of the label.")] = 2,
     observer: Observer = "learner",
     members: Members = None,
+    degree: Degree = None,
+    flip_prob: Annotated[
+        float | None, typer.Option(metavar="A", help="α; prints the smallest degree for it in place of an α.")
+    ] = None,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Print a flip probability that certifies (ε, δ) against an observer in clusters of the given sizes.
 
     It is the smallest of three digits, or that of the noise on a label alone, rounded up to four, if none is smaller.
+    With --flip-prob, print the smallest number of neighbours instead, or that none is enough.
 
     Example: p2p-sim calibrate --cluster-size 100 --cluster-size 250 --epsilon 0.5 --delta 1e-6 --sampling-rate 0.5
     """
-    from p2p_sim.cli.printing.privacy import print_calibration
-    from p2p_sim.cli.questions.privacy import calibrated
+    from p2p_sim.cli.printing.privacy import print_calibration, print_neighbours
+    from p2p_sim.cli.questions.privacy import Question, calibrated, enough_neighbours
     from p2p_sim.cli.questions.told import exposed
 
-    found = calibrated(cluster_size, num_classes, sampling_rate, epsilon, delta, observer, members)
+    if flip_prob is not None:
+        if degree is not None:
+            raise InputError(f"--degree {degree}: does not go with --flip-prob, which asks for the smallest degree")
+        if len(cluster_size) > 1 or sampling_rate is None:
+            raise InputError("--flip-prob: needs one --cluster-size and --sampling-rate; it prints a degree for these")
+        question = Question(cluster_size[0], flip_prob, sampling_rate, observer, members, num_classes=num_classes)
+        print_neighbours(enough_neighbours(question, epsilon, delta), json_)
+        return
+    found = calibrated(cluster_size, num_classes, sampling_rate, epsilon, delta, observer, members, degree)
     if beware := exposed(observer, max(cluster_size), delta, members or 1):
         warnings.warn(beware, stacklevel=2)
     print_calibration(found, json_)

@@ -39,14 +39,25 @@ class Eavesdropper(Accountant):
     Args:
         flip_prob: α in [0, (K-1)/K].
         num_classes: K, at least 2.
+        observer: whom the statement is about: the eavesdropper, or another observer, who sees no more. Of another, the
+            lower end is 0.
     """
 
     requires = REALISED
-    basis = "exact: the noisy label"
     conditions = LOCAL_CONDITIONS
 
     flip_prob: float
     num_classes: int = 2
+    observer: str = "eavesdropper"
+
+    @property
+    def basis(self) -> str:
+        """How the figure was computed."""
+        return "exact: the noisy label" if self._reads_all else "noise alone: nothing sharper is known"
+
+    @property
+    def _reads_all(self) -> bool:
+        return self.observer == "eavesdropper"
 
     @property
     def pure_epsilon(self) -> float:
@@ -56,19 +67,21 @@ class Eavesdropper(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε) of the noisy label itself."""
         check_epsilon(epsilon)
-        return local_delta(self.flip_prob, epsilon, self.num_classes)
+        bracket = local_delta(self.flip_prob, epsilon, self.num_classes)
+        return bracket if self._reads_all else Bracket(0.0, bracket.upper)
 
     def attained_pair(self) -> AttainedPair | None:
         """The laws of the noisy label of two classes."""
         alpha = self.flip_prob
-        if self.num_classes > 2 or alpha == 0.0:
+        if self.num_classes > 2 or alpha == 0.0 or not self._reads_all:
             return None
         return AttainedPair(np.array([1.0 - alpha, alpha]), np.array([alpha, 1.0 - alpha]), 1e-15)
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """ε(δ) = ln((K-1)(1-α-δ)/α), at least 0."""
-        said = ("eavesdropper", self.basis, self.conditions)
-        return invert(self.delta, delta, self.flip_prob, *said, self.num_classes)
+        said = (self.observer, self.basis, self.conditions)
+        bound = invert(self.delta, delta, self.flip_prob, *said, self.num_classes)
+        return bound if self._reads_all else replace(bound, epsilon_lower=0.0)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.cli.printing.values import print_conditions, print_object, print_table, say
-from p2p_sim.cli.questions.privacy import Answer, Calibration, Question
-from p2p_sim.cli.questions.told import ADDS_NOTHING, answer_lines, calibration_lines, gain
+from p2p_sim.cli.questions.privacy import Answer, Calibration, EnoughNeighbours, Question
+from p2p_sim.cli.questions.told import ADDS_NOTHING, answer_lines, calibration_lines, gain, neighbour_lines
 
 
 def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
@@ -32,6 +32,17 @@ def print_calibration(found: Calibration, as_json: bool) -> None:
     print_table(None, calibration_lines(found))
     if found.noise_alone:
         say(ADDS_NOTHING)
+    print_conditions(found.bound)
+
+
+def print_neighbours(found: EnoughNeighbours, as_json: bool) -> None:
+    """The smallest number of neighbours for a target, or that none is enough."""
+    if as_json:
+        figures = {"degree": found.degree, "largest_degree": found.most, "target_epsilon": found.target}
+        ends = {"epsilon_everybody": found.everybody.epsilon_upper, "epsilon_local": found.local}
+        print_object({**figures, **whole(found.bound), **ends})
+        return
+    print_table(None, neighbour_lines(found))
     print_conditions(found.bound)
 
 

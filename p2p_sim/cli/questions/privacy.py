@@ -24,6 +24,7 @@ from p2p_sim.analysis.privacy import (
 from p2p_sim.analysis.privacy.exchange.calibration import smallest_flip_prob
 from p2p_sim.analysis.privacy.exchange.observers import Observer
 from p2p_sim.analysis.privacy.exchange.paper import Lemma9
+from p2p_sim.analysis.privacy.networks.regular_exchange import LARGEST_DEGREE, RegularExchange, smallest_degree
 from p2p_sim.analysis.privacy.statement.checks import check_delta, check_positive_epsilon
 from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
 from p2p_sim.analysis.privacy.statement.local import local_flip_prob
@@ -39,7 +40,10 @@ RATED = ("learner", "coalition")
 
 @dataclass(frozen=True)
 class Question:
-    """About whom, in which exchange; cluster_size: None where it plays no part."""
+    """About whom, in which exchange; cluster_size: None where it plays no part.
+
+    degree: neighbours whom each user may ask, on a random regular overlay; None: she may ask everybody.
+    """
 
     cluster_size: int | None
     flip_prob: float
@@ -49,6 +53,7 @@ class Question:
     rounds: int = 1
     fresh: bool = False
     num_classes: int = 2
+    degree: int | None = None
 
 
 @dataclass(frozen=True)
@@ -103,13 +108,14 @@ def check_given(q: Question, delta: float | None, epsilon: float | None) -> None
 def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
     check_given(q, delta, epsilon)
     local = local_epsilon(q.flip_prob, q.num_classes)
-    situation = Situation(q.num_classes, rounds=q.rounds, fresh=q.fresh, observer=q.observer)
+    faults = () if q.degree is None else ("network.overlay",)
+    situation = Situation(q.num_classes, faults=faults, rounds=q.rounds, fresh=q.fresh, observer=q.observer)
     lemma9 = Stated(None)
     if delta is not None and q.cluster_size is not None:
         lemma9 = Lemma9(q.cluster_size, q.flip_prob, q.sampling_rate, delta).stated(situation)
     if q.fresh and q.rounds > 1:
-        if q.observer != "learner" or delta is None or q.num_classes > 2:
-            raise InputError("--fresh: is known for --observer learner with --delta and two classes")
+        if q.observer != "learner" or delta is None or q.num_classes > 2 or q.degree is not None:
+            raise InputError("--fresh: is known for --observer learner with --delta, two classes and no --degree")
         assert q.cluster_size is not None
         one = LabelExchange(q.cluster_size, q.flip_prob, q.sampling_rate)
         bound = compose([one] * q.rounds, delta)  # total variations of rounds with new noise add up
@@ -141,7 +147,7 @@ def _gain(accountant: Accountant, q: Question) -> float:
     return accountant.advantage(np.full(q.num_classes, 1.0 / q.num_classes)).upper
 
 
-def observer_of(q: Question) -> Observer | KaryExchange:
+def observer_of(q: Question) -> Observer | KaryExchange | RegularExchange:
     """The accountant of the observer that a question names.
 
     Raises:
@@ -157,11 +163,17 @@ def observer_of(q: Question) -> Observer | KaryExchange:
     if q.observer == "eavesdropper" and (q.cluster_size is None or q.num_classes > 2):
         return Eavesdropper(q.flip_prob, q.num_classes)
     assert q.cluster_size is not None
+    if q.degree is not None:
+        return _on_overlay(q, q.cluster_size, q.degree)
     if q.num_classes > 2:
-        if q.observer != "learner" or q.rounds > 1:
+        if q.observer == "coalition" and not 1 <= (q.members or 0) < q.cluster_size:
+            raise InputError(f"--members {q.members}: must lie in 1..{q.cluster_size - 1}")
+        if q.observer != "learner":  # nothing sharper than the noise alone is known, as in a run
+            return Eavesdropper(q.flip_prob, q.num_classes, q.observer)
+        if q.rounds > 1:
             raise InputError(
-                f"--num-classes {q.num_classes}: is known for --observer learner in a single round, and for "
-                "--observer eavesdropper, whose ε holds against every other observer too"
+                f"--num-classes {q.num_classes}: the learner's ε is known for a single round; --observer eavesdropper "
+                "has an ε for any number of rounds, which holds against the learner too"
             )
         return KaryExchange(q.cluster_size, q.flip_prob, q.sampling_rate, q.num_classes)
     any_flip_prob = q.observer in ("peer", "eavesdropper")  # whose figures hold for the smallest, too
@@ -176,6 +188,20 @@ def observer_of(q: Question) -> Observer | KaryExchange:
     if q.observer == "learner-times":
         return TimedLearner(exchange)
     return Eavesdropper(q.flip_prob) if q.observer == "eavesdropper" else exchange
+
+
+def _on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
+    """The accountant of the learner where each user asks one of her neighbours."""
+    if q.observer != "learner" or q.num_classes > 2 or q.rounds > 1:
+        raise InputError(f"--degree {degree}: is known for --observer learner, two classes and a single round")
+    if not 1 <= degree <= largest_degree(users):
+        raise InputError(f"--degree {degree}: must be a whole number from 1 to {largest_degree(users):,}")
+    return RegularExchange(degree, q.flip_prob, q.sampling_rate)
+
+
+def largest_degree(users: int) -> int:
+    """Most neighbours that a user of a cluster may have here."""
+    return min(LARGEST_DEGREE, users - 1)
 
 
 @dataclass(frozen=True)
@@ -206,12 +232,14 @@ def calibrated(
     delta: float,
     observer: str = "learner",
     members: int | None = None,
+    degree: int | None = None,
 ) -> Calibration:
     """Calibrate against an observer and verify.
 
     Args:
         sizes: of the clusters. num_classes: K. sampling_rate: θ; needed for the observers in `RATED`.
         epsilon, delta: the target. observer: one of `OBSERVERS`. members: of a coalition.
+        degree: neighbours whom each user may ask, on a random regular overlay; None: everybody.
 
     Raises:
         InputError: a value outside its range or missing, or a combination with no known figure.
@@ -223,8 +251,8 @@ def calibrated(
         )
     theta = 1.0 if sampling_rate is None else sampling_rate
 
-    def sees(alpha: float, size: int) -> Observer | KaryExchange:
-        return observer_of(Question(size, alpha, theta, observer, members, num_classes=num_classes))
+    def sees(alpha: float, size: int) -> Observer | KaryExchange | RegularExchange:
+        return observer_of(Question(size, alpha, theta, observer, members, num_classes=num_classes, degree=degree))
 
     def certified(alpha: float, size: int) -> bool:
         return sees(alpha, size).satisfies(epsilon, delta)
@@ -242,6 +270,42 @@ def calibrated(
     theta_or_any = sampling_rate if observer in RATED else None
     local = local_epsilon(alpha, num_classes)
     return Calibration(theta_or_any, epsilon, alpha, each, worst, local, noise_alone, members)
+
+
+@dataclass(frozen=True)
+class EnoughNeighbours:
+    """The smallest number of neighbours found that brings the learner's ε to a target.
+
+    degree: of a regular overlay; None: none of up to `most` does. target: ε. bound: what is certified with this
+    degree, with `most` neighbours where there is none. everybody: what is certified if users may ask everybody.
+    local: ε₀, which the noise on a label alone gives.
+    """
+
+    degree: int | None
+    most: int
+    target: float
+    bound: PrivacyBound
+    everybody: PrivacyBound
+    local: float
+
+
+def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighbours:
+    """The smallest degree found for the learner's (ε, δ); q.degree plays no part.
+
+    Raises:
+        InputError: a value outside its range, or another observer than the learner of two classes.
+    """
+    assert q.cluster_size is not None
+    with answering():
+        check_delta(delta)
+        check_positive_epsilon(epsilon)
+        everybody = observer_of(q).epsilon(delta)
+        most = largest_degree(q.cluster_size)
+        widest = _on_overlay(q, q.cluster_size, most)
+        rates = {"flip_prob": q.flip_prob, "sampling_rate": q.sampling_rate}
+        degree = smallest_degree(most, **rates, epsilon=epsilon, delta=delta)
+        accountant = widest if degree is None else RegularExchange(degree, **rates)
+        return EnoughNeighbours(degree, most, epsilon, accountant.epsilon(delta), everybody, local_epsilon(q.flip_prob))
 
 
 def _few_digits(flip_prob: float, num_classes: int) -> float:

@@ -8,7 +8,7 @@ from p2p_sim.analysis.privacy.statement.in_words import SEES, equally_likely, gu
 from p2p_sim.analysis.privacy.statement.shown import bound_text
 
 if TYPE_CHECKING:
-    from p2p_sim.cli.questions.privacy import Answer, Calibration, Question
+    from p2p_sim.cli.questions.privacy import Answer, Calibration, EnoughNeighbours, Question
 
 Line = tuple[str, str]
 PROTECTED = {
@@ -30,6 +30,8 @@ def answer_lines(question: "Question", found: "Answer") -> list[Line]:
     bound = found.bound
     rate = f", θ = {question.sampling_rate:g}" if bound.observer in RATED else ""
     size = "any size" if question.cluster_size is None else f"{question.cluster_size:,} users"
+    if question.degree is not None:
+        size += f", each with {question.degree:,} neighbour{'s' * (question.degree != 1)}"
     lines = [("cluster", f"{size}, α = {question.flip_prob:g}{rate}"), ("observer", _who(bound, question.members))]
     if found.delta_upper is not None and found.delta_lower is not None:
         lines.append((f"δ at ε = {bound.epsilon_upper:g}, at most", bound_text(found.delta_upper, True)))
@@ -81,6 +83,22 @@ def calibration_lines(found: "Calibration") -> list[Line]:
         ),
         ("  noisy label alone, ε₀", bound_text(found.local, True)),
         ("observer", _who(bound, found.members)),
+        ("basis", bound.basis),
+    ]
+
+
+def neighbour_lines(found: "EnoughNeighbours") -> list[Line]:
+    """The smallest degree of an overlay for a target, beside ε where users may ask everybody, and ε₀."""
+    bound, everybody = found.bound, found.everybody
+    looked_at = found.most if found.degree is None else found.degree
+    degree = f"none: {looked_at:,} neighbours are not enough" if found.degree is None else f"{looked_at:,} neighbours"
+    epsilon = f"{bound_text(bound.epsilon_upper, True)} (target {found.target:g})"
+    return [
+        ("smallest degree of the overlay", degree),
+        (f"  ε with {looked_at:,}, at δ = {bound.delta:g}", epsilon),
+        ("  ε if users may ask everybody", bound_text(everybody.epsilon_upper, True)),
+        ("  noisy label alone, ε₀", bound_text(found.local, True)),
+        ("observer", bound.observer),
         ("basis", bound.basis),
     ]
 
