@@ -93,6 +93,10 @@ def run(
     ] = None,
     workers: Workers = None,
     split: Split = None,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", help="Show all figures: how ε was computed, what papers print, the network."),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Run every replicate of a scenario that is not on disk yet, then show a summary and a figure.
@@ -113,12 +117,14 @@ def run(
     except KeyboardInterrupt as stop:
         raise interrupted(stop) from None
     from p2p_sim.cli.printing.run import print_json, print_summary
+    from p2p_sim.cli.scenarios import against_randomised_response
 
     written = [(path, write(chosen, path, data_dir)) for path, write in exports]
     if json_:
         print_json(chosen, finished)
     else:
-        print_summary(chosen, finished, written, quiet)
+        compared = against_randomised_response(chosen, finished, scenario, overrides=overrides, data_dir=data_dir)
+        print_summary(chosen, finished, written, quiet=quiet, verbose=verbose, compared=compared)
 
 
 def _exports(

@@ -1,5 +1,6 @@
 """The command that lists what comes with p2p-sim, and how the other commands find it by name."""
 
+import shlex
 import sys
 import warnings
 from pathlib import Path
@@ -13,6 +14,7 @@ from p2p_sim.cli.options import AsJson, Note, Quiet
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
+    from p2p_sim.sweeps.point import Finished
 
 EXAMPLE = EXAMPLES / "own_mechanism"
 
@@ -82,3 +84,37 @@ def load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenar
 
     chosen = [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())]
     return load_scenario(where, chosen)
+
+
+def against_randomised_response(
+    chosen: "Scenario", finished: "Finished", file: Path, *, overrides: list[str] | None, data_dir: Path | None
+) -> str:
+    """The commands that run randomised response with the α of an exchange on the same users, and compare the two.
+
+    Args:
+        chosen: the scenario that ran. finished: what came of it; empty where its rows have no α, or are of no exchange.
+        file, overrides, data_dir: as `run` was given them.
+    """
+    from p2p_sim import load_scenario
+    from p2p_sim.sweeps.place import directory_of
+
+    rows = finished.rows
+    if rows["mechanism_kind"].iloc[0] != "label_exchange" or rows["flip_prob"].isna().any():
+        return ""
+    # what the exchange alone has is left out: keys of its mechanism here, faults and adversaries where there are some
+    alike = [given for given in overrides or () if not given.strip().startswith("mechanism")]
+    alike += [f"engine={chosen.engine}", "mechanism.kind=randomized_response"]
+    if rows["flip_prob"].nunique() == 1:
+        alike.append(f"mechanism.flip_prob={float(rows['flip_prob'].iloc[0])!r}")
+    else:  # calibrated anew in each replicate
+        alike.append(f"mechanism.target_epsilon={getattr(chosen.mechanism, 'target_epsilon', None)!r}")
+    if getattr(chosen.mechanism, "debias", False):
+        alike.append("mechanism.debias=true")
+    alike += [
+        f"{part}={{}}" for part in ("network", "adversaries") if getattr(chosen, part) != type(getattr(chosen, part))()
+    ]
+    other = directory_of(load_scenario(file, alike), data_dir)
+    given = [str(file), *(word for one in alike for word in ("--set", one))]
+    given += [] if data_dir is None else ["--data-dir", str(data_dir)]
+    first = shlex.join(["p2p-sim", "run", *given, "--quiet"])
+    return f"{first} && {shlex.join(['p2p-sim', 'compare', str(finished.directory), str(other)])}"

@@ -9,9 +9,9 @@ import pandas as pd
 
 from p2p_sim.analysis.figures.report.choices import choices
 from p2p_sim.analysis.figures.report.points import worst_bases
-from p2p_sim.analysis.figures.report.text import count, number, plain, span
+from p2p_sim.analysis.figures.report.text import number, plain, span
 from p2p_sim.analysis.privacy.statement.record import Terms
-from p2p_sim.analysis.privacy.statement.shown import four_digits
+from p2p_sim.analysis.privacy.statement.shown import count, four_digits
 from p2p_sim.analysis.utility.guessing import population, sentences
 from p2p_sim.analysis.utility.little import NEAR_LOCAL, adds_little
 from p2p_sim.analysis.utility.points import POINT

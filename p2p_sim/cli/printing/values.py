@@ -37,9 +37,11 @@ def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
     return {str(column): rows[column].iloc[place] for column in rows}
 
 
-def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False) -> None:
-    """Print a table of two columns, its parts set apart."""
+def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False, label_width: int = 0) -> None:
+    """Print a table of two columns, its parts set apart; the first is at least `label_width` wide."""
     table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(min_width=label_width)
+    table.add_column()
     for part in parts:
         for line in part:
             table.add_row(*line)
