@@ -92,29 +92,34 @@ def against_randomised_response(
     """The commands that run randomised response with the α of an exchange on the same users, and compare the two.
 
     Args:
-        chosen: the scenario that ran. finished: what came of it; empty where its rows have no α, or are of no exchange.
+        chosen: the scenario that ran. finished: what came of it.
         file, overrides, data_dir: as `run` was given them.
+
+    Returns:
+        Empty where the scenario has no flipped labels, or does not run with another mechanism.
     """
     from p2p_sim import load_scenario
     from p2p_sim.sweeps.place import directory_of
 
-    rows = finished.rows
-    if rows["mechanism_kind"].iloc[0] != "label_exchange" or rows["flip_prob"].isna().any():
+    alpha, target = finished.rows["flip_prob"], getattr(chosen.mechanism, "target_epsilon", None)
+    if alpha.isna().any():
         return ""
-    # what the exchange alone has is left out: keys of its mechanism here, faults and adversaries where there are some
-    alike = [given for given in overrides or () if not given.strip().startswith("mechanism")]
-    alike += [f"engine={chosen.engine}", "mechanism.kind=randomized_response"]
-    if rows["flip_prob"].nunique() == 1:
-        alike.append(f"mechanism.flip_prob={float(rows['flip_prob'].iloc[0])!r}")
-    else:  # calibrated anew in each replicate
-        alike.append(f"mechanism.target_epsilon={getattr(chosen.mechanism, 'target_epsilon', None)!r}")
-    if getattr(chosen.mechanism, "debias", False):
-        alike.append("mechanism.debias=true")
-    alike += [
-        f"{part}={{}}" for part in ("network", "adversaries") if getattr(chosen, part) != type(getattr(chosen, part))()
-    ]
-    other = directory_of(load_scenario(file, alike), data_dir)
-    given = [str(file), *(word for one in alike for word in ("--set", one))]
-    given += [] if data_dir is None else ["--data-dir", str(data_dir)]
-    first = shlex.join(["p2p-sim", "run", *given, "--quiet"])
+    # the mechanism's own keys make way for α, or for the target if α was calibrated anew in each replicate
+    changes = [change for change in overrides or () if not change.strip().startswith(("mechanism", "engine"))]
+    changes.append("mechanism.kind=randomized_response")
+    same = alpha.nunique() == 1
+    changes.append(f"mechanism.{f'flip_prob={alpha.iloc[0]!s}' if same else f'target_epsilon={target}'}")
+    changes += ["mechanism.debias=true"] * getattr(chosen.mechanism, "debias", False)
+    # faults and adversaries are of messages, which randomised response does not have
+    changes += [] if chosen.network.ideal else ["network={}"]
+    changes += ["adversaries={}"] * bool(chosen.adversaries.active)
+    try:
+        if load_scenario(file, changes).engine != chosen.engine:
+            changes.append(f"engine={chosen.engine}")
+        other = directory_of(load_scenario(file, changes), data_dir)
+    except InputError:
+        return ""
+    options = [word for change in changes for word in ("--set", change)]
+    options += [] if data_dir is None else ["--data-dir", str(data_dir)]
+    first = shlex.join(["p2p-sim", "run", str(file), *options, "--quiet"])
     return f"{first} && {shlex.join(['p2p-sim', 'compare', str(finished.directory), str(other)])}"

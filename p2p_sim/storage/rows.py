@@ -16,7 +16,7 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import Terms, identifier, statement_of
 from p2p_sim.base.arguments import path_of
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.files import append_jsonl, in_place_of, partial_of, repair_jsonl, write_whole, writing
+from p2p_sim.base.files import append_jsonl, in_place_of, no_directory, partial_of, repair_jsonl, write_whole, writing
 from p2p_sim.base.usage import Meter
 from p2p_sim.base.version import version
 from p2p_sim.scenario import MODEL_VERSION, Scenario
@@ -207,7 +207,8 @@ def load_results(directory: str | Path) -> pd.DataFrame:
     """
     directory = path_of("directory", directory)
     if not (directory / MANIFEST).is_file():
-        raise InputError(f"{directory}: holds no results of p2p-sim")
+        why = "" if directory.is_dir() else f" ({no_directory(directory)})"
+        raise InputError(f"{directory}: holds no results of p2p-sim{why}")
     frame = _frame(directory) if (directory / ROWS).exists() else _table(directory)
     if frame.empty:
         return frame

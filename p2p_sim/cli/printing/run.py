@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from p2p_sim.analysis.utility.summary import excess_error, group_means, means, s
 from p2p_sim.base.plugins import MECHANISMS, offer_of
 from p2p_sim.cli.printing.values import (
     ODDITIES,
+    PARAMETER_TEXTS,
     Line,
     at_least,
     at_most,
@@ -24,23 +26,13 @@ from p2p_sim.cli.printing.values import (
     print_object,
     print_table,
     say,
+    span,
     warn_of_oddities,
     worst_row,
 )
 from p2p_sim.storage.rows import MANIFEST, ROWS, TABLE
 from p2p_sim.sweeps.point import FIGURE, Finished
 
-PARAMETER_TEXTS = {
-    "flip_prob": "flip probability α",
-    "sampling_rate": "sampling rate θ",
-    "resampling_prob": "resampling probability λ",
-    "noise_scale": "noise scale σ",
-    "threshold": "threshold τ",
-    "bias_correction": "bias correction β",
-    "noise_multiplier": "noise multiplier",
-    "bit_flip_prob": "flip probability of a bit",
-    "stages": "stages",
-}
 PRINTED = (
     ("epsilon_paper", "  as the paper prints it"),
     ("epsilon_paper_lemma9", "  the paper's Lemma 9"),
@@ -76,17 +68,17 @@ def print_summary(
     *,
     quiet: bool,
     verbose: bool,
-    compared: str,
+    rival: Callable[[], str],
 ) -> None:
     """What ran, how private and how useful it is, then the paths of everything that was written.
 
     Args:
         written: exported files with their lines. quiet: the paths alone. verbose: all figures.
-        compared: the command that compares with randomised response; empty where there is none.
+        rival: gives the command that compares with randomised response; empty where there is none.
     """
     if not quiet:
         _print_groups(scenario, finished, verbose)
-        _print_advice(finished.rows, compared)
+        _print_advice(finished.rows, rival)
         if not verbose:
             say("--verbose shows more: how ε was computed, what papers print, and what happened on the network.")
     for name in (ROWS, TABLE, MANIFEST, FIGURE):
@@ -126,27 +118,29 @@ def _print_group(heading: str, lines: list[Line], width: int, explained: list[st
     say(*explained)
 
 
-def _print_advice(rows: Any, compared: str) -> None:
+def _print_advice(rows: Any, rival: Callable[[], str]) -> None:
     """Warnings about the data and the overlay, and what would serve better."""
     for warning in warnings_of(rows):
         warnings.warn(warning, stacklevel=2)
-    warn_of_oddities({column: _range(rows[column]) for column in ODDITIES if rows[column].max() > 0})
+    warn_of_oddities({column: span(rows[column]) for column in ODDITIES if rows[column].max() > 0})
     if rows["mechanism_kind"].iloc[0] != "label_exchange":
         return
     learner, alone = float(rows["epsilon_upper"].max()), float(rows["epsilon_local"].max())
     say(*filter(None, [adds_little(learner, alone)]))
     if rows["flip_prob"].notna().all() and adds_nothing(learner, alone):
-        say(DOMINATED, "This compares the two on your scenario:")
-        print(compared)  # in one line, to paste
-        say(PAID)
+        say(DOMINATED)
+        if command := rival():
+            say("This compares the two on your scenario:")
+            print(command)  # in one line, to paste
+            say(PAID)
 
 
 def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
     """Users, clusters, mechanism, learner."""
     first, smallest = rows.iloc[0], int(rows["min_cluster_size"].min())
     lines = [
-        ("users", _range(rows["num_users"])),
-        ("clusters of users", f"{_range(rows['num_clusters'])}; the smallest has {count(smallest, 'user')}"),
+        ("users", span(rows["num_users"])),
+        ("clusters of users", f"{span(rows['num_clusters'])}; the smallest has {count(smallest, 'user')}"),
     ]
     shortfall = scenario.clusters.shortfall(int(rows["num_clusters"].min()))
     if shortfall and verbose:
@@ -155,7 +149,7 @@ def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
         phi = means(rows)["heterogeneity"]
         lines.append(("  heterogeneity φ", f"{phi.value:.4g} ({first['heterogeneity_basis']})"))
     lines.append(("mechanism", str(first["mechanism_kind"])))
-    lines += [(f"  {text}", _range(rows[name])) for name, text in PARAMETER_TEXTS.items() if rows[name].notna().all()]
+    lines += [(f"  {text}", span(rows[name])) for name, text in PARAMETER_TEXTS.items() if rows[name].notna().all()]
     return [*lines, *([("learner", str(first["learner"]))] if rows["learner"].notna().all() else ())]
 
 
@@ -207,7 +201,7 @@ def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
     if "epsilon_sample_upper" in rows and rows["epsilon_sample_upper"].notna().any() and verbose:
         lines.append(("  largest of a sample of users", at_most(float(rows["epsilon_sample_upper"].max()))))
     if rows["own_labels"].sum() > 0:
-        others, fell_back = at_most(worst["epsilon_others_upper"]), _range(rows["own_labels"])
+        others, fell_back = at_most(worst["epsilon_others_upper"]), span(rows["own_labels"])
         lines.append(("  of users who did not fall back", f"{others} ({fell_back} fell back on their own label)"))
     times = worst["epsilon_times_upper"]
     if times is not None and (verbose or times > learner):
@@ -223,7 +217,7 @@ def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
 
 def _members(rows: Any) -> str:
     members = rows["coalition_members"]
-    return count(int(members.iloc[0]), "member") if members.nunique() == 1 else f"{_range(members)} members"
+    return count(int(members.iloc[0]), "member") if members.nunique() == 1 else f"{span(members)} members"
 
 
 def _computed(rows: Any, terms: Terms) -> list[Line]:
@@ -262,6 +256,8 @@ def reservations(rows: Any, verbose: bool = True) -> list[str]:
         said = ["A peer, or an eavesdropper, sees noisy labels with their owners: only ε₀ holds against them."]
     else:
         said = [TRUSTED[first["trust"]]]
+    if rows["epsilon_coalition_upper"].notna().all():
+        said.append("With a coalition, ε is of any other user's label: members know their own.")
     if rows["oracle"].any():
         said.append("The mechanism was told φ by an oracle, which ε does not account for.")
     return [*sentences(rows, verbose), *said, "The noise is simulated; it protects nobody's real data."]
@@ -276,7 +272,7 @@ def _organisations(rows: Any) -> list[Line]:
         ("  by organisation, replicate 0", first["epsilon_by_organisation"]),
         ("  shown to", first["shown_by_organisation"]),
         ("models in time, by organisation", first["arrived_by_organisation"]),
-        ("  all organisations", _range(arrived)),
+        ("  all organisations", span(arrived)),
     ]
 
 
@@ -395,12 +391,6 @@ def _accuracy(errors: Any) -> str:
 
     found = mean_interval(1.0 - errors.astype(float))
     return str(found if found.replicates < 2 else found.within(0.0, 1.0))
-
-
-def _range(values: Any) -> str:
-    low, high = values.min(), values.max()
-    form = ",d" if values.dtype.kind == "i" else ".4g"
-    return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"
 
 
 def print_json(scenario: Scenario, finished: Finished) -> None:

@@ -23,6 +23,18 @@ Line = tuple[str, str]
 PROSE, UNLIMITED = 80, 100_000
 """Columns of a sentence on a terminal; of a line in a file."""
 
+PARAMETER_TEXTS = {
+    "flip_prob": "flip probability α",
+    "sampling_rate": "sampling rate θ",
+    "resampling_prob": "resampling probability λ",
+    "noise_scale": "noise scale σ",
+    "threshold": "threshold τ",
+    "bias_correction": "bias correction β",
+    "noise_multiplier": "noise multiplier",
+    "bit_flip_prob": "flip probability of a bit",
+    "stages": "stages",
+}
+"""Parameters of mechanisms in words, by the column of a row."""
 ODDITIES = {
     "isolated_users": "users have no neighbour: they fetch nothing, and nobody fetches their label",
     "disconnected_clusters": "clusters fall into several parts that never hear of each other",
@@ -117,3 +129,10 @@ def at_least(value: float | None) -> str:
     ('0.7421', '0')
     """
     return number(None if value is None else four_digits(value, up=False))
+
+
+def span(values: "pd.Series[Any]") -> str:
+    """The smallest and the largest of some numbers, or the one that they all are."""
+    low, high = values.min(), values.max()
+    form = ",d" if values.dtype.kind == "i" else ".4g"
+    return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"
