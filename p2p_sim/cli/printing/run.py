@@ -114,7 +114,8 @@ def _print_groups(scenario: Scenario, finished: Finished, verbose: bool) -> None
 def _print_group(heading: str, lines: list[Line], width: int, explained: list[str]) -> None:
     """A heading, figures, and sentences that explain them."""
     print()
-    print_table(heading, lines, label_width=width)
+    say(heading)
+    print_table(None, lines, label_width=width)
     say(*explained)
 
 
@@ -253,7 +254,10 @@ def reservations(rows: Any, verbose: bool = True) -> list[str]:
     """What the learner's figure does not cover, what it takes for granted, and what can be guessed."""
     first = rows.iloc[0]
     if first["mechanism_kind"] == "label_exchange":
-        said = ["A peer, or an eavesdropper, sees noisy labels with their owners: only ε₀ holds against them."]
+        said = [
+            "A peer, or an eavesdropper, sees noisy labels with their owners: only the noise on each label protects "
+            "there, and ε₀ is the ε of that noise alone."
+        ]
     else:
         said = [TRUSTED[first["trust"]]]
     if rows["epsilon_coalition_upper"].notna().all():
