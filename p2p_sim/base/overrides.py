@@ -15,8 +15,8 @@ EITHER = (
     "mechanism.randomizer.epsilon",
 )
 """Keys of which a scenario has one."""
-WORD = re.compile(r"[^\W\d][\w./-]*")
-"""A text that needs no quotes: letters, digits, and what names and paths have between them."""
+WORD = re.compile(r"[^\W\d][\w./-]{0,250}")
+"""A text that needs no quotes: letters, digits, and what names and paths have between them; of limited length."""
 
 
 def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:

@@ -143,8 +143,8 @@ def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
         ("clusters of users", f"{span(rows['num_clusters'])}; the smallest has {count(smallest, 'user')}"),
     ]
     shortfall = scenario.clusters.shortfall(int(rows["num_clusters"].min()))
-    if shortfall and verbose:
-        lines.append(("  why so many", shortfall))
+    if shortfall:
+        lines.append(("  why fewer than asked", shortfall))
     if verbose:
         phi = means(rows)["heterogeneity"]
         lines.append(("  heterogeneity φ", f"{phi.value:.4g} ({first['heterogeneity_basis']})"))
