@@ -7,7 +7,8 @@ from p2p_sim.analysis.privacy.statement.in_words import SEES, equally_likely, gu
 if TYPE_CHECKING:
     import pandas as pd
 
-KNOWN = {"uniform": "", "cluster": "if each label is drawn independently with the shares of its cluster"}
+SHARES_KNOWN = "if each label is drawn independently with the shares of its cluster"
+KNOWN = {"uniform": "", "cluster": SHARES_KNOWN}
 """What is known of labels without what users sent, by the ending of the columns.
 
 It must be a law under which labels are independent. Known *counts* are another thing: there one label tells something

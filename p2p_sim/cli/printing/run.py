@@ -10,7 +10,7 @@ from p2p_sim import Scenario
 from p2p_sim.analysis.privacy.statement.record import Terms, statement_of
 from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.analysis.utility.baseline import warnings_of
-from p2p_sim.analysis.utility.guessing import sentences
+from p2p_sim.analysis.utility.guessing import SHARES_KNOWN, sentences
 from p2p_sim.analysis.utility.little import DOMINATED, PAID, adds_little, adds_nothing
 from p2p_sim.analysis.utility.summary import means, summarise, worst_epsilons
 from p2p_sim.base.plugins import MECHANISMS, offer_of
@@ -37,11 +37,12 @@ PRINTED = (
     ("epsilon_paper_lemma9", "  the paper's Lemma 9"),
     ("epsilon_paper_theorem3", "  the paper's Theorem 3"),
 )
+BOTH_ENDS = 'The smallest ε that holds lies between the certified one and that of "no smaller ε holds than".'
 XI = (
     "In the paper's lemma, s is the number of users of the smallest cluster, and ξ, which δ sets, is by how many "
     "standard deviations, about, the number of noisy labels that say 1 may deviate."
 )
-"""What the lemma's condition is about."""
+"""What further lines of the second group say, and what the lemma's condition is about."""
 PROTECTED = {"label": "any one user's label", "example": "any one row (features and label)"}
 """What may change, by adjacency."""
 LARGEST_EXPONENT = 700.0
@@ -53,9 +54,11 @@ TRUSTED = {
     "organisation": "The organisation that holds a row must be trusted with it.",
 }
 """What the learner's figure takes for granted, by whom a mechanism trusts."""
-ALGORITHM = (
-    "Each user flips her label with probability α, once: that is her noisy label. She requests the noisy label of a "
-    "random peer in her cluster, and with probability θ she passes it on to the learner: that is a submission."
+FLIPPED = "flips her label with probability α, once: that is her noisy label."
+RANDOMIZED = "makes a noisy message of her label, once: that is her noisy label."
+FETCHED = (
+    "She requests the noisy label of a random peer in her cluster, and with probability θ she passes it on to the "
+    "learner: that is a submission."
 )
 """What users do in a label exchange."""
 
@@ -98,13 +101,17 @@ def _print_groups(scenario: Scenario, finished: Finished, verbose: bool) -> None
     gained = useful(rows)
     width = max(len(label) for label, _ in (*ran, *private, *gained))
     _print_group("What ran", ran, width, _described(scenario, rows, verbose))
-    _print_group("How private, against whom", private, width, [meaning(rows)])
-    if (bound := statement_of(worst_row(rows), finished.terms, "epsilon_upper")) is not None:
+    bound = statement_of(worst_row(rows), finished.terms, "epsilon_upper")
+    meant = [meaning(rows)] if bound is None or math.isfinite(bound.epsilon_upper) else []  # else it says so itself
+    _print_group("How private, against whom", private, width, meant)
+    if bound is not None:
         print_conditions(bound)
     else:
         say("The conditions of these figures were not kept: run again into another directory to keep them.")
     if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
         say(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
+    if verbose:
+        say(*_further(private))
     say(*reservations(rows, verbose))
     _print_group("How useful, against what", gained, width, measured(rows))
     print()
@@ -155,15 +162,17 @@ def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
 
 def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
     """What the first group's figures are."""
-    exchange = rows["mechanism_kind"].iloc[0] == "label_exchange"
-    lines = []
-    if exchange and rows["flip_prob"].notna().all():
-        lines.append(ALGORITHM.replace("user", "honest user", 1) if scenario.adversaries.active else ALGORITHM)
+    lines, first = [], rows.iloc[0]
+    if first["mechanism_kind"] == "label_exchange":
+        noisy = FLIPPED if rows["flip_prob"].notna().all() else RANDOMIZED
+        lines.append(f"Each {'honest ' * bool(scenario.adversaries.active)}user {noisy} {FETCHED}")
     if verbose:
         lines.append(
             "Heterogeneity φ: how far the label probabilities of a user are from those of her cluster (L1 distance), "
             "on average; 0 if the users of each cluster are alike, always below 2."
         )
+    if verbose and str(first["heterogeneity_basis"]).startswith("estimate"):
+        lines.append("From labels alone φ cannot be told; the estimate is of what it is at most.")
     return lines
 
 
@@ -235,16 +244,21 @@ def _computed(rows: Any, terms: Terms) -> list[Line]:
     return lines
 
 
+def _further(lines: list[Line]) -> list[str]:
+    """What the lines of `_computed` say."""
+    return [BOTH_ENDS, *([XI] if any("ξ" in text for _, text in lines) else ())]
+
+
 def meaning(rows: Any) -> str:
     """What the learner's figure says."""
     first, learner = rows.iloc[0], _finite(worst_epsilons(rows)["epsilon_upper"])
     protected, exchange = PROTECTED[first["adjacency"]], first["mechanism_kind"] == "label_exchange"
-    who = "the learner" if exchange else "whoever learns from the release"
     if math.isinf(learner):
-        return f"Nothing here protects {protected} from {who}, because no finite ε is known."
+        return f"Nothing here protects {protected} from the learner, because no finite ε is known."
+    seen = "whatever the learner may see" if exchange else "whatever may be released"
     factor = at_most(math.exp(learner)) if learner < LARGEST_EXPONENT else "above 1e+300"
     return (
-        f"If {protected} were another, whatever {who} may see would be at most e^ε = {factor} times as probable, "
+        f"If {protected} were another, {seen} would be at most e^ε = {factor} times as probable, "
         f"plus δ. This is the largest ε of all {'clusters and ' * exchange}replicates; a smaller ε is more private."
     )
 
@@ -253,17 +267,20 @@ def reservations(rows: Any, verbose: bool = True) -> list[str]:
     """What the learner's figure does not cover, what it takes for granted, and what can be guessed."""
     first = rows.iloc[0]
     if first["mechanism_kind"] == "label_exchange":
-        said = [
-            "A peer, or an eavesdropper, sees noisy labels with their owners: only the noise on each label protects "
-            "there, and ε₀ is the ε of that noise alone."
-        ]
+        sees = "noisy labels with their owners: only the noise on each label protects there, and ε₀ is its ε."
+        if not math.isfinite(float(rows["epsilon_local"].max())):
+            sees = "labels with their owners: they are the true ones, and nothing protects them."
+        said = [f"A peer, or an eavesdropper, sees {sees}"]
     else:
         said = [TRUSTED[first["trust"]]]
     if rows["epsilon_coalition_upper"].notna().all():
         said.append("With a coalition, ε is of any other user's label: members know their own.")
     if rows["oracle"].any():
         said.append("The mechanism was told φ by an oracle, which ε does not account for.")
-    return [*sentences(rows, verbose), *said, "The noise is simulated; it protects nobody's real data."]
+    guesses = sentences(rows, verbose)
+    if verbose and guesses and SHARES_KNOWN in guesses[-1]:
+        guesses.append("In the last of these, somebody knows beforehand how frequent each label is in each cluster.")
+    return [*guesses, *said, "The noise is simulated; it protects nobody's real data."]
 
 
 def _organisations(rows: Any) -> list[Line]:
@@ -285,7 +302,7 @@ def _network(rows: Any, verbose: bool) -> list[Line]:
     if "completion_time_s" not in values:
         return []
     asked, answered = rows["fetches"].sum(), rows["answered"].sum()
-    lines = [("requests answered", f"{answered / max(asked, 1):.2%} of {asked:,d}, all replicates")]
+    lines = [("requests answered", f"{answered / asked:.2%} of {asked:,d}, all replicates")] if asked else []
     if asked > answered:
         why = ": request and reply can each be lost" if rows["messages_lost"].sum() > 0 else ""
         lines.append(("  not answered", f"{asked - answered:,d} ({(asked - answered) / asked:.1%}){why}"))
