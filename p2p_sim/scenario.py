@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.shown import card
 from p2p_sim.base.arguments import is_a, path_of
-from p2p_sim.base.config import Config, Extended, OneLine, explain
+from p2p_sim.base.config import Config, Extended, OneLine, refusal
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.overrides import parse_overrides, set_key
 from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
@@ -246,7 +246,7 @@ class Scenario(Extended, metaclass=OneLine):
         try:  # through JSON, whose strict mode takes lists for tuples and 1 for 1.0
             scenario = cls.model_validate_json(json.dumps(tree, default=_plain))
         except ValidationError as error:
-            raise InputError(explain(error, cls)) from None
+            raise refusal(error, cls) from None
         scenario._folder = folder
         return scenario
 
@@ -319,7 +319,8 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
     try:
         return Scenario.from_tree(tree, path.parent)
     except InputError as error:
-        raise InputError(f"{path}: {lacking(path) or error}") from None
+        why = lacking(path)
+        raise (InputError(f"{path}: {why}") if why else error.within(path)) from None
 
 
 def _plain(value: object) -> Any:

@@ -78,7 +78,7 @@ def test_the_run_command_counts_the_others_apart(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert command("run", "tiny.toml", "--set", "replicates=4")[0] == 0
     _, shown, _ = command("run", "tiny.toml", "--set", "replicates=3")
-    assert "tiny: 3 replicates (1 more on disk)" in shown
+    assert "tiny: 3 replicates, each with fresh random draws (1 more on disk)" in shown
     found = json.loads(command("run", "tiny.toml", "--json")[1])
     assert found["more_on_disk"] == 2
     _, alone, _ = command("run", "tiny.toml", "--set", "replicates=3", "--out", "alone")

@@ -100,6 +100,13 @@ def test_nothing_is_said_where_nothing_is_known_or_possible():
     assert warnings_of(rows([0.4, 0.4], [0.4, 0.4], bayes_error_rate=0.35)) == []
     assert len(warnings_of(rows([0.4, 0.4], [0.4, 0.4], bayes_error_rate=0.2))) == 2
     assert points_not_above(old) == (0, 0)
+    risks = {"bayes_error_rate": 0.35, "excess_risk": [0.03, 0.04], "constant_excess_risk": 0.01}
+    [line] = warnings_of(rows([0.35, 0.36], [0.35, 0.35], nonprivate_excess_risk=0.005, **risks))
+    assert line.startswith("what is learned has accuracy 0.6450, not clearly above the 0.6500")
+    assert "nothing can be; the best constant has the smaller excess risk, 0.01 against 0.035 (difference" in line
+    assert len(warnings_of(rows([0.35, 0.35], [0.35, 0.35], nonprivate_excess_risk=0.02, **risks))) == 2
+    for better in ({"excess_risk": [0.005, 0.006]}, {"bayes_error_rate": 0.2, "error_rate": [0.3, 0.3]}):
+        assert warnings_of(rows([0.35, 0.36], [0.3, 0.3], nonprivate_excess_risk=0.0, **risks).assign(**better)) == []
     two = pd.concat([rows([0.4, 0.4], [0.4, 0.4]), rows([0.1, 0.1], [0.1, 0.1]).assign(scenario="b")])
     assert points_not_above(two) == (1, 2)
     assert learned_nothing(two) == [
@@ -114,7 +121,7 @@ def test_an_identifier_of_large_numbers_does_not_pass_without_a_word(tmp_path, m
         table(tmp_path, separable)
         status, out, err = command("run", "own.toml")
         assert status == 0
-        assert "  of the majority class" in out
+        assert "  always the majority's label" in out
         assert ("warning: what is learned has accuracy" in err) == (not separable)
         assert ("warning: even without privacy" in err) == (not separable)
         directory = tmp_path / out.split("rows.jsonl")[0].split()[-1]

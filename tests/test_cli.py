@@ -1,6 +1,7 @@
 """The commands as a user types them, rightly and wrongly."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -47,7 +48,7 @@ def call(monkeypatch, capsys, tmp_path):
 def test_run_prints_a_summary_and_paths(call, tmp_path):
     status, out, _ = call("run", "small.toml")
     assert status == 0
-    assert "ε, learner, at δ = 1e-05" in out
+    assert re.search(r"ε, learner: sees all submissions +[0-9.]+ at δ = 1e-05", out)
     assert "2 replicates" in out
     paths = [line for line in out.splitlines() if line.startswith("results/small-")]
     assert [path.rsplit("/")[-1] for path in paths] == [

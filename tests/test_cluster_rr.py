@@ -14,7 +14,7 @@ from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribu
 from p2p_sim.analysis.utility.rehearsal import best_choice, candidates, corollary2, rehearse, split_budget, uniform
 from p2p_sim.analysis.utility.summary import summarise
 from p2p_sim.base.errors import InputError
-from p2p_sim.cli.printing.run import _statement
+from p2p_sim.cli.printing.run import reservations
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR, released_distributions
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.protocol.debias import signed_weights
@@ -225,5 +225,5 @@ def test_an_oracle_is_named_beside_epsilon(guess):
     scenario = Scenario.from_tree(tree(target_epsilon=1.0, split="half", **guess))
     rows = pd.DataFrame([p2p_sim.run(scenario).row])
     told = "oracle" in guess
-    assert ("told φ by an oracle, which ε does not account for" in _statement(rows)) is told
+    assert ("told φ by an oracle, which ε does not account for" in " ".join(reservations(rows))) is told
     assert summarise(rows)["oracle"] is told

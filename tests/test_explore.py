@@ -419,8 +419,8 @@ def test_a_film_is_played_alone():
         ({"text": MINE, "changes": "seed=1\n" * 51}, "changes: 51 lines, at most 50"),
         ({"text": MINE, "changes": "nothing"}, "line 1, nothing: must read key=value"),
         (
-            {"text": MINE, "changes": "seed=2\nnetwork.loss=0,1\nseed=x"},
-            "line 2, network.loss=0,1: use a point, 0.1; line 3, seed=x: 'x' is not a TOML value",
+            {"text": MINE, "changes": "seed=2\nnetwork.loss=0,1\nname=a b"},
+            "line 2, network.loss=0,1: use a point, 0.1; line 3, name=a b: 'a b' is not a TOML value",
         ),
         ({"text": MINE, "loss": "0,1"}, "Loss: 0,1 must be a number; use a point"),
         (

@@ -163,6 +163,64 @@ def test_what_is_refused_is_one_line_and_leaves_nothing(here, monkeypatch, argum
     assert bool(left) == tried
 
 
+WRONG = """
+name = "bad name"
+replicates = 0
+[population]
+kind = "synthetic"
+users = 1
+colour = 3
+[mechanism]
+flip_prob = "a"
+sampling_rat = 0.5
+"""
+
+
+def test_validate_lists_every_mistake_in_a_line_of_its_own(here):
+    (here / "wrong.toml").write_text(WRONG)
+    (here / "sweep.toml").write_text(SWEEP.replace("small", "wrong"))
+    status, out, err = command("validate", "wrong.toml", "small.toml")
+    keys = [re.match(r"wrong\.toml: ([a-z_.]+)", line)[1] for line in err.splitlines()]
+    assert keys == ["name", "replicates", "population.users", "population.colour", "mechanism.flip_prob",
+                    "mechanism.sampling_rat"]  # fmt: skip
+    assert (status, out.split(",")[0]) == (2, "small.toml: ok")
+    assert len(command("validate", "sweep.toml")[2].splitlines()) == len(keys)
+    [line] = command("run", "wrong.toml")[2].splitlines()
+    assert line.endswith("(and 5 more)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "d"), "d: is a directory, not a file; name a file in it"),
+        (("validate", "d"), "d: is a directory, not a file; name a file in it"),
+        (("new", "mine", "--data", "d", "--label", "y"), "--data d: is a directory, not a file"),
+        (("run", "small.toml", "--set", 'population={kind="table", path="d", label="y"}'), "'d': is a directory"),
+        (("run", "small.toml", "--data-dir", "small.toml"), "--data-dir small.toml: is a file, not a directory"),
+        (("plot", "small.toml"), "small.toml: holds no results of p2p-sim (is a file, not a directory)"),
+        (("report", "none"), "none: holds no results of p2p-sim (there is no such directory)"),
+        (("network", "small.toml", "--out", "small.toml"), "small.toml is a file, not a directory"),
+        (("check-bounds", "--figure", "d.png"), "--figure d.png: is a directory, not a file"),
+    ],
+)
+def test_a_directory_is_called_a_directory_and_a_file_a_file(here, arguments, message):
+    (here / "d").mkdir()
+    (here / "d.png").mkdir()
+    status, out, err = command(*arguments)
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert message in err
+
+
+def test_one_is_singular(here):
+    single = ("--set", "replicates=1", "--set", "population.num_clusters=1")
+    assert command("run", "small.toml", *single)[1].startswith("small: 1 replicate,")
+    assert re.search(r"200 users in 1 cluster$", command("network", "small.toml", *single)[1], re.MULTILINE)
+    (here / "two.toml").write_text(SWEEP.replace("[0.1, 0.2]", "[0.1]"))
+    assert "ok, a sweep of 1 point\n" in command("validate", "two.toml")[1]
+    status, out, err = command("sweep", "two.toml", *single, "--workers", 1)
+    assert (status, "two: 1 row of 1 point\n" in out, "two: a sweep of 1 point\n" in err) == (0, True, True)
+
+
 def test_calibration_names_the_sampling_rate():
     status, out, _ = command("calibrate", *TARGET, "--sampling-rate", "0.5")
     assert status == 0

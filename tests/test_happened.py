@@ -328,7 +328,7 @@ def test_a_figure_that_fails_leaves_the_earlier_one(tmp_path, monkeypatch, found
     [
         (["--set", 'engine="vectorised"'], "engine = 'vectorised': sends no messages"),
         (["--replicate", "-1"], "--replicate -1: must be at least 0"),
-        (["--out", "small.toml"], "--out small.toml: cannot be written"),
+        (["--out", "small.toml"], "--out small.toml: small.toml is a file, not a directory"),
         (["--data-dir", "nowhere"], "--data-dir nowhere: there is no such directory"),
         (["--set", "network.los=0.1"], "network.los: unknown key; did you mean network.loss?"),
     ],

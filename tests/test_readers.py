@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,30 @@ def test_run_and_report_say_when_the_exchange_adds_little(tmp_path, monkeypatch)
         page = Path(f"{users}/report.html").read_text("utf-8")
         said.append(("The exchange adds little here: ε is" in out, "The exchange adds little here: ε is" in page))
     assert said == [(True, True), (False, False)]
+
+
+def test_run_offers_what_dominates_an_exchange_that_adds_nothing(tmp_path, monkeypatch):
+    """The command runs, whatever the exchange has that randomised response has not."""
+    monkeypatch.chdir(tmp_path)
+    ring = ("--set", 'network={overlay={kind="regular", degree=2}, loss=0.1}')
+    own = ("--set", "mechanism.sampling_rate=0.4", "--set", "mechanism.flip_prob=0.1", "--set", "population.users=200")
+    status, out, err = command("run", "synthetic", *ring, *own, "--set", "replicates=2", "--out", "first")
+    assert status == 0, err
+    assert "Randomised response with the same α dominates it" in out
+    assert "(docs/choices.md)" in out
+    assert command("report", "first")[0] == 0
+    assert "same α dominates it" in Path("first/report.html").read_text("utf-8")
+    [line] = [line for line in out.splitlines() if line.startswith("p2p-sim run")]
+    first, second = (shlex.split(part) for part in line.split(" && "))
+    assert "mechanism.flip_prob=0.1" in first
+    assert command(*first[1:])[0] == 0
+    status, out, err = command(*second[1:])
+    assert (status, err) == (0, "")
+    assert "mechanism.kind: label_exchange in the first, randomized_response in the second" in out
+    [said] = re.findall(r"epsilon_upper\n +the only one +([0-9.]+) +([0-9.]+) ", out)
+    assert said[0] == said[1]
+    large = ("--set", "replicates=1", "--set", "population.users=400", "--set", "population.num_clusters=1")
+    assert "dominates" not in command("run", "synthetic", *own, *large, "--out", "large")[1]
 
 
 def test_run_counts_the_requests_that_were_not_answered(tmp_path, monkeypatch):

@@ -128,9 +128,12 @@ def test_overrides_are_toml(tmp_path):
     overrides = ["mechanism.flip_prob=0.2", 'population.kind="synthetic"', "population.users = 500"]
     made = load_scenario(path, [*overrides, 'network.latency = {kind = "exponential", mean_s = 2}'])
     assert (made.mechanism.flip_prob, made.population.users, made.network.latency.mean_s) == (0.2, 500, 2.0)
+    words = load_scenario(path, ["engine=vectorised", "name = v1.2-b", "population.kind=uci-heart"])
+    assert (words.engine, words.name, words.population.kind) == ("vectorised", "v1.2-b", "uci-heart")
     for bad, message in (
         ("mechanism.flip_prob", "must read key=value"),
-        ("population.kind=synthetic", "put text in quotes"),
+        ("name=my name", "put text in quotes"),
+        ("seed=three", 'seed = "three": should be a valid integer'),
         ("mechanism.flip_prob=0.2\nseed=3", "one value is allowed"),
         ("name.first=1", "name is not a table"),
         ("mechanism.flop=1", "mechanism.flop: unknown key"),

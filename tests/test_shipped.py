@@ -42,7 +42,7 @@ def test_a_run_by_name_leaves_its_results_here(here):
     status, out, err = command("run", "synthetic", *small)
     assert (status, err.splitlines()[0]) == (0, f"synthetic: comes with p2p-sim ({find_scenario('synthetic')})")
     assert [path.name[:10] for path in (here / "results").iterdir()] == ["synthetic-"]
-    assert "synthetic: 1 replicate\n" in out
+    assert "synthetic: 1 replicate, each with fresh random draws\n" in out
 
 
 def test_files_beside_a_scenario_are_found_from_anywhere(here):

@@ -300,7 +300,7 @@ def test_run_prints_the_conditions(tmp_path):
         'name = "made"\nreplicates = 1\n[population]\nkind = "synthetic"\nusers = 400\nnum_clusters = 4\n'
         "[mechanism]\nflip_prob = 0.1\n[network]\nloss = 0.1\nrequest_timeout_s = 1.0\n"
     )
-    status, out, _ = command("run", str(file), "--out", str(tmp_path / "out"))
+    status, out, _ = command("run", str(file), "--verbose", "--out", str(tmp_path / "out"))
     assert status == 0
     assert "given the realised network, from the learner, if" in out
     assert "not applicable: it needs everybody to fetch" in " ".join(out.replace("│", " ").split())

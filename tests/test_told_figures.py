@@ -19,17 +19,18 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.analysis.utility.guessing import sentences
 from p2p_sim.base.errors import InputError
-from p2p_sim.cli.printing.run import _statement
+from p2p_sim.cli.printing.run import meaning, privacy_lines, reservations
 from p2p_sim.cli.printing.values import print_conditions
 from p2p_sim.replicate.run import Result
 from tests.random_scenarios import random_scenarios
 
 PROMISED = {
-    "Whoever sees the set of submissions": "epsilon_upper",
-    "Whoever learns from the release": "epsilon_upper",
-    "Whoever also sees when each of them came": "epsilon_times_upper",
-    "The learner together with the coalition": "epsilon_coalition_upper",
-    "Peers and eavesdroppers": "epsilon_local",
+    "ε, learner: sees all submissions": "epsilon_upper",
+    "ε, whoever learns from the release": "epsilon_upper",
+    "ε, learner who also sees their times": "epsilon_times_upper",
+    "ε, learner with the coalition": "epsilon_coalition_upper",
+    "ε₀, peer: sees one noisy label": "epsilon_local",
+    "ε₀, whoever sees one user's message": "epsilon_local",
 }
 GUESSED = {
     "somebody who sees all submissions": "advantage_uniform",
@@ -44,21 +45,26 @@ def number(text: str) -> float:
     return math.inf if text == "∞" else float(text)
 
 
-def promises(text: str) -> dict[str, float]:
-    """ε of each promise by the column that it is about; infinite where nothing is promised."""
+def promises(lines: list[tuple[str, str]], delta: float) -> dict[str, float]:
+    """ε of each line by the column that it is about; every ε of the learner stands at its δ."""
     found = {}
-    for line in text.splitlines():
-        for who, column in PROMISED.items():
-            if line.startswith(who):
-                figure = re.search(r"\(ε, δ\) = \(([^,]+), |: ε = ([^ ]+)\. ", line)
-                found[column] = number(figure[1] or figure[2]) if figure else math.inf
-                assert figure or "nothing" in line, line
+    for who, text in lines:
+        if who in PROMISED:
+            figure = re.match(r"([^ :]+)(?: at δ = ([^ ,]+))?", text)
+            found[PROMISED[who]] = number(figure[1])
+            assert PROMISED[who] == "epsilon_local" or float(figure[2]) == pytest.approx(delta, rel=1e-5), text
     return found
 
 
-def check(row: dict, text: str) -> None:
-    """Every promise is its statement, rounded up; whoever has a figure of her own is promised it."""
-    told = promises(text)
+def check(row: dict, text: list[tuple[str, str]], meant: str) -> None:
+    """Every figure is its statement, rounded up; whoever has a figure of her own is shown it; what ε means follows."""
+    told = promises(text, row["delta"])
+    if math.isinf(told["epsilon_upper"]):
+        assert meant.startswith("Nothing here protects any one")
+        assert "no finite ε is known" in meant
+    else:
+        factor = float(re.search(r"at most e\^ε = ([^ ]+) times as probable, plus δ", meant)[1])
+        assert math.exp(row["epsilon_upper"]) <= factor <= math.exp(row["epsilon_upper"]) * 1.01
     for column, epsilon in told.items():
         assert row[column] <= epsilon or math.isinf(epsilon), (column, text)
         assert math.isinf(epsilon) == math.isinf(row[column]), (column, text)
@@ -122,8 +128,10 @@ def check_bound(bound: PrivacyBound) -> None:
 def held(result: Result) -> None:
     row = result.row
     rows = pd.DataFrame([row]).assign(point="0", num_clusters=row["num_clusters"])
-    check(row, _statement(rows))
-    check_guesses(row, sentences(rows))
+    for verbose in (False, True):
+        check(row, privacy_lines(rows, verbose), meaning(rows))
+        assert any("protects nobody's real data" in line for line in reservations(rows, verbose))
+        check_guesses(row, sentences(rows, verbose))
     check_report(row, rows, result.terms)
     check_figure(row, rows)
     for bound in set(result.privacy[:3]):
@@ -152,10 +160,16 @@ def test_other_mechanisms_are_read_back_too():
 
 def test_a_sentence_that_leaves_out_the_coalition_is_seen():
     """The planted fault: the learner's figure alone, as it was printed beside a coalition's 2.165."""
-    row = {"epsilon_upper": 0.4924, "epsilon_coalition_upper": 2.165, "epsilon_times_upper": None}
-    text = "Whoever sees the set of submissions cannot tell better than (ε, δ) = (0.4924, 1e-06) allows."
-    with pytest.raises(AssertionError):
-        check(row, text)
-    check(row, f"{text}\nThe learner together with the coalition cannot tell: (ε, δ) = (2.165, 1e-06) allows.")
-    with pytest.raises(AssertionError):
-        check({**row, "epsilon_coalition_upper": None, "epsilon_upper": math.inf}, text)
+    row = {"epsilon_upper": 0.4924, "epsilon_coalition_upper": 2.165, "epsilon_times_upper": None, "delta": 1e-6}
+    text = [("ε, learner: sees all submissions", "0.4924 at δ = 1e-06")]
+    both = [*text, ("ε, learner with the coalition", "2.165 at δ = 1e-06, 3 members")]
+    meant = "whatever the learner may see would be at most e^ε = 1.637 times as probable, plus δ"
+    check(row, both, meant)
+    for spoilt, lines, said in (
+        (row, text, meant),
+        ({**row, "epsilon_coalition_upper": None, "epsilon_upper": math.inf}, text, meant),
+        ({**row, "delta": 1e-5}, both, meant),
+        (row, both, meant.replace("1.637", "1.6")),
+    ):
+        with pytest.raises(AssertionError):
+            check(spoilt, lines, said)

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -132,6 +133,22 @@ def test_a_goal_that_cannot_be_met_says_how_near_one_comes(tmp_path):
     assert "by mechanism.target_epsilon = " in said
     assert len((path / "trials.csv").read_text().splitlines()) == 4
     assert not (path / "found.toml").exists()
+
+
+def test_the_command_prints_the_noise_that_it_found(tmp_path):
+    """α is calibrated for the target in each replicate, and no key of the search."""
+    path = tmp_path / "out"
+    options = ("--epsilon", "0.5", "--trials", "2", "--workers", "1", "--out", path)
+    status, out, said = command("tune", written_scenario(tmp_path), *options)
+    assert status == 0, said
+    fresh = p2p_sim.load_scenario(path / "found.toml")
+    alpha = re.search(r"flip probability α +([0-9.]+)(?: to ([0-9.]+), by the clusters of each replicate)?$", out, re.M)
+    theta = re.search(r"sampling rate θ +([0-9.]+)$", out, re.M)
+    assert float(theta[1]) == pytest.approx(fresh.mechanism.sampling_rate, rel=1e-3)
+    built = [p2p_sim.run(fresh, replicate).row["flip_prob"] for replicate in range(fresh.replicates)]
+    low, high = float(alpha[1]), float(alpha[2] or alpha[1])
+    assert low * 0.9 <= min(built)
+    assert max(built) <= high * 1.1
 
 
 def written_scenario(folder: Path) -> Path:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.figures.labels import at_most
 from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing
+from p2p_sim.analysis.privacy.statement.shown import count
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -51,7 +52,7 @@ def plot_overlay(
     top = _top(epsilon, epsilon_local)
     drawn_edges = edges if len(edges) <= MOST_EDGES else edges[travelled]
     if len(drawn_edges) < len(edges):
-        note += f"; drawn of {len(edges):,} edges: the {len(drawn_edges):,} along which a label travelled"
+        note += f"; drawn of {count(len(edges), 'edge')}: the {len(drawn_edges):,} along which a label travelled"
     thin = 1.0 if epsilon.size <= 150 else 0.6
     area = 12.0 + 130.0 * degrees / max(1, int(degrees.max(initial=1))) * min(1.0, 150.0 / epsilon.size)
     with drawing(path, 7.6, 7.0, note=f"{note}; area: neighbours") as (figure, [axes]):

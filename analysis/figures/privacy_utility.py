@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from p2p_sim.analysis.figures.labels import at_most, long, loss_text
 from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing, inches
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.analysis.utility.intervals import Mean, mean_interval
 from p2p_sim.analysis.utility.quality import quality
 
@@ -72,9 +73,9 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_xlabel(textwrap.fill(text, int(14 * inches(axes)[0])))
     axes.set_ylabel(label)
     bars = "95% confidence intervals" if value.replicates > 1 else "no interval"
-    count = f"{value.replicates} replicate{'s' * (value.replicates > 1)}"
+    replicates = count(value.replicates, "replicate")
     axes.text(
-        0.99, 0.02, f"{count}, {bars}", transform=axes.transAxes, ha="right", fontsize=8, color=GREY,
+        0.99, 0.02, f"{replicates}, {bars}", transform=axes.transAxes, ha="right", fontsize=8, color=GREY,
     )  # fmt: skip
     axes.margins(y=0.25)
 

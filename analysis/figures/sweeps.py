@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from p2p_sim.analysis.figures.labels import long, pairs, short, value
 from p2p_sim.analysis.figures.marks import Named, name_marks
 from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing, inches, legend_below, plain_log_ticks
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.analysis.utility.points import HIGH, LOW, is_privacy
 
 if TYPE_CHECKING:
@@ -312,7 +313,7 @@ def wrapped(text: str, inches: float) -> str:
 def replicates_text(table: pd.DataFrame) -> str:
     """How many replicates the points have."""
     low, high = int(table["replicates"].min()), int(table["replicates"].max())
-    return f"{low:,}" + f" to {high:,}" * (low < high) + f" replicate{'s' * (high > 1)} per point"
+    return f"{low:,} to " * (low < high) + f"{count(high, 'replicate')} per point"
 
 
 def caption(table: pd.DataFrame, shown: pd.DataFrame, view: View, note: str) -> str:

@@ -14,6 +14,9 @@ LEARNED = (
 """Columns of error rates, how messages call them, and what else they say."""
 ENOUGH, FEW = 5, "; with so few replicates hardly anything is clear: run more"
 """Replicates from which on a missing gain says something of the data, and what is said below."""
+RISKS = ("excess_risk", "nonprivate_excess_risk")
+CONSTANT_RISK = "constant_excess_risk"
+"""Columns of excess risks where the law is known: of both models, and of the best constant."""
 CONSTANT, SQUARED = "constant_squared_error", ("squared_error", "nonprivate_squared_error")
 """Columns of squared errors: of a constant, and of both models."""
 
@@ -55,7 +58,7 @@ def gains(rows: pd.DataFrame) -> list[Gain]:
 
 
 def warnings_of(rows: pd.DataFrame) -> list[str]:
-    """A line for each model of one point that is not clearly more accurate than the majority class."""
+    """A line for each model of one point that is not clearly better than a rule that takes no features."""
     found = []
     for column, who, more in LEARNED:
         for gain in gains(rows):
@@ -65,7 +68,29 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
                     f"{who} has accuracy {gain.accuracy:.4f}, not clearly above the {gain.majority:.4f} of always "
                     f"saying the majority class (difference {gain.gain}){advice}"
                 )
-    return [*found, *_no_better_than_a_constant(rows)]
+    return [*found, *_riskier_than_a_constant(rows), *_no_better_than_a_constant(rows)]
+
+
+def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
+    """Models that are no more accurate than the majority class, because nothing can be, and have a larger excess risk
+    than the best constant."""
+    if gains(rows):
+        return []
+    found = []
+    for (column, who, _), risk in zip(LEARNED, RISKS, strict=True):
+        names = (column, MAJORITY, risk, CONSTANT_RISK)
+        if any(name not in rows or rows[name].isna().any() for name in names):
+            continue
+        errors, majority, excess, constant = (rows[name].astype(float) for name in names)
+        gain, less = mean_interval(majority - errors), mean_interval(excess - constant)
+        if (gain.low if gain.replicates > 1 else gain.value) > 0 or not less.value > 0:
+            continue
+        found.append(
+            f"{who} has accuracy {1.0 - errors.mean():.4f}, not clearly above the {1.0 - majority.mean():.4f} of "
+            f"always saying the majority class, and nothing can be; the best constant has the smaller excess risk, "
+            f"{constant.mean():.4g} against {excess.mean():.4g} (difference {less})"
+        )
+    return found
 
 
 def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:

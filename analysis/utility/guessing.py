@@ -7,7 +7,8 @@ from p2p_sim.analysis.privacy.statement.in_words import SEES, equally_likely, gu
 if TYPE_CHECKING:
     import pandas as pd
 
-KNOWN = {"uniform": "", "cluster": "if each label is drawn independently with the shares of its cluster"}
+SHARES_KNOWN = "if each label is drawn independently with the shares of its cluster"
+KNOWN = {"uniform": "", "cluster": SHARES_KNOWN}
 """What is known of labels without what users sent, by the ending of the columns.
 
 It must be a law under which labels are independent. Known *counts* are another thing: there one label tells something
@@ -15,15 +16,17 @@ of the others, whose messages then speak for it as well, and more is guessed rig
 """
 
 
-def sentences(rows: "pd.DataFrame") -> list[str]:
+def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
     """Of 100 labels, how many are guessed right with and without what users sent; of the row with the most.
 
-    Empty for rows of versions that had no such columns.
+    Args:
+        rows: of one point or several; empty for rows of versions that had no such columns.
+        every: also for somebody who knows the shares of labels in each cluster.
     """
     if "advantage_uniform" not in rows or rows["advantage_uniform"].isna().any():
         return []
     found = []
-    for name, given in KNOWN.items():
+    for name, given in KNOWN.items() if every else [("uniform", KNOWN["uniform"])]:
         gain, without = rows[f"advantage_{name}"].astype(float), rows[f"guess_{name}"].astype(float)
         if gain.isna().any() or without.isna().any():
             continue

@@ -2,8 +2,21 @@
 
 import math
 
+from p2p_sim.analysis.privacy.statement.shown import four_digits
+
 NEAR_LOCAL = 0.9
 """Share of ε₀ above which the exchange is said to add little."""
+DOMINATED = (
+    "Randomised response with the same α dominates it, whatever the labels: it has the same ε, nobody must be trusted "
+    "for it either, and each noisy label arrives with its owner's features. From its release "
+    "anybody could draw what the exchange submits."
+)
+"""What dominates an exchange that adds nothing to the noise on each label."""
+PAID = (
+    "A choice by the outcome looks at true labels, which no ε counts: choose by the reason above, or pay for the "
+    "choice (docs/choices.md)."
+)
+"""What it costs to compare and choose."""
 
 
 def adds_little(epsilon: float, local: float) -> str:
@@ -21,3 +34,12 @@ def adds_little(epsilon: float, local: float) -> str:
         f"The exchange adds little here: ε is {epsilon / local:.1%} of ε₀, which the noise on each label gives. "
         "Larger clusters help, or a smaller θ, or a larger δ; `p2p-sim calibrate` finds the α for an ε."
     )
+
+
+def adds_nothing(epsilon: float, local: float) -> bool:
+    """Whether ε is ε₀ in four digits, so that the noise on each label is all that protects.
+
+    >>> adds_nothing(2.19722, 2.19723), adds_nothing(2.15, 2.2), adds_nothing(math.inf, math.inf)
+    (True, False, False)
+    """
+    return math.isfinite(epsilon) and four_digits(epsilon, up=True) >= four_digits(local, up=True)

@@ -14,7 +14,7 @@ from pydantic import (
     model_serializer,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, ErrorDetails
 
 from p2p_sim.base.described import descriptions
 from p2p_sim.base.errors import InputError, shortened
@@ -64,19 +64,28 @@ class OneLine(type(BaseModel)):  # type: ignore[misc]
         try:
             return super().__call__(**given)
         except ValidationError as error:
-            raise InputError(explain(error, cls)) from None
+            raise refusal(error, cls) from None
 
 
-MOST_NAMED = 12
-"""Keys of a table that a message lists."""
+MOST_NAMED, MOST_FAULTS = 12, 100
+"""Keys of a table that a message lists, and mistakes of a file that are listed."""
 
 
-def explain(error: ValidationError, model: type[Config]) -> str:
-    """The first fault of a validation error in one line: key, value and what is allowed."""
-    faults = error.errors(include_url=False)
-    first = faults[0]
+def refusal(error: ValidationError, model: type[Config]) -> InputError:
+    """The faults of a validation error: the first in one line, with the number of the others; and each in a line."""
+    # a default that depends on a faulty key is no fault of its own
+    faults = [fault for fault in error.errors(include_url=False) if fault["type"] != "default_factory_not_called"]
+    lines = [_fault(fault, model) for fault in faults[:MOST_FAULTS]]
+    if len(faults) > MOST_FAULTS:
+        lines.append(f"and {len(faults) - MOST_FAULTS:,} mistakes more")
+    more = f" (and {len(faults) - 1:,} more)" if len(faults) > 1 else ""
+    return InputError(f"{lines[0]}{more}", lines)
+
+
+def _fault(fault: ErrorDetails, model: type[Config]) -> str:
+    """One fault in one line: key, value and what is allowed."""
     # locations in tagged unions hold the tag after the field's name: population.digits.task
-    parts = [str(part) for part in first["loc"]]
+    parts = [str(part) for part in fault["loc"]]
     if len(parts) > 1 and parts[0] in ("population", "clusters", "mechanism", "learner"):
         parts = [parts[0], *parts[2:]]
     if len(parts) > 2 and parts[0] == "network" and parts[1] in ("latency", "overlay", "peers", "availability"):
@@ -85,33 +94,32 @@ def explain(error: ValidationError, model: type[Config]) -> str:
         parts = [*parts[:3], *parts[4:]]
     if len(parts) > 2 and parts[:2] == ["mechanism", "randomizer"]:
         parts = [*parts[:2], *parts[3:]]
-    key, value = shortened(".".join(parts)), first.get("input")
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    if first["type"] == "extra_forbidden":
-        known, fields = sorted(_keys(model)), _fields(model, first["loc"][:-1])
+    key, value = shortened(".".join(parts)), fault.get("input")
+    if fault["type"] == "extra_forbidden":
+        known, fields = sorted(_keys(model)), _fields(model, fault["loc"][:-1])
         hint = nearest(parts[-1], fields) if fields else "" if key in known else nearest(key, known)
         hint = hint.replace("did you mean ", f"did you mean {'.'.join([*parts[:-1], ''])}") if fields else hint
         if fields and not hint:
             rest = f" and {len(fields) - MOST_NAMED} more" if len(fields) > MOST_NAMED else ""
             hint = f"; it takes {', '.join(fields[:MOST_NAMED])}{rest}"
-        return f"{key}: unknown key{' for this kind' if key in known else ''}{hint}{more}"
-    if first["type"] == "missing":
-        return f"{key}: is missing{more}"
-    if first["type"].startswith("union_tag"):
-        context = first["ctx"]
+        return f"{key}: unknown key{' for this kind' if key in known else ''}{hint}"
+    if fault["type"] == "missing":
+        return f"{key}: is missing"
+    if fault["type"].startswith("union_tag"):
+        context = fault["ctx"]
         given = f' = "{shortened(context["tag"])}"' if "tag" in context else " is missing"
         if "fault" in context:
-            return f"{key}.kind{given}: {context['fault']}{more}"
+            return f"{key}.kind{given}: {context['fault']}"
         allowed = context.get("expected_tags") or ", ".join(f"'{kind}'" for kind in _kinds(model, parts))
         hint = nearest(context.get("tag", ""), allowed.replace("'", "").split(", "))
         note = context.get("note", "")
         if note:
             note = f" {note[0].upper()}{note[1:]}" if hint else f"; {note}"
-        return f"{key}.kind{given}: must be one of {allowed}{hint}{note}{more}"
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        return f"{key}.kind{given}: must be one of {allowed}{hint}{note}"
+    message = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
     message = message[0].lower() + message[1:]
     shown = "" if isinstance(value, dict) else f" = {shortened(json.dumps(value, default=str))}"
-    return f"{key}{shown}: {message}{more}" if key else f"{message}{more}"
+    return f"{key}{shown}: {message}" if key else message
 
 
 def _fields(model: type[Config], place: Sequence[int | str]) -> list[str]:

@@ -1,5 +1,7 @@
 """What can go wrong; loads nothing, so that the command line starts quickly."""
 
+from collections.abc import Sequence
+
 LONGEST_LINE, LONGEST_QUOTE = 500, 100
 """Characters of a message, and of a value in it, which may be as long as a file."""
 
@@ -9,12 +11,25 @@ class InputError(Exception):
 
     The message may quote any input: line breaks and other characters that cannot be printed are escaped, and the middle
     of a long message is left out.
+
+    Args:
+        message: the line; of several mistakes, the first and how many more there are.
+        mistakes: all of them, a line each, where there are several.
     """
 
-    def __init__(self, message: str) -> None:
-        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
-        half = LONGEST_LINE // 2
-        super().__init__(line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}")
+    def __init__(self, message: str, mistakes: Sequence[str] = ()) -> None:
+        super().__init__(_one_line(message))
+        self.mistakes = tuple(map(_one_line, mistakes or [message]))
+
+    def within(self, where: object) -> "InputError":
+        """The same mistakes in a file, which each line then names."""
+        return InputError(f"{where}: {self}", [f"{where}: {mistake}" for mistake in self.mistakes])
+
+
+def _one_line(message: str) -> str:
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
+    half = LONGEST_LINE // 2
+    return line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}"
 
 
 class RunFailed(Exception):  # noqa: N818

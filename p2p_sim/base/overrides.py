@@ -1,6 +1,7 @@
 """Keys of a scenario as trees of tables: set by hand, by `--set`, or along a sweep."""
 
 import copy
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,8 @@ EITHER = (
     "mechanism.randomizer.epsilon",
 )
 """Keys of which a scenario has one."""
+WORD = re.compile(r"[^\W\d][\w./-]{0,250}")
+"""A text that needs no quotes: letters, digits, and what names and paths have between them; of limited length."""
 
 
 def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
@@ -49,7 +52,10 @@ def _sets(wanted: str, key: str, value: Any) -> bool:
 
 
 def parse_override(override: str) -> tuple[str, Any]:
-    """Key and value of "dotted.key=value"; a value that is no TOML is refused, with a hint where it lacks quotes."""
+    """Key and value of "dotted.key=value" in TOML, where a bare word is a text: engine=vectorised.
+
+    What is neither is refused, with a hint that it lacks quotes.
+    """
     key, equals, text = override.partition("=")
     key = key.strip()
     if not equals or not key:
@@ -57,6 +63,8 @@ def parse_override(override: str) -> tuple[str, Any]:
     try:
         value = parsed(f"value = {text.strip()}")
     except ValueError:
+        if WORD.fullmatch(text.strip()):
+            return key, text.strip()
         text = shortened(text)
         raise InputError(
             f"--set {shortened(override)}: {text!r} is not a TOML value; put text in quotes: '{key}=\"{text}\"'"

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.files import no_file
 
 PACKAGE = Path(__file__).parent.parent
 SCENARIOS, EXAMPLES = PACKAGE / "scenarios", PACKAGE / "examples"
@@ -60,6 +61,8 @@ def find_scenario(name: str | Path, sweep: bool = False, folder: Path = Path()) 
     if found is None:
         from p2p_sim.base.nearest import nearest
 
+        if (reason := no_file(given)) != "no such file":
+            raise InputError(f"{shortened(text)}: {reason}; name a file in it")
         hint = nearest(text, [*shipped(), *(full.removeprefix(SWEEPS) for full in shipped())])
         raise InputError(
             f"{shortened(text)}: there is no such file, and nothing of p2p-sim has this name{hint or ''} "

@@ -5,11 +5,13 @@ import gc
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.cli.audit import audit
 from p2p_sim.cli.cite import cite
@@ -93,6 +95,10 @@ def run(
     ] = None,
     workers: Workers = None,
     split: Split = None,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", help="Show all figures: how ε was computed, what papers print, the network."),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Run every replicate of a scenario that is not on disk yet, then show a summary and a figure.
@@ -113,12 +119,14 @@ def run(
     except KeyboardInterrupt as stop:
         raise interrupted(stop) from None
     from p2p_sim.cli.printing.run import print_json, print_summary
+    from p2p_sim.cli.scenarios import against_randomised_response
 
     written = [(path, write(chosen, path, data_dir)) for path, write in exports]
     if json_:
         print_json(chosen, finished)
     else:
-        print_summary(chosen, finished, written, quiet)
+        rival = partial(against_randomised_response, chosen, finished, scenario, overrides=overrides, data_dir=data_dir)
+        print_summary(chosen, finished, written, quiet=quiet, verbose=verbose, rival=rival)
 
 
 def _exports(
@@ -167,7 +175,7 @@ def validate(
                 print("\n  ".join([f"{file}: ok, {found[0]}", *found[1:]]))
         except InputError as error:
             failed = True
-            print(error, file=sys.stderr)
+            print(*error.mistakes, sep="\n", file=sys.stderr)
     if failed:
         raise typer.Exit(2)
 
@@ -290,7 +298,7 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
         lines, cases = examined(case), [case] if case.scenario.population.own else []
     else:
         plan = load_sweep(file, overrides or (), data_dir)
-        lines, cases = [f"a sweep of {plan.size:,} points"], plan.own_data()
+        lines, cases = [f"a sweep of {count(plan.size, 'point')}"], plan.own_data()
         lines += [line for case in cases for line in case.scenario.population.remarks(case.places)]
     for warning in dict.fromkeys(line for case in cases for line in advice(case)):
         warnings.warn(f"{file}: {warning}", stacklevel=2)

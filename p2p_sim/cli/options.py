@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.files import no_directory
 
 
 def _version(wanted: bool) -> None:
@@ -78,13 +79,15 @@ def one_of(*names: str) -> Callable[[], list[str]]:
 def check_data_dir(data_dir: Path | None) -> None:
     """Refuse a data directory that does not exist."""
     if data_dir is not None and not data_dir.is_dir():
-        raise InputError(f"--data-dir {data_dir}: there is no such directory")
+        raise InputError(f"--data-dir {data_dir}: {no_directory(data_dir)}")
 
 
 def check_figure(path: Path) -> None:
     """Refuse a file for a figure that cannot be one."""
     if path.suffix not in (".png", ".pdf", ".svg"):
         raise InputError(f"--figure {path}: must end in .png, .pdf or .svg")
+    if path.is_dir():
+        raise InputError(f"--figure {path}: is a directory, not a file")
     if not path.parent.is_dir():
         raise InputError(f"--figure {path}: there is no directory {path.parent}")
 

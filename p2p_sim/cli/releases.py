@@ -22,7 +22,7 @@ from p2p_sim.analysis.privacy.statement.bound import Adjacency
 from p2p_sim.analysis.privacy.statement.checks import check_delta
 from p2p_sim.analysis.privacy.statement.composition import Composition
 from p2p_sim.analysis.privacy.statement.worst import OnePoint, WorstOf
-from p2p_sim.base.config import Config, explain
+from p2p_sim.base.config import Config, refusal
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.nearest import nearest
 from p2p_sim.base.threads import one_thread
@@ -260,7 +260,7 @@ def read(path: Path) -> tuple[ReleasesFile, list[AnyRelease]]:
     try:
         file = ReleasesFile.model_validate(_as_tuples(tree))
     except ValidationError as error:
-        raise InputError(f"{path}: {explain(error, ReleasesFile)}") from None
+        raise refusal(error, ReleasesFile).within(path) from None
     found: list[AnyRelease] = []
     for number, entry in enumerate(file.release, 1):
         try:
@@ -308,7 +308,7 @@ def _release(entry: dict[str, Any]) -> AnyRelease:
     try:
         return model.model_validate(_as_tuples(entry))
     except ValidationError as error:
-        raise InputError(explain(error, model)) from None
+        raise refusal(error, model) from None
 
 
 def _account(file: ReleasesFile, releases: Sequence[Release], user: int | None) -> Account:

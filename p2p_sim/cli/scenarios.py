@@ -1,5 +1,6 @@
 """The command that lists what comes with p2p-sim, and how the other commands find it by name."""
 
+import shlex
 import sys
 import warnings
 from pathlib import Path
@@ -13,6 +14,7 @@ from p2p_sim.cli.options import AsJson, Note, Quiet
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
+    from p2p_sim.sweeps.point import Finished
 
 EXAMPLE = EXAMPLES / "own_mechanism"
 
@@ -82,3 +84,42 @@ def load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenar
 
     chosen = [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())]
     return load_scenario(where, chosen)
+
+
+def against_randomised_response(
+    chosen: "Scenario", finished: "Finished", file: Path, *, overrides: list[str] | None, data_dir: Path | None
+) -> str:
+    """The commands that run randomised response with the α of an exchange on the same users, and compare the two.
+
+    Args:
+        chosen: the scenario that ran. finished: what came of it.
+        file, overrides, data_dir: as `run` was given them.
+
+    Returns:
+        Empty where the scenario has no flipped labels, or does not run with another mechanism.
+    """
+    from p2p_sim import load_scenario
+    from p2p_sim.sweeps.place import directory_of
+
+    alpha, target = finished.rows["flip_prob"], getattr(chosen.mechanism, "target_epsilon", None)
+    if alpha.isna().any():
+        return ""
+    # the mechanism's own keys make way for α, or for the target if α was calibrated anew in each replicate
+    changes = [change for change in overrides or () if not change.strip().startswith(("mechanism", "engine"))]
+    changes.append("mechanism.kind=randomized_response")
+    same = alpha.nunique() == 1
+    changes.append(f"mechanism.{f'flip_prob={alpha.iloc[0]!s}' if same else f'target_epsilon={target}'}")
+    changes += ["mechanism.debias=true"] * getattr(chosen.mechanism, "debias", False)
+    # faults and adversaries are of messages, which randomised response does not have
+    changes += [] if chosen.network.ideal else ["network={}"]
+    changes += ["adversaries={}"] * bool(chosen.adversaries.active)
+    try:
+        if load_scenario(file, changes).engine != chosen.engine:
+            changes.append(f"engine={chosen.engine}")
+        other = directory_of(load_scenario(file, changes), data_dir)
+    except InputError:
+        return ""
+    options = [word for change in changes for word in ("--set", change)]
+    options += [] if data_dir is None else ["--data-dir", str(data_dir)]
+    first = shlex.join(["p2p-sim", "run", str(file), *options, "--quiet"])
+    return f"{first} && {shlex.join(['p2p-sim', 'compare', str(finished.directory), str(other)])}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.files import directory_made, in_place_of, writing
+from p2p_sim.base.files import directory_made, in_place_of, no_directory, writing
 from p2p_sim.mechanisms.exchange_privacy import user_epsilons
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.network.overlay import Overlay
@@ -115,7 +115,9 @@ def check(scenario: Scenario, replicate: int, directory: Path) -> None:
     if replicate < 0:
         raise InputError(f"--replicate {replicate}: must be at least 0")
     found = next(path for path in (directory, *directory.parents) if path.exists())
-    if not found.is_dir() or not os.access(found, os.W_OK):
+    if not found.is_dir():
+        raise InputError(f"--out {directory}: {found} {no_directory(found)}")
+    if not os.access(found, os.W_OK):
         raise InputError(f"--out {directory}: cannot be written")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.files import write_whole
+from p2p_sim.base.files import no_file, write_whole
 from p2p_sim.base.shipped import find_scenario
 from p2p_sim.base.toml import parsed, read_toml
 from p2p_sim.population.look import Look, look_at
@@ -120,7 +120,7 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
     """
     path = _target(name)
     if not data.is_file():
-        raise InputError(f"--data {data}: no such file")
+        raise InputError(f"--data {data}: {no_file(data)}")
     found = look_at(data, label, stated)
     text = _text(path.stem, data, str(label), found)
     case = Case(Scenario.from_tree(parsed(text)))

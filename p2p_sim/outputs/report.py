@@ -8,6 +8,7 @@ from xml.etree.ElementTree import ParseError
 
 import pandas as pd
 
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.analysis.utility.points import points
 from p2p_sim.analysis.utility.quality import quality
 from p2p_sim.base.errors import InputError
@@ -159,7 +160,7 @@ def _behind(results: Results, means: bool) -> str:
     """What stands behind each point of a figure."""
     counts = results.rows.groupby("scenario").size()
     low, high = int(counts.min()), int(counts.max())
-    replicates = f"{low:,d} to {high:,d} replicates" if low < high else f"{low:,d} replicate{'s' * (low > 1)}"
+    replicates = f"{low:,d} to {high:,d} replicates" if low < high else count(low, "replicate")
     each = "Each point" if results.axes else "The result"
     kind = "the mean and its 95% confidence interval (Student's t)" if high > 1 else "no interval"
     return f"{each} stands for {replicates}" + (f": {kind}." if means else ".")

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.agglomerative import AgglomerativeClusters
@@ -78,7 +79,7 @@ class KMeansClusters(Clustering):
         from sklearn.cluster import KMeans, MiniBatchKMeans
 
         if self.count > len(users.labels):
-            raise InputError(f"clusters.count = {self.count}: there are only {len(users.labels)} users")
+            raise InputError(f"clusters.count = {self.count}: there are only {count(len(users.labels), 'user')}")
         algorithm = MiniBatchKMeans if self.minibatch else KMeans
         model = algorithm(self.count, n_init=1, random_state=streams.integer_seed("clusters"))
         cluster = np.unique(model.fit_predict(users.features), return_inverse=True)[1]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.population.table_file import Table, Values, is_number
 from p2p_sim.population.table_numbers import conventions
@@ -103,7 +104,8 @@ def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
     for one in conventions([text for text in texts if text is not None]):
         said = f"population.decimal = {quoted(one.decimal)}" if one.decimal != "." else ""
         more = f"population.thousands = {quoted(one.thousands)}" if one.thousands else ""
-        return f"{' with '.join(filter(None, (said, more)))} reads all {len(texts):,} cells of this column as numbers"
+        cells = count(len(texts), "cell")
+        return f"{' with '.join(filter(None, (said, more)))} reads all {cells} of this column as numbers"
     different, wordy = len(set(texts)), sum(text in words for text in texts)
     if 2 * wordy <= len(texts) and len(words) <= 3:
         said = ", ".join(quoted(word) for word in sorted(words))

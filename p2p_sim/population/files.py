@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.files import no_file
 
 
 def is_file(path: Path) -> bool:
@@ -49,7 +50,8 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
     for place in (*places, Path(), *([frames()] if path.startswith(FRAME) else [])):
         if is_file(place / path):
             return place / path
-    raise InputError(f"{key} = {path!r}: no such file")
+    nowhere = (no_file(place / path) for place in (*places, Path()))
+    raise InputError(f"{key} = {path!r}: {min(nowhere)}")  # a directory, if one of the places has one
 
 
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:

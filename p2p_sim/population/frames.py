@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from p2p_sim.base.config import explain
+from p2p_sim.base.config import refusal
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import write_whole
 from p2p_sim.population.files import FRAME, frames
@@ -44,7 +44,7 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     try:
         return TableConfig.model_validate({"path": name, "label": label, **plain})
     except ValidationError as error:
-        raise InputError(explain(error, TableConfig)) from None
+        raise refusal(error, TableConfig) from None
 
 
 def _content(frame: Any) -> bytes:

@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.grouping import nearest_cluster
@@ -26,13 +27,13 @@ class HdbscanClusters(Clustering):
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Cluster of each user (n,), numbered from 0."""
-        count = len(users.labels)
-        if self.min_size > count:
-            raise InputError(f"clusters.min_size = {self.min_size}: there are only {count} users")
+        size = len(users.labels)
+        if self.min_size > size:
+            raise InputError(f"clusters.min_size = {self.min_size}: there are only {count(size, 'user')}")
         found = density_clusters(users, self.min_size)
         dense = found >= 0
         if not dense.any():
-            return np.zeros(count, dtype=np.int64)
+            return np.zeros(size, dtype=np.int64)
         if not dense.all():
             order = np.argsort(found[dense], kind="stable")
             offsets = np.concatenate([[0], np.cumsum(np.bincount(found[dense]))])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.population.features import is_missing, is_text, quoted
 from p2p_sim.population.table_file import (
@@ -245,11 +246,13 @@ def _label(table: Table, label: str, found: Look) -> None:
         )
     if is_text(values) or values.dtype.kind in "iuf":
         found.keys["classes"] = [int(v) if isinstance(v, float) and v.is_integer() else v for v in classes]
-    found.notes.append(f"{len(classes)} classes of {label!r}, sorted: {shortened(', '.join(map(str, classes)))}")
+    found.notes.append(
+        f"{count(len(classes), 'class')} of {label!r}, sorted: {shortened(', '.join(map(str, classes)))}"
+    )
     found.rows = len(plain)
     if gaps.any():
         found.keys["drop"] = [label]
-        found.notes.append(f"{int(gaps.sum()):,} users without a label are left out")
+        found.notes.append(f"{count(int(gaps.sum()), 'user')} without a label: left out")
 
 
 def _useful(table: Table, name: str, found: Look) -> bool:

@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.config import Config
 from p2p_sim.base.errors import InputError
 
@@ -36,7 +37,7 @@ def merge_small(features: NDArray[np.floating], cluster: Clusters, min_size: int
         Clusters (n,), numbered without gaps.
     """
     if min_size > len(cluster):
-        raise InputError(f"clusters.min_size = {min_size}: there are only {len(cluster)} users")
+        raise InputError(f"clusters.min_size = {min_size}: there are only {count(len(cluster), 'user')}")
     sizes = np.bincount(cluster)
     order = np.argsort(cluster, kind="stable")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -57,7 +58,7 @@ def merge_small(features: NDArray[np.floating], cluster: Clusters, min_size: int
     return np.unique(target[cluster], return_inverse=True)[1].astype(np.int64)
 
 
-def check_count(count: int, users: int) -> None:
+def check_count(clusters: int, users: int) -> None:
     """Refuse more clusters than there are users."""
-    if count > users:
-        raise InputError(f"clusters.count = {count}: there are only {users} users")
+    if clusters > users:
+        raise InputError(f"clusters.count = {clusters}: there are only {count(users, 'user')}")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.datasets import RandomSplit, held_out
@@ -253,10 +254,12 @@ class TableConfig(RandomSplit):
         rows, kept = found.table.rows, len(found.kept)
         size = transformed(found.columns, np.arange(kept)).shape[1]
         dropped = f" ({rows - kept:,} of {rows:,} dropped)" if kept < rows else ""
-        read = f"{found.table.path}: {kept:,} rows{dropped}; {len(found.columns):,} columns make {size:,} features"
+        columns, make = count(len(found.columns), "column"), "makes" if len(found.columns) == 1 else "make"
+        read = f"{found.table.path}: {count(kept, 'row')}{dropped}; {columns} {make} {count(size, 'feature')}"
         if found.target is not None and self.label_range is not None:
             clipped = np.mean((found.target < self.label_range[0]) | (found.target > self.label_range[1]))
-            numbers = f"numbers, rounded to {len(found.classes)} values from {found.classes[0]} to {found.classes[-1]}"
+            values = count(len(found.classes), "value")
+            numbers = f"numbers, rounded to {values} from {found.classes[0]} to {found.classes[-1]}"
             return [read, f"labels {self.label!r}: {numbers}; {clipped:.1%} are outside and clipped"]
         shares = np.bincount(found.labels, minlength=len(found.classes)) / kept
         shown = [

@@ -1,5 +1,6 @@
 """What to know about a scenario before it runs: what its own data hold, and what is likely not meant."""
 
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare
@@ -58,7 +59,7 @@ def examined(case: Case) -> list[str]:
     sizes = prepare(case).population.cluster_sizes
     shortfall = scenario.clusters.shortfall(len(sizes))
     lines.append(
-        f"replicate 0: {sizes.sum():,} users in {len(sizes):,} cluster{'s' * (len(sizes) != 1)} of "
+        f"replicate 0: {count(sizes.sum(), 'user')} in {count(len(sizes), 'cluster')} of "
         f"{sizes.min():,} to {sizes.max():,}"
         f"{shortfall and f' ({shortfall})'}"
     )

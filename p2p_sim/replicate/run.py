@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from p2p_sim.analysis.privacy.statement import record
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import Terms
-from p2p_sim.analysis.privacy.statement.shown import bound_text, card
+from p2p_sim.analysis.privacy.statement.shown import bound_text, card, count
 from p2p_sim.base.arguments import axes_of_matplotlib, count_of, optional_path
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
@@ -103,7 +103,7 @@ class Result:
         )
         return [
             ("replicate", str(row["replicate"])),
-            ("users", f"{row['num_users']:,} in {row['num_clusters']:,} cluster{'s' * (row['num_clusters'] != 1)}"),
+            ("users", f"{row['num_users']:,} in {count(row['num_clusters'], 'cluster')}"),
             ("mechanism", row["mechanism"]),
             ("ε", f"≤ {bound_text(row['epsilon_upper'], True)} at δ = {row['delta']:g} ({row['observer']})"),
             (name, f"{found} ({without} without privacy)" if without else str(found)),

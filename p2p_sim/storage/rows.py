@@ -16,7 +16,7 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import Terms, identifier, statement_of
 from p2p_sim.base.arguments import path_of
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.files import append_jsonl, in_place_of, partial_of, repair_jsonl, write_whole, writing
+from p2p_sim.base.files import append_jsonl, in_place_of, no_directory, partial_of, repair_jsonl, write_whole, writing
 from p2p_sim.base.usage import Meter
 from p2p_sim.base.version import version
 from p2p_sim.scenario import MODEL_VERSION, Scenario
@@ -26,8 +26,7 @@ from p2p_sim.storage.statements import STATEMENTS, read_terms, write_terms
 
 ROWS, TABLE, TIMINGS, MANIFEST = "rows.jsonl", "rows.parquet", "timings.jsonl", "manifest.json"
 FAILURES = "failures.jsonl"
-NETWORK = "network"
-"""Folder of `p2p-sim network`, which keeps no rows."""
+NETWORK = "network"  # the directory of `p2p-sim network`, which keeps no rows
 CHUNK = 5_000
 """Rows that are turned into a part of the table at a time."""
 LARGEST = 1e150
@@ -207,7 +206,8 @@ def load_results(directory: str | Path) -> pd.DataFrame:
     """
     directory = path_of("directory", directory)
     if not (directory / MANIFEST).is_file():
-        raise InputError(f"{directory}: holds no results of p2p-sim")
+        why = f" ({no_directory(directory)})" * (not directory.is_dir())
+        raise InputError(f"{directory}: holds no results of p2p-sim{why}")
     frame = _frame(directory) if (directory / ROWS).exists() else _table(directory)
     if frame.empty:
         return frame

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.analysis.utility.points import derived
 from p2p_sim.base.arguments import count_of, optional_path
@@ -78,7 +79,9 @@ class SweepResult:
 
     def __repr__(self) -> str:
         """What is where, in one line."""
-        counts = f"{self.rows['scenario'].nunique():,} points, {len(self.rows):,} rows, {self.failed:,} failed"
+        counts = (
+            f"{count(self.rows['scenario'].nunique(), 'point')}, {count(len(self.rows), 'row')}, {self.failed:,} failed"
+        )
         return f"SweepResult({str(self.directory)!r}, {counts}, {self.more:,} more on disk)"
 
 

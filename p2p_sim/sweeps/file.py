@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from p2p_sim.base.arguments import is_a
-from p2p_sim.base.config import Config, explain
+from p2p_sim.base.config import Config, refusal
 from p2p_sim.base.errors import InputError
 
 MOST_POINTS = 1_000_000
@@ -132,7 +132,7 @@ def axes_of(given: Any) -> list[Axis]:
         try:
             found.append(Axis(key=key, values=plain))
         except ValidationError as error:
-            raise InputError(f"axes: {key}: {explain(error, Axis)}") from None
+            raise refusal(error, Axis).within(f"axes: {key}") from None
     return found
 
 
@@ -147,7 +147,7 @@ def plots_of(given: Any) -> list[Plot]:
     try:
         return [Plot(**entry) for entry in given]
     except ValidationError as error:
-        raise InputError(f"plots: {explain(error, Plot)}") from None
+        raise refusal(error, Plot).within("plots") from None
 
 
 _EXAMPLE = '{"mechanism.flip_prob": [0.1, 0.2]}'

@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from p2p_sim.base.config import explain
+from p2p_sim.analysis.privacy.statement.shown import count
+from p2p_sim.base.config import refusal
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.overrides import EITHER, check_either, drop_key, parse_overrides, set_key
 from p2p_sim.base.shipped import find_scenario
@@ -49,7 +50,9 @@ class Plan:
     def __repr__(self) -> str:
         """The sweep in one line."""
         keys = ", ".join(self.keys)
-        return f"Plan({self.name!r}, {self.size:,} points over {keys}, {self.replicates:,} replicates each)"
+        return (
+            f"Plan({self.name!r}, {count(self.size, 'point')} over {keys}, {count(self.replicates, 'replicate')} each)"
+        )
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -195,7 +198,7 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
     try:
         given = SweepFile.model_validate_json(json.dumps(tree, default=str))
     except ValidationError as error:
-        raise InputError(f"{path}: {explain(error, SweepFile)}") from None
+        raise refusal(error, SweepFile).within(path) from None
     changes = parse_overrides(overrides)
     count = next((value for key, value in reversed(changes) if key == "replicates"), given.replicates)
     base_file = find_scenario(given.base, folder=path.parent)
@@ -207,7 +210,8 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
     try:
         base = Scenario.from_tree(tree, base_file.parent)
     except InputError as error:
-        raise InputError(f"{path}: {error}{_unquoted(given.set)}") from None
+        hint = _unquoted(given.set)
+        raise (InputError(f"{path}: {error}{hint}") if hint else error.within(path)) from None
     return make_plan(given.name, base, given.axes, base.replicates, given.plots, given.until, data_dir, str(path))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from p2p_sim.analysis.privacy.statement.record import Terms, merged
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.analysis.utility.points import derived
 from p2p_sim.base.arguments import count_of, optional_path
 from p2p_sim.base.errors import InputError, RunFailed
@@ -42,7 +43,7 @@ class Finished:
 
     def __repr__(self) -> str:
         """What is where, in one line."""
-        return f"Finished({str(self.directory)!r}, {len(self.rows):,} replicates, {self.more:,} more on disk)"
+        return f"Finished({str(self.directory)!r}, {count(len(self.rows), 'replicate')}, {self.more:,} more on disk)"
 
 
 def run_point(

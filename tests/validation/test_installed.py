@@ -88,7 +88,7 @@ def test_the_tutorial(environment, tmp_path):
 @pytest.mark.slow
 def test_quickstart_a_sweep_from_a_script_and_a_report(environment, tmp_path):
     printed = shell(environment, "p2p-sim run quickstart --set replicates=3 --out results/first", tmp_path)
-    assert "│ users, clusters " in printed
+    assert "│ clusters of users " in printed
     (tmp_path / "script.py").write_text(SCRIPT)
     assert shell(environment, "python script.py", tmp_path).splitlines()[-1] == "4 rows"
     for name in ("first", "script"):

@@ -10,7 +10,7 @@ import pandas as pd
 from p2p_sim.analysis.figures.labels import long, pairs, short, value
 from p2p_sim.analysis.figures.privacy_utility import statements
 from p2p_sim.analysis.figures.report.statement import rounded_down, rounded_up
-from p2p_sim.analysis.figures.report.text import LONGEST_CELL, count, plain, with_interval
+from p2p_sim.analysis.figures.report.text import LONGEST_CELL, plain, with_interval
 from p2p_sim.analysis.figures.sweeps import (
     BASELINES,
     REFERENCES,
@@ -23,6 +23,7 @@ from p2p_sim.analysis.figures.sweeps import (
     series,
     wants_log,
 )
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.analysis.utility.points import HIGH, LOW, is_privacy, points
 from p2p_sim.analysis.utility.quality import quality
 

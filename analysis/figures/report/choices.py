@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from p2p_sim.analysis.figures.report.text import count
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.analysis.utility.points import POINT
 
 SAID = {

@@ -23,9 +23,10 @@ from p2p_sim.analysis.figures.report.points import Failure, standing, with_failu
 from p2p_sim.analysis.figures.report.statement import Mechanisms, statement
 from p2p_sim.analysis.figures.report.svg import embedded
 from p2p_sim.analysis.figures.report.table import points_table, ranges
-from p2p_sim.analysis.figures.report.text import count, plain
+from p2p_sim.analysis.figures.report.text import plain
 from p2p_sim.analysis.figures.report.words import learned_nothing, subtitle, unfinished, what_was_run
 from p2p_sim.analysis.privacy.statement.record import Terms
+from p2p_sim.analysis.privacy.statement.shown import count
 
 SCRIPTS, STYLES = ("page.js", "chart.js"), ("page.css", "chart.css")
 TEMPLATES = Path(__file__).parent / "templates"

@@ -9,11 +9,11 @@ import pandas as pd
 
 from p2p_sim.analysis.figures.report.choices import choices
 from p2p_sim.analysis.figures.report.points import worst_bases
-from p2p_sim.analysis.figures.report.text import count, number, plain, span
+from p2p_sim.analysis.figures.report.text import number, plain, span
 from p2p_sim.analysis.privacy.statement.record import Terms
-from p2p_sim.analysis.privacy.statement.shown import four_digits
+from p2p_sim.analysis.privacy.statement.shown import count, four_digits
 from p2p_sim.analysis.utility.guessing import population, sentences
-from p2p_sim.analysis.utility.little import NEAR_LOCAL, adds_little
+from p2p_sim.analysis.utility.little import DOMINATED, NEAR_LOCAL, adds_little, adds_nothing
 from p2p_sim.analysis.utility.points import POINT
 
 OBSERVERS = (
@@ -137,7 +137,8 @@ def _little(rows: pd.DataFrame) -> str:
     worst = exchanged.groupby(POINT)[["epsilon_upper", "epsilon_local"]].max().astype(float)
     said = [text for text in map(adds_little, worst["epsilon_upper"], worst["epsilon_local"]) if text]
     if not said or rows[POINT].nunique() == 1:
-        return "".join(said)
+        nothing = exchanged["flip_prob"].notna().all() and any(map(adds_nothing, *worst.to_numpy().T))
+        return " ".join([*said, *([DOMINATED] if said and nothing else ())])
     return (
         f"At {len(said):,d} of {count(rows[POINT].nunique(), 'point')} the exchange adds little: ε is more than "
         f"{NEAR_LOCAL:.0%} of ε₀, which the noise on each label gives."

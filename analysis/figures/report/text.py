@@ -35,15 +35,6 @@ def number(value: float) -> str:
     return text.replace("e-0", "e-").replace("e+0", "e+")
 
 
-def count(size: int, thing: str) -> str:
-    """A whole number with its noun.
-
-    >>> count(1, "point"), count(1200, "point")
-    ('1 point', '1,200 points')
-    """
-    return f"{size:,d} {thing}" + ("" if size == 1 else "s")
-
-
 def span(values: Any) -> str:
     """Smallest and largest of some numbers, or the one that they all are.
 

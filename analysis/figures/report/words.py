@@ -7,7 +7,8 @@ import pandas as pd
 
 from p2p_sim.analysis.figures.labels import loss_text
 from p2p_sim.analysis.figures.report.statement import Mechanisms
-from p2p_sim.analysis.figures.report.text import count, number, plain, span
+from p2p_sim.analysis.figures.report.text import number, plain, span
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.analysis.utility.baseline import points_not_above, warnings_of
 
 ENGINES = {

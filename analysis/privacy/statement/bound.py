@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from p2p_sim.analysis.privacy.statement.conditions import identifier_of
-from p2p_sim.analysis.privacy.statement.shown import bound_text, card
+from p2p_sim.analysis.privacy.statement.shown import bound_text, card, count
 
 Adjacency = Literal["label", "example"]
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
@@ -96,10 +96,10 @@ class PrivacyBound:
         PrivacyBound(ε ≤ 0.7422 at δ = 1e-05, observer 'learner', adjacency 'label', exact, 2 conditions)
         """
         given = f" given {self.conditional_on}" if self.conditional_on else ""
-        count = f"{len(self.conditions)} condition{'s' * (len(self.conditions) != 1)}"
+        conditions = count(len(self.conditions), "condition")
         return (
             f"PrivacyBound(ε ≤ {bound_text(self.epsilon_upper, True)} at δ = {self.delta:g}{given}, observer "
-            f"{self.observer!r}, adjacency {self.adjacency!r}, {self.basis}, {count})"
+            f"{self.observer!r}, adjacency {self.adjacency!r}, {self.basis}, {conditions})"
         )
 
     def _repr_html_(self) -> str:

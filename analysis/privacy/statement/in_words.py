@@ -1,9 +1,6 @@
-"""Figures as sentences: what a statement promises, and how many labels somebody guesses right."""
+"""Figures as sentences: how many labels somebody guesses right."""
 
-import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-
-from p2p_sim.analysis.privacy.statement.shown import bound_text
 
 SEES = {
     "learner": "somebody who sees all submissions",
@@ -15,19 +12,6 @@ SEES = {
 """Who guesses, by observer."""
 _ROUNDING = Decimal("1e-9")
 """By so much a figure may lie beyond a decimal and still be rounded to it: it is the rounding of a computation."""
-
-
-def promise(who: str, what: str, epsilon: float, delta: float) -> str:
-    """What (ε, δ) allows somebody to tell; of ε = ∞ nothing.
-
-    >>> promise("Whoever sees the release", "any one user's label", 0.5, 1e-6)
-    "Whoever sees the release cannot tell any one user's label better than (ε, δ) = (0.5, 1e-06) allows."
-    >>> promise("Whoever sees the release", "any one user's label", math.inf, 1e-6)
-    "Whoever sees the release may tell any one user's label: nothing here protects it, because no finite ε is known."
-    """
-    if math.isinf(epsilon):
-        return f"{who} may tell {what.rstrip(',')}: nothing here protects it, because no finite ε is known."
-    return f"{who} cannot tell {what} better than (ε, δ) = ({bound_text(epsilon, True)}, {delta:g}) allows."
 
 
 def of_hundred(share: float, up: bool) -> str:

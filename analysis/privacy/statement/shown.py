@@ -26,6 +26,15 @@ def bound_text(value: float, up: bool) -> str:
     return "∞" if value == math.inf else f"{four_digits(value, up):.4g}"
 
 
+def count(size: int, thing: str) -> str:
+    """A whole number with its noun.
+
+    >>> count(1, "point"), count(1200, "point"), count(2, "class")
+    ('1 point', '1,200 points', '2 classes')
+    """
+    return f"{size:,d} {thing}" + ("" if size == 1 else "es" if thing.endswith("s") else "s")
+
+
 def card(title: str, lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> str:
     """HTML of a heading, a table of two columns, and a list of notes.
 

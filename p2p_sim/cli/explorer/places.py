@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.files import no_directory
 from p2p_sim.base.shipped import PACKAGE
 from p2p_sim.storage.lock import LOCK
 
@@ -47,7 +48,7 @@ class Places:
     def __init__(self, roots: tuple[Path, ...], published: Path | None = PUBLISHED) -> None:
         for root in roots:
             if not root.is_dir():
-                raise InputError(f"{root}: there is no such directory")
+                raise InputError(f"{root}: {no_directory(root)}")
         self._roots = [(root, root.resolve(), False) for root in roots]
         self._published = published
         if published is not None and published.is_dir():

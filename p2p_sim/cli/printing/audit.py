@@ -10,6 +10,7 @@ from p2p_sim.analysis.privacy.statement.bound import REALISED, PrivacyBound
 from p2p_sim.analysis.privacy.statement.conditions import INDEPENDENT_FETCHES, REALISED_CONDITIONS
 from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from p2p_sim.analysis.privacy.statement.record import whole
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.attacks.curator import CuratorAudit
 from p2p_sim.attacks.exchange import MOST_TRIALS, Audit
 from p2p_sim.attacks.faulty_network import RealisedAudit
@@ -144,7 +145,7 @@ def _print_exchange(audit: Audit, why: str) -> None:
         ("  exact upper bound", f"{at_most(r.epsilon_exact.upper)}"),
         ("  power: proves, if all is right", f"about {r.expected_epsilon:.4g}"),
         ("  the paper's Lemma 9", _paper(audit)),
-        ("law of the exchange", f"{audit.tests:,d} events of {len(audit.stages)} data sets; error {r.error:g} in all"),
+        ("law of the exchange", f"{_tests(audit)}; error {r.error:g} in all"),
         ("  found", "no departure in these events" if audit.deviation is None else _departs(audit.deviation)),
         ("  finds in half of the audits", "a fault from this probability on"),
         *((f"    {found.fault.name}", _strength(found, r.trials)) for found in audit.detections),
@@ -165,11 +166,16 @@ def _strength(found: Detection, trials: int) -> str:
     return f"not found with --trials up to {MOST_TRIALS:,d} either; take larger clusters, or a larger θ"
 
 
+def _tests(audit: Audit) -> str:
+    """How many events of how many data sets were tested."""
+    return f"{count(audit.tests, 'event')} of {count(len(audit.stages), 'data set')}"
+
+
 def _departs(deviation: Deviation) -> str:
     """What deviates, in one line."""
     d = deviation
     return (
-        f"{d.what} in {d.hits / d.trials:.4g} of {d.trials:,d} trials instead of {d.expected:.4g} ({d.where}; "
+        f"{d.what} in {d.hits / d.trials:.4g} of {count(d.trials, 'trial')} instead of {d.expected:.4g} ({d.where}; "
         f"error probability {max(d.error, 1e-300):.1g})"
     )
 
@@ -196,7 +202,7 @@ def _print_curator(audit: CuratorAudit, why: str) -> None:
         ("cluster", f"{audit.cluster_size} users{why}, {audit.num_classes} classes"),
         ("mechanism", f"λ = {audit.resampling_prob:.4g}, σ = {audit.noise_scale:.4g}, τ = {audit.threshold:.4g}"),
         ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
-        ("event seen", f"{audit.hits:,d} times in one world, {audit.misses:,d} in the other"),
+        ("event seen", f"{count(audit.hits, 'time')} in one world, {audit.misses:,d} in the other"),
         ("pure ε", ""),
         ("  the attack proves at least", f"{at_least(audit.epsilon_lower_confidence)}"),
         ("  upper bound", f"{at_most(audit.epsilon_true)}  ({PURE})"),

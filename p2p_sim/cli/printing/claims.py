@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from p2p_sim.analysis.privacy.claims import Verdict
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.cli.printing.values import print_object, say, show
 
 
@@ -27,13 +28,9 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
             say(f"{verdict.name}: {verdict.statement}", f"  instead: {verdict.corrected}")
     claims, beliefs = ([one.holds for one in verdicts if one.belief == belief] for belief in (False, True))
     wrong = beliefs.count(False)
-    more = (
-        f" Of {len(beliefs)} common belief{'s' * (len(beliefs) > 1)}, {wrong} fail{'s' * (wrong == 1)}."
-        if beliefs
-        else ""
-    )
+    more = f" Of {count(len(beliefs), 'common belief')}, {wrong} fail{'s' * (wrong == 1)}." if beliefs else ""
     told = f"{claims.count(True)} hold on every case evaluated, {claims.count(False)} fail"
-    say(f"{len(claims)} claims of papers: {told}.{more}")
+    say(f"{count(len(claims), 'claim')} of papers: {told}.{more}")
 
 
 def print_verdicts_json(verdicts: Iterable[Verdict]) -> None:

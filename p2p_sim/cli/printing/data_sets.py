@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.population.data_sets import Checked, DataSet
 
 Found = tuple[DataSet, list[Checked]]
@@ -14,7 +15,7 @@ def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
         size = sum(file.bytes for file in one.files)
         print(f"{one.kind}: {one.title}")
         print(f"  read by {one.used}")
-        print(f"  {_count(one.files, 'file')}, {size:,} bytes when not compressed; licence: {one.licence}")
+        print(f"  {count(len(one.files), 'file')}, {size:,} bytes when not compressed; licence: {one.licence}")
         print(f"  source: {one.get if one.source is None else one.source + (one.archive or '')}")
         for file in one.files if in_full else ():
             print(f"  {' or '.join(file.names)}: {file.bytes:,} bytes{' (optional)' * file.optional}")
@@ -64,16 +65,13 @@ def print_check(found: Iterable[Found], directory: Path, named: bool) -> int:
             elif held.fault:
                 print(f"  {held.file.name}: {held.fault}")
             faults += bool(held.fault)
-    print(_count(range(faults), "fault") if faults else "no faults")
+    print(count(faults, "fault") if faults else "no faults")
     return faults
 
 
 def print_fetched(one: DataSet, paths: Sequence[Path]) -> None:
     """The files that are new."""
-    print(f"{one.kind}: {_count(paths, 'file') + ' fetched and checked' if paths else 'every file is here already'}")
+    files = f"{count(len(paths), 'file')} fetched and checked"
+    print(f"{one.kind}: {files if paths else 'every file is here already'}")
     for path in paths:
         print(f"  {path}")
-
-
-def _count(things: Sequence[object], name: str) -> str:
-    return f"{len(things)} {name}{'s' * (len(things) != 1)}"

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.cli.printing.values import (
     ODDITIES,
     Line,
@@ -35,8 +36,8 @@ def print_network(record: dict[str, Any], figures: Sequence[Path], statement: Pr
 def _messages(r: dict[str, Any]) -> list[Line]:
     timed = " in time" if r["expired"] else ""  # without a time-out no request expires
     return [
-        ("users, clusters", f"{r['num_users']:,} users in {r['num_clusters']:,} clusters"),
-        ("messages sent by users", f"{r['messages_sent']:,} ({r['bytes_sent']:,} bytes)"),
+        ("users, clusters", f"{count(r['num_users'], 'user')} in {count(r['num_clusters'], 'cluster')}"),
+        ("messages sent by users", f"{r['messages_sent']:,} ({count(r['bytes_sent'], 'byte')})"),
         ("  and duplicated by the network", f"{r['messages_duplicated']:,}"),
         ("  of these lost on the way", f"{r['messages_lost']:,}"),
         ("  undelivered: receiver offline", f"{r['messages_undelivered']:,}"),
@@ -67,11 +68,11 @@ def _arrivals(r: dict[str, Any]) -> list[Line]:
 
 
 def _load(r: dict[str, Any]) -> list[Line]:
-    neighbours = "" if r["busiest_neighbours"] is None else f", {r['busiest_neighbours']:,} neighbours"
+    neighbours = "" if r["busiest_neighbours"] is None else f", {count(r['busiest_neighbours'], 'neighbour')}"
     return [
-        ("messages a user handled: median", f"{r['load_median']:,} ({r['load_median_bytes']:,} bytes)"),
-        ("  99% of users at most", f"{r['load_p99']:,} ({r['load_p99_bytes']:,} bytes)"),
-        ("  most", f"{r['load_max']:,} ({r['load_max_bytes']:,} bytes)"),
+        ("messages a user handled: median", f"{r['load_median']:,} ({count(r['load_median_bytes'], 'byte')})"),
+        ("  99% of users at most", f"{r['load_p99']:,} ({count(r['load_p99_bytes'], 'byte')})"),
+        ("  most", f"{r['load_max']:,} ({count(r['load_max_bytes'], 'byte')})"),
         ("  by", f"user {r['busiest_user']} of cluster {r['busiest_cluster']}{neighbours}"),
     ]
 
@@ -79,13 +80,13 @@ def _load(r: dict[str, Any]) -> list[Line]:
 def _observers(r: dict[str, Any]) -> list[Line]:
     seen = r["observers"]
     lines = [
-        (f"the {who} saw", f"{seen[who]['messages']:,} messages ({seen[who]['bytes']:,} bytes)")
+        (f"the {who} saw", f"{count(seen[who]['messages'], 'message')} ({count(seen[who]['bytes'], 'byte')})")
         for who in ("learner", "coalition", "eavesdropper")
         if who in seen
     ]
     if r["held_labels"] is not None:
         share = "" if r["held_share"] is None else f", {r['held_share']:.1%} of all others"
-        lines.append(("noisy labels sent to a member", f"those of {r['held_labels']:,} non-members{share}"))
+        lines.append(("noisy labels sent to a member", f"those of {count(r['held_labels'], 'non-member')}{share}"))
     return lines
 
 

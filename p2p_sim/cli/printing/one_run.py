@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from p2p_sim.analysis.privacy.statement.record import whole
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.attacks.model_run import ModelAudit
 from p2p_sim.attacks.one_run import RISES, SHOWN, TYPE_ONE, OneRunAudit
 from p2p_sim.base.errors import InputError
@@ -54,7 +55,10 @@ def print_one_run(audit: OneRunAudit, as_json: bool) -> None:
     where = f", {audit.engine} engine" if audit.engine else ""
     lines: list[Line] = [
         ("mechanism", f"{audit.mechanism}{where}" + (f"; {parameters}" if parameters else "")),
-        ("targets", f"{audit.targets:,d} of {audit.users:,d} users, each label a fair coin; error {audit.error:g}"),
+        (
+            "targets",
+            f"{audit.targets:,d} of {audit.users:,d} users, each label a fair coin; error {audit.error:g}",
+        ),
         *([("clusters", _sizes(*audit.clusters))] if audit.clusters else []),
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
         ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
@@ -101,7 +105,10 @@ def learned_lines(audit: OneRunAudit) -> list[Line]:
     """What a classifier proves of a small cluster that was attacked view by view, too."""
     rows = zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
     return [
-        ("learnt from all submissions and times", f"{audit.targets:,d} targets in one run; error {audit.error:g}"),
+        (
+            "learnt from all submissions and times",
+            f"{audit.targets:,d} targets in one run; error {audit.error:g}",
+        ),
         *((f"  δ at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}") for epsilon, proved, claim in rows),
         *((f"  {what}", said) for what, said in _power_lines(audit)),
     ]
@@ -198,7 +205,7 @@ def model_failure(audit: ModelAudit) -> str:
 
 
 def _sizes(smallest: int, largest: int) -> str:
-    return f"of {smallest:,d} users" if smallest == largest else f"of {smallest:,d} to {largest:,d} users"
+    return f"of {count(smallest, 'user')}" if smallest == largest else f"of {smallest:,d} to {largest:,d} users"
 
 
 def _share(power: float) -> str:

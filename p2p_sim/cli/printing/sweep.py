@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from p2p_sim.analysis.privacy.statement.record import statement_of, whole
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.analysis.utility.baseline import points_not_above
 from p2p_sim.base.progress import shown
 from p2p_sim.cli.printing.values import print_object, print_table, worst_row
@@ -37,7 +38,7 @@ def print_plan(plan: Plan, held: set[Key], directory: str) -> None:
     )
     if plan.until is not None:
         lines.append(("until", f"{plan.until.column} ± {plan.until.half_width:g}, at most {plan.until.most:,}"))
-    print_table(f"{plan.name}: a sweep of {plan.size:,} points", [*lines, ("results", directory)], stderr=True)
+    print_table(f"{plan.name}: a sweep of {count(plan.size, 'point')}", [*lines, ("results", directory)], stderr=True)
 
 
 def _apart(more: int) -> str:
@@ -61,7 +62,7 @@ def progress(name: str, quiet: bool = False) -> Iterator[Report]:
 
 def _rest(state: Progress) -> str:
     """Time to go and failures."""
-    text = f" of {state.points:,} points" + (f"; {state.failed:,} failed" if state.failed else "")
+    text = f" of {count(state.points, 'point')}" + (f"; {state.failed:,} failed" if state.failed else "")
     if state.remaining_s is not None:
         text += (
             f"; about {duration(state.remaining_s)} to go ({state.task_s or 0.0:.2g} s each, {state.workers} at a time)"
@@ -80,14 +81,15 @@ def print_sweep(plan: Plan, result: SweepResult, figures: list[str], quiet: bool
     """What was found, in a line, then every path; the paths alone if `quiet`."""
     rows, directory = result.rows, result.directory
     if not quiet:
-        print(f"{plan.name}: {len(rows):,} rows of {rows['scenario'].nunique():,} points{_apart(result.more)}")
+        points = count(rows["scenario"].nunique(), "point")
+        print(f"{plan.name}: {count(len(rows), 'row')} of {points}{_apart(result.more)}")
     if result.failed:
-        print(f"p2p-sim: {result.failed:,} replicates failed; see {directory / FAILURES}", file=sys.stderr)
+        print(f"p2p-sim: {count(result.failed, 'replicate')} failed; see {directory / FAILURES}", file=sys.stderr)
     low, known = points_not_above(rows)
     if low:
         print(
-            f"p2p-sim: warning: in {low:,} of {known:,} points, what is learned is not clearly more accurate than "
-            "always saying the majority class (column majority_error_rate)",
+            f"p2p-sim: warning: in {low:,} of {count(known, 'point')}, what is learned is not clearly more accurate "
+            "than always saying the majority class (column majority_error_rate)",
             file=sys.stderr,
         )
     for name in (ROWS, TABLE, MANIFEST):

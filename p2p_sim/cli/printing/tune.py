@@ -2,10 +2,15 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
+
+import pandas as pd
 
 from p2p_sim.analysis.figures.labels import at_most
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.analysis.utility.intervals import Mean, mean_interval
-from p2p_sim.cli.printing.values import print_object, print_table
+from p2p_sim.cli.printing.values import PARAMETER_TEXTS, print_object, print_table, span
+from p2p_sim.storage.rows import Row
 from p2p_sim.sweeps.tuning.drive import Tuned, Tuning
 from p2p_sim.sweeps.tuning.look import COSTS
 
@@ -23,9 +28,10 @@ def print_tuned(tuning: Tuning, tuned: Tuned, quiet: bool) -> None:
             ("trials", ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))),
         )
         settings = [(key, str(value)) for key, value in found.trial.settings.items()]
+        settings += _parameters(found.fresh)
         figures = (
             (f"{_judge(tuning)} in the search", f"{found.score:.4f}, optimistic: it is the best of many"),
-            (f"{column} in fresh replicates", f"{fresh.value:.4f}{interval}, {fresh.replicates} replicates"),
+            (f"{column} in fresh replicates", f"{fresh.value:.4f}{interval}, {count(fresh.replicates, 'replicate')}"),
             ("ε", f"{at_most(found.epsilon)} at δ = {row['delta']:g}, against the {row['observer']}, worst replicate"),
             ("ε protects", f"one user's {row['adjacency']}{_unpaid(tuning)}"),
         )
@@ -34,6 +40,17 @@ def print_tuned(tuning: Tuning, tuned: Tuned, quiet: bool) -> None:
         print(path)
     if not quiet:
         print(f"next: p2p-sim run {tuned.files[-1]}   p2p-sim plot {tuned.directory}")
+
+
+def _parameters(fresh: Sequence[Row]) -> list[tuple[str, str]]:
+    """α, θ and the like in the fresh replicates, each of which is calibrated anew where an ε is the target."""
+    lines = []
+    for name, text in PARAMETER_TEXTS.items():
+        values = pd.Series([row[name] for row in fresh])
+        if values.notna().all():
+            varies = values.nunique() > 1
+            lines.append((text, f"{span(values.astype(float))}{', by the clusters of each replicate' * varies}"))
+    return lines
 
 
 def _judge(tuning: Tuning) -> str:

@@ -23,6 +23,18 @@ Line = tuple[str, str]
 PROSE, UNLIMITED = 80, 100_000
 """Columns of a sentence on a terminal; of a line in a file."""
 
+PARAMETER_TEXTS = {
+    "flip_prob": "flip probability α",
+    "sampling_rate": "sampling rate θ",
+    "resampling_prob": "resampling probability λ",
+    "noise_scale": "noise scale σ",
+    "threshold": "threshold τ",
+    "bias_correction": "bias correction β",
+    "noise_multiplier": "noise multiplier",
+    "bit_flip_prob": "flip probability of a bit",
+    "stages": "stages",
+}
+"""Parameters of mechanisms in words, by the column of a row."""
 ODDITIES = {
     "isolated_users": "users have no neighbour: they fetch nothing, and nobody fetches their label",
     "disconnected_clusters": "clusters fall into several parts that never hear of each other",
@@ -37,9 +49,11 @@ def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
     return {str(column): rows[column].iloc[place] for column in rows}
 
 
-def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False) -> None:
-    """Print a table of two columns, its parts set apart."""
+def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False, label_width: int = 0) -> None:
+    """Print a table of two columns, its parts set apart; the first is at least `label_width` wide."""
     table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(min_width=label_width)
+    table.add_column()
     for part in parts:
         for line in part:
             table.add_row(*line)
@@ -115,3 +129,10 @@ def at_least(value: float | None) -> str:
     ('0.7421', '0')
     """
     return number(None if value is None else four_digits(value, up=False))
+
+
+def span(values: "pd.Series[Any]") -> str:
+    """The smallest and the largest of some numbers, or the one that they all are."""
+    low, high = values.min(), values.max()
+    form = ",d" if values.dtype.kind == "i" else ".4g"
+    return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"

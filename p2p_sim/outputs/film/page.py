@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.shown import four_digits
+from p2p_sim.analysis.privacy.statement.shown import count, four_digits
 from p2p_sim.outputs.film.moment import DID, busiest, doing, flying
 from p2p_sim.outputs.film.places import LEARNER_RADIUS
 from p2p_sim.outputs.film.record import Film, Floats, film_of
@@ -50,7 +50,7 @@ def _page(film: Film) -> str:
     found, still_s = film.found, busiest(film)
     script = "".join((FILES / name).read_text(encoding="utf-8") for name in SCRIPTS)
     statement, places = found.statement, film.places
-    described = f"{film.users.size:,} users in {places.cluster.size:,} clusters, and the learner"
+    described = f"{count(film.users.size, 'user')} in {count(places.cluster.size, 'cluster')}, and the learner"
     content = {
         "name": found.name,
         "subtitle": _subtitle(film),
@@ -100,7 +100,7 @@ def _subtitle(film: Film) -> str:
     found = film.found
     users, clusters = found.num_users, len(found.cluster_sizes)
     return (
-        f"{users:,} users in {clusters:,} cluster{'s' * (clusters > 1)} exchange noisy labels for "
+        f"{count(users, 'user')} in {count(clusters, 'cluster')} exchange noisy labels for "
         f"{_seconds(film.end_s, film)} s: replicate {found.replicate}, θ = {found.sampling_rate:g}."
     )
 

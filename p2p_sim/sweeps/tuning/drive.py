@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.overrides import EITHER, drop_key
 from p2p_sim.replicate.advice import advice
@@ -255,7 +256,7 @@ def _missed(tuning: Tuning, runs: Runs, ended: list[Trial]) -> str:
     figures = _figures(tuning, runs, replace(close, replicates=tuning.searched + tuning.base.replicates))
     assert figures is not None
     by = ", ".join(f"{key} = {value}" for key, value in close.settings.items())
-    near = f"none of {len(ended)} trials meets it; the nearest is"
+    near = f"none of {count(len(ended), 'trial')} meets it; the nearest is"
     if goal.epsilon is not None:
         return f"epsilon {goal.epsilon:g}: {near} {figures.epsilon:.4g}, by {by}"
     return f"accuracy {goal.accuracy:g}: {near} {figures.score:.4g}, by {by}"

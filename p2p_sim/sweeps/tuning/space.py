@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from p2p_sim.base.config import Config, explain
+from p2p_sim.base.config import Config, refusal
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.overrides import EITHER
 from p2p_sim.base.toml import read_toml
@@ -119,7 +119,7 @@ def read_search(path: Path) -> Space:
     try:
         given = SearchFile.model_validate_json(json.dumps(read_toml(path), default=str))
     except ValidationError as error:
-        raise InputError(f"{path}: {explain(error, SearchFile)}") from None
+        raise refusal(error, SearchFile).within(path) from None
     found: list[Dimension] = []
     for table in ("range", "log", "values"):
         for key, value in _leaves(getattr(given, table)):
