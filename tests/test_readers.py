@@ -88,6 +88,18 @@ def test_run_and_report_say_when_the_exchange_adds_little(tmp_path, monkeypatch)
     assert said == [(True, True), (False, False)]
 
 
+def test_on_a_sparse_overlay_the_neighbours_are_named_and_not_the_clusters(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    few = ("--set", "replicates=1", "--set", "population.users=300", "--set", "mechanism.flip_prob=0.1")
+    ring = 'network={overlay={kind="regular", degree=4}}'
+    status, out, err = command("run", "synthetic", *few, "--set", ring, "--out", "ring")
+    assert status == 0, err
+    assert command("report", "ring")[0] == 0
+    for text in (out, Path("ring/report.html").read_text("utf-8")):
+        assert "The cause is the number of neighbours" in text
+        assert "Larger clusters help" not in text
+
+
 def test_run_offers_what_dominates_an_exchange_that_adds_nothing(tmp_path, monkeypatch):
     """The command runs, whatever the exchange has that randomised response has not."""
     monkeypatch.chdir(tmp_path)

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import json
 import math
 import re
@@ -18,9 +19,10 @@ from p2p_sim.analysis.figures.report.statement import statement
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.analysis.utility.guessing import sentences
+from p2p_sim.analysis.utility.summary import summarise
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.printing.run import meaning, privacy_lines, reservations
-from p2p_sim.cli.printing.values import print_conditions
+from p2p_sim.cli.printing.values import finite, print_conditions
 from p2p_sim.replicate.run import Result
 from tests.random_scenarios import random_scenarios
 
@@ -39,6 +41,10 @@ GUESSED = {
 }
 TILES = {"ε, learner, at most": "epsilon_upper", "ε, learner with the coalition, at most": "epsilon_coalition_upper",
          "ε₀, the noise alone": "epsilon_local"}  # fmt: skip
+
+
+OBSERVER = {"epsilon_upper": "learner", "epsilon_others_upper": "learner", "epsilon_times_upper": "learner-times",
+            "epsilon_coalition_upper": "coalition", "epsilon_unmet_upper": "coalition"}  # fmt: skip
 
 
 def number(text: str) -> float:
@@ -125,6 +131,25 @@ def check_bound(bound: PrivacyBound) -> None:
     assert number(str(said["epsilon_upper"]).replace("inf", "∞")) == bound.epsilon_upper
 
 
+def check_json(row: dict, rows: pd.DataFrame, terms: dict) -> None:
+    """Every ε of `run --json` is the row's, and has the observer whose it is; what does not apply has no figure."""
+    record = json.loads(json.dumps(finite({**summarise(rows), "statements": terms}), allow_nan=False))
+    for column in record:
+        if column.startswith("epsilon_"):
+            said = record[column]
+            assert (said is None) == (row[column] is None), column
+            assert said is None or float(said) == row[column], column
+    for column, observer in OBSERVER.items():
+        stated, figure = record["statements"].get(column), row.get(column)
+        assert (figure is not None) == (stated is not None and "not_applicable" not in stated), column
+        if figure is not None:
+            assert (stated["observer"], stated["adjacency"]) == (observer, row["adjacency"]), column
+            assert stated["conditions"] or math.isinf(figure) or figure == 0.0, column
+    for column, stated in record["statements"].items():
+        assert ("not_applicable" in stated) == (row[column] is None), column
+    assert (record["observer"], record["delta"]) == (row["observer"], row["delta"])
+
+
 def held(result: Result) -> None:
     row = result.row
     rows = pd.DataFrame([row]).assign(point="0", num_clusters=row["num_clusters"])
@@ -134,6 +159,7 @@ def held(result: Result) -> None:
         check_guesses(row, sentences(rows, verbose))
     check_report(row, rows, result.terms)
     check_figure(row, rows)
+    check_json(row, rows, result.terms)
     for bound in set(result.privacy[:3]):
         check_bound(bound)
 
@@ -156,6 +182,30 @@ def test_other_mechanisms_are_read_back_too():
     for mechanism in ({"kind": "randomized_response", "flip_prob": 0.2}, {"kind": "pate", "target_epsilon": 1.0},
                       {"kind": "private_stacking", "epsilon": 1.0}):  # fmt: skip
         held(p2p_sim.run(p2p_sim.Scenario.from_tree({**tree, "mechanism": mechanism})))
+
+
+MESSAGES = ({"flip_prob": 0.3}, {"randomizer": {"kind": "vector_approximation", "epsilon": 1.0}},
+            {"randomizer": {"kind": "alibi", "epsilon": 1.0}})  # fmt: skip
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=str)
+def test_exchanges_of_three_classes_are_read_back_too(message):
+    people = {"kind": "circle", "users": 90, "num_classes": 3, "holdout": 50}
+    learner = {"kind": "one_vs_rest" if "randomizer" in message else "logistic_regression"}
+    for network, adversaries in itertools.product(({}, {"duplication": 0.3}), ({}, {"coalition": {"share": 0.1}})):
+        tree = {"name": "three", "population": people, "mechanism": message, "learner": learner}
+        held(p2p_sim.run(p2p_sim.Scenario.from_tree({**tree, "network": network, "adversaries": adversaries})))
+
+
+def test_a_json_with_the_figure_of_another_observer_is_seen():
+    result = p2p_sim.run(next(random_scenarios(1, 7)))
+    rows = pd.DataFrame([result.row])
+    check_json(result.row, rows, result.terms)
+    for change in ({"observer": "peer"}, {"conditions": []}):
+        with pytest.raises(AssertionError):
+            check_json(result.row, rows, {**result.terms, "epsilon_upper": {**result.terms["epsilon_upper"], **change}})
+    with pytest.raises(AssertionError):
+        check_json({**result.row, "epsilon_upper": 0.5 * result.row["epsilon_upper"]}, rows, result.terms)
 
 
 def test_a_sentence_that_leaves_out_the_coalition_is_seen():

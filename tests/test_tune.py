@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+import math
 import os
 import random
 import re
@@ -149,6 +150,29 @@ def test_the_command_prints_the_noise_that_it_found(tmp_path):
     low, high = float(alpha[1]), float(alpha[2] or alpha[1])
     assert low * 0.9 <= min(built)
     assert max(built) <= high * 1.1
+
+
+@pytest.mark.parametrize(
+    ("flip_prob", "protected"), [(0.1, "one user's label"), (0.0, "nothing: no finite ε is known")]
+)
+def test_the_command_tells_the_coalitions_figure_beside_the_learners(tmp_path, flip_prob, protected):
+    coalition = ("--set", "adversaries.coalition.share=0.1", "--set", 'engine="events"')
+    noise = (
+        "--set",
+        f"mechanism.flip_prob={flip_prob}",
+        "--search",
+        written(tmp_path, "[values]\nlearner.l2 = [1.0, 2.0]\n"),
+        "--look",
+        "public",
+    )
+    options = ("--accuracy", "0.3", "--trials", "1", "--workers", "1", "--out", tmp_path / "out")
+    status, out, said = command("tune", written_scenario(tmp_path), *coalition, *noise, *options)
+    assert status == 0, said
+    worst = max(float(row["epsilon_coalition_upper"]) for row in rows_of(tmp_path / "out") if row["replicate"] >= 2)
+    printed = re.search(r"with the coalition +(\S+) in fresh replicates", out)[1]
+    assert (math.inf if printed == "∞" else float(printed)) >= worst
+    assert re.search(rf"ε protects +{protected}", out)
+    assert "not about the learner together with the coalition" in (tmp_path / "out" / "found.toml").read_text("utf-8")
 
 
 def written_scenario(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import math
 
+from p2p_sim.analysis.privacy.networks.fetch import ANY_FETCHES
 from p2p_sim.analysis.privacy.statement.shown import four_digits
 
 NEAR_LOCAL = 0.9
@@ -19,20 +20,27 @@ PAID = (
 """What it costs to compare and choose."""
 
 
-def adds_little(epsilon: float, local: float) -> str:
+def adds_little(epsilon: float, local: float, basis: str = "") -> str:
     """A sentence that says so, with ways out; empty where the exchange adds more, or ε is infinite.
 
     Args:
-        epsilon: the learner's ε. local: ε₀, which the noise on each label gives.
+        epsilon: the learner's ε. local: ε₀, which the noise on each label gives. basis: how ε was computed, which shows
+            whether users may ask their neighbours alone: then these count, not the cluster's users.
 
     >>> adds_little(0.5, 2.2), adds_little(2.1, 2.2)[:30]
     ('', 'The exchange adds little here:')
     """
     if not NEAR_LOCAL * local < epsilon < math.inf:
         return ""
+    helps = "Larger clusters help, or a smaller θ, or a larger δ; `p2p-sim calibrate` finds the α for an ε."
+    if basis.startswith(ANY_FETCHES):
+        helps = (
+            "The cause is the number of neighbours: few others can be asked in place of a user, and larger clusters "
+            "change nothing. More neighbours help, or a smaller θ; `p2p-sim calibrate --flip-prob A` says how many "
+            "neighbours an ε needs, and `--degree G` the α for G neighbours."
+        )
     return (
-        f"The exchange adds little here: ε is {epsilon / local:.1%} of ε₀, which the noise on each label gives. "
-        "Larger clusters help, or a smaller θ, or a larger δ; `p2p-sim calibrate` finds the α for an ε."
+        f"The exchange adds little here: ε is {epsilon / local:.1%} of ε₀, which the noise on each label gives. {helps}"
     )
 
 

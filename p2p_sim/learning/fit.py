@@ -35,8 +35,8 @@ def check_fit(population: Source, mechanism: tuple[str, ReleaseKind], learner: L
         )
     if releases == "model" or releases in accepted:
         return
-    hint = "'ridge' takes these" if releases == "values" else "'soft_logistic_regression' takes all"
+    takes_them = {"values": "ridge", "bits": "one_vs_rest"}.get(releases, "soft_logistic_regression")
     raise ValueError(
         f"learner.kind = {learner.kind!r}: takes {' or '.join(accepted)} labels, and mechanism.kind = {kind!r} "
-        f"releases {releases} ones; {hint}"
+        f"releases {releases} ones; {takes_them!r} takes these"
     )

@@ -135,7 +135,8 @@ def _little(rows: pd.DataFrame) -> str:
     """Where the exchange adds little; empty where it adds more at every point."""
     exchanged = rows[(rows["mechanism_kind"] == "label_exchange") & rows["epsilon_local"].notna()]
     worst = exchanged.groupby(POINT)[["epsilon_upper", "epsilon_local"]].max().astype(float)
-    said = [text for text in map(adds_little, worst["epsilon_upper"], worst["epsilon_local"]) if text]
+    basis = exchanged.groupby(POINT)["basis"].first()
+    said = [text for text in map(adds_little, worst["epsilon_upper"], worst["epsilon_local"], basis) if text]
     if not said or rows[POINT].nunique() == 1:
         nothing = exchanged["flip_prob"].notna().all() and any(map(adds_nothing, *worst.to_numpy().T))
         return " ".join([*said, *([DOMINATED] if said and nothing else ())])

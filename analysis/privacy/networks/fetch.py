@@ -43,6 +43,8 @@ from p2p_sim.analysis.privacy.statement.domain import REALISED
 from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from p2p_sim.analysis.privacy.statement.windows import Floats
 
+ANY_FETCHES = "any fetch distribution"
+"""How the basis of every figure begins here."""
 _NEARLY = 0.99
 _PRECISE, _SOON = 1e-6, 1e-4
 """Relative precision of ε, and that where a value of δ takes long."""
@@ -79,7 +81,7 @@ class FetchDistribution(Accountant):
 
     requires = REALISED
     kept = False  # tables are not compared
-    basis = "any fetch distribution: three-point pairs, neighbourhoods, direct exposure"
+    basis = f"{ANY_FETCHES}: three-point pairs, neighbourhoods, direct exposure"
 
     weights: "NDArray[np.float64] | scipy.sparse.sparray"
     flip_prob: float
@@ -144,9 +146,7 @@ class FetchDistribution(Accountant):
             SAMPLE_ALONE, f"of {SAMPLED:,} users, evenly spaced among {found.size:,}; no bound for others"
         )
         sample = self._stated(worst, delta, self.basis, (*self.conditions, condition))
-        return self._stated(
-            most, delta, "any fetch distribution: three-point pairs, direct exposure", self.conditions
-        ), sample
+        return self._stated(most, delta, f"{ANY_FETCHES}: three-point pairs, direct exposure", self.conditions), sample
 
     def _stated(self, epsilon: float, delta: float, basis: str, conditions: tuple[str, ...]) -> PrivacyBound:
         observer = "coalition" if self._members.any() else "learner"

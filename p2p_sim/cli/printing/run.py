@@ -133,7 +133,7 @@ def _print_advice(rows: Any, rival: Callable[[], str]) -> None:
     if rows["mechanism_kind"].iloc[0] != "label_exchange":
         return
     learner, alone = float(rows["epsilon_upper"].max()), float(rows["epsilon_local"].max())
-    say(*filter(None, [adds_little(learner, alone)]))
+    say(*filter(None, [adds_little(learner, alone, worst_row(rows)["basis"])]))
     if rows["flip_prob"].notna().all() and adds_nothing(learner, alone):
         say(DOMINATED)
         if command := rival():

@@ -11,7 +11,7 @@ from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.analysis.utility.intervals import Mean, mean_interval
 from p2p_sim.cli.printing.values import PARAMETER_TEXTS, print_object, print_table, span
 from p2p_sim.storage.rows import Row
-from p2p_sim.sweeps.tuning.drive import Tuned, Tuning
+from p2p_sim.sweeps.tuning.drive import Found, Tuned, Tuning
 from p2p_sim.sweeps.tuning.look import COSTS
 
 
@@ -33,7 +33,8 @@ def print_tuned(tuning: Tuning, tuned: Tuned, quiet: bool) -> None:
             (f"{_judge(tuning)} in the search", f"{found.score:.4f}, optimistic: it is the best of many"),
             (f"{column} in fresh replicates", f"{fresh.value:.4f}{interval}, {count(fresh.replicates, 'replicate')}"),
             ("ε", f"{at_most(found.epsilon)} at δ = {row['delta']:g}, against the {row['observer']}, worst replicate"),
-            ("ε protects", f"one user's {row['adjacency']}{_unpaid(tuning)}"),
+            *_with_coalition(found),
+            ("ε protects", _protected(found.epsilon, row["adjacency"], _unpaid(tuning))),
         )
         print_table(f"{tuning.base.name}: trial {found.trial.number} of {len(tuned.trials)}", runs, settings, figures)
     for path in tuned.files:
@@ -51,6 +52,23 @@ def _parameters(fresh: Sequence[Row]) -> list[tuple[str, str]]:
             varies = values.nunique() > 1
             lines.append((text, f"{span(values.astype(float))}{', by the clusters of each replicate' * varies}"))
     return lines
+
+
+def _with_coalition(found: Found) -> list[tuple[str, str]]:
+    """ε of the learner together with a coalition, which the goal is not about."""
+    epsilons = [row["epsilon_coalition_upper"] for row in found.fresh]
+    if None in epsilons:
+        return []
+    return [
+        ("  with the coalition", f"{at_most(max(map(float, epsilons)))} in fresh replicates; the goal is not about it")
+    ]
+
+
+def _protected(epsilon: float, adjacency: str, unpaid: str) -> str:
+    """What is protected; nothing at ε = ∞."""
+    if math.isinf(epsilon):
+        return f"nothing: no finite ε is known for one user's {adjacency}"
+    return f"one user's {adjacency}{unpaid}"
 
 
 def _judge(tuning: Tuning) -> str:

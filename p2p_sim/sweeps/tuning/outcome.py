@@ -9,6 +9,7 @@ import pandas as pd
 
 from p2p_sim.base.errors import RunFailed
 from p2p_sim.base.files import in_place_of, write_whole, writing
+from p2p_sim.protocol.roles import NOBODY
 from p2p_sim.scenario import Scenario, load_scenario
 from p2p_sim.sweeps.tuning.goal import SCORES, Goal, Measured
 from p2p_sim.sweeps.tuning.look import COSTS
@@ -94,7 +95,9 @@ def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilo
             f"ε of the whole selection, score and choice included: {epsilon:.6g}; the ε below is that of one run."
         )
     else:
-        said.append(f"Largest certified ε over the replicates that were run: {epsilon:.6g}.")
+        said.append(f"Largest certified ε of the learner over the replicates that were run: {epsilon:.6g}.")
+    if scenario.adversaries.coalition != NOBODY.coalition:
+        said.append("The search is about the learner alone, not about the learner together with the coalition.")
     text = "".join(f"# {line}\n" for line in said) + scenario_toml(scenario)
     write_whole(path, text.encode())
     if load_scenario(path).content_hash() != scenario.content_hash():
