@@ -54,10 +54,7 @@ def read_results(directory: Path) -> Results:
     rows, manifest = load_results(directory), read_manifest(directory)
     if rows.empty:
         raise InputError(f"{directory / ROWS}: holds no finished replicate yet")
-    try:
-        results = Results(directory, rows=rows, adaptive=bool(manifest.get("until")), **_described(manifest))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{directory / MANIFEST}: is not a manifest ({type(error).__name__}: {error})") from None
+    results = Results(directory, rows=rows, adaptive=bool(manifest.get("until")), **described(directory, manifest))
     for key in results.keys:
         if key not in rows:
             raise InputError(f"{directory / ROWS}: has no column {key!r}, which {MANIFEST} names as an axis")
@@ -68,6 +65,18 @@ def read_results(directory: Path) -> Results:
         if number and not _of_numbers(rows[name]):
             raise InputError(f"{directory / ROWS}: column {name} must hold numbers alone")
     return results
+
+
+def described(directory: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    """What the manifest of a directory says of its rows, as `Results` holds it.
+
+    Raises:
+        InputError: it is not a manifest.
+    """
+    try:
+        return _described(manifest)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{directory / MANIFEST}: is not a manifest ({type(error).__name__}: {error})") from None
 
 
 def _described(manifest: dict[str, Any]) -> dict[str, Any]:

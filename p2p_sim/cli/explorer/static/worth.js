@@ -173,7 +173,7 @@ byId("none").hidden = results.length > 0;
 function listed(one) {
   const box = element("input", { type: "checkbox", name: "results", value: one.key });
   box.checked = before.size ? before.has(one.key) : one === preferred;
-  return element("label", { class: "choice" }, box, one.name);
+  return element("label", { class: "choice" }, box, one.label);
 }
 const published = results.filter((one) => one.published);
 byId("results").append(...results.filter((one) => !one.published).map(listed));
