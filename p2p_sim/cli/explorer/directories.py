@@ -76,7 +76,7 @@ class Directories:
                     return None
             return self._state(path, entries)
         except InputError as error:
-            return _damaged(path, str(error).replace(f"{path}/", ""))
+            return _damaged(path, str(error).replace(str(InputError(f"{path}/")), ""))
         except Exception as error:  # whatever a damaged file does to a reader
             return _damaged(path, f"{type(error).__name__}: {error}")
 
@@ -145,21 +145,24 @@ def _finished(path: Path, promised: int) -> Listed:
     from p2p_sim.storage.results import read_results
     from p2p_sim.storage.rows import ROWS, TABLE
 
-    failed = len(read_failures(path))
+    failed, done = len(read_failures(path)), 0
     rows = path / ROWS
     if rows.exists() and rows.stat().st_size > LARGEST_READ:
         with rows.open("rb") as file:
             done = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
-    elif (rows.exists() and rows.stat().st_size) or (path / TABLE).exists():
+    elif _has_line(rows) if rows.exists() else (path / TABLE).exists():
         results = read_results(path)
         done = len(results.rows)
         for name, column in results.rows.items():
             _check_text("".join(map(str, (name, *(column.unique() if column.dtype == object else ())))), ROWS)
-    else:
-        done = 0
     if done + failed < promised:
         return Listed(path, "incomplete", f"incomplete: {done:,} of {promised:,} rows")
     return Listed(path, "finished")
+
+
+def _has_line(rows: Path) -> bool:
+    with rows.open("rb") as file:
+        return file.readline().endswith(b"\n")
 
 
 def _check_text(text: str, name: str) -> None:
