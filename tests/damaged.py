@@ -44,7 +44,8 @@ def _spoilt_bytes(rng, content):
     return rng.choice([
         content[:at], content[at:], b"", b"\0" * 50, bytes(rng.randrange(256) for _ in range(200)),
         content[:at] + bytes([rng.randrange(256)]) + content[at + 1 :], content[:at] + content[: at // 2],
-        content.decode(errors="replace").encode("utf-16"), b"[" * 100_000, b"9" * 5000 + b"\n", b"{}\n", b"null\n", b"[]\n",
+        content.decode(errors="replace").encode("utf-16"), b"[" * 100_000, b"9" * 5000 + b"\n", b"{}\n",
+        b"null\n", b"[]\n",
     ])  # fmt: skip
 
 
