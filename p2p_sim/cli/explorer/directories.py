@@ -77,6 +77,9 @@ class Directories:
             return self._state(path, entries)
         except InputError as error:
             return _damaged(path, str(error).replace(str(InputError(f"{path}/")), ""))
+        except UnicodeEncodeError as error:  # a lone surrogate
+            half = ascii(error.object[error.start])[1:-1]
+            return _damaged(path, f"holds half a character, {half}, which no page and no file can hold")
         except Exception as error:  # whatever a damaged file does to a reader
             return _damaged(path, f"{type(error).__name__}: {error}")
 
@@ -87,14 +90,14 @@ class Directories:
             Exception: the directory is damaged.
         """
         from p2p_sim.storage.results import described
-        from p2p_sim.storage.rows import MANIFEST, read_manifest
+        from p2p_sim.storage.rows import read_manifest
 
         check_files(path)
         manifest = read_manifest(path)
         if manifest and not {"scenario", "identity"} & manifest.keys():
             return None
         described(path, manifest)
-        _check_text(json.dumps(manifest, ensure_ascii=False), MANIFEST)
+        json.dumps(manifest, ensure_ascii=False).encode()
         if is_running(path):
             return Listed(path, "running", "running")
         stamp = _stamp(entries)
@@ -154,7 +157,7 @@ def _finished(path: Path, promised: int) -> Listed:
         results = read_results(path)
         done = len(results.rows)
         for name, column in results.rows.items():
-            _check_text("".join(map(str, (name, *(column.unique() if column.dtype == object else ())))), ROWS)
+            "".join(map(str, (name, *(column.unique() if column.dtype == object else ())))).encode()
     if done + failed < promised:
         return Listed(path, "incomplete", f"incomplete: {done:,} of {promised:,} rows")
     return Listed(path, "finished")
@@ -163,14 +166,6 @@ def _finished(path: Path, promised: int) -> Listed:
 def _has_line(rows: Path) -> bool:
     with rows.open("rb") as file:
         return file.readline().endswith(b"\n")
-
-
-def _check_text(text: str, name: str) -> None:
-    """Refuse half a character (a lone surrogate), which no page and no file of text can hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"{name}: holds half a character, {ascii(text[error.start])[1:-1]}") from None
 
 
 def _damaged(path: Path, why: str) -> Listed:
