@@ -3,6 +3,7 @@
 import re
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 FORMULA = re.compile(r"[=+@＝＋－＠'\t\r\n]|-(?!\d+(\.\d+)?(e[-+]?\d+)?$)", re.IGNORECASE)
 """How a text begins that spreadsheets may run, and the apostrophe that is put before it; a negative number is none."""
@@ -19,5 +20,5 @@ def as_text(cell: object) -> object:
 
 def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
     """A table for `to_csv`: texts and names of columns as `as_text` has them, columns of numbers as they are."""
-    cells = frame.apply(lambda column: column if pd.api.types.is_numeric_dtype(column) else column.map(as_text))
-    return cells.set_axis([as_text(name) for name in frame.columns], axis="columns")
+    safe = {name: cells if is_numeric_dtype(cells) else cells.map(as_text) for name, cells in frame.items()}
+    return pd.DataFrame(safe, frame.index).set_axis([as_text(name) for name in frame.columns], axis="columns")

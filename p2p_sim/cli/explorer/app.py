@@ -113,7 +113,7 @@ class Explorer:
         def listed() -> dict[str, Any]:
             places = [
                 {"key": place.key, "name": place.name, "label": place.label, "published": place.published,
-                 "running": place.state == "running"}
+                 "running": place.state == "running", "finished": place.state == "finished"}
                 for place in self._places.all()
             ]  # fmt: skip
             return {"results": places, "left_out": self._places.left_out()}

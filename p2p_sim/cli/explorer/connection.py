@@ -8,7 +8,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 MOST_CONNECTIONS, BACKLOG = 128, 64
 """Connections that are open at once, and those that are taken from the system in one go: together below the 256 open
 files that some systems allow a process."""
-HEADERS_S = 10.0
+HEADERS_S = 5.0
 """Seconds within which a request must be there with all its headers."""
 
 

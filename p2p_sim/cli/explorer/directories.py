@@ -4,10 +4,10 @@ import errno
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.storage.lock import LOCK
@@ -17,6 +17,7 @@ DEEPEST = 4
 """Levels below a directory named at the start that are looked at."""
 LARGEST_READ = 64_000_000
 """Bytes of rows that are read to list a directory, some seconds' work; larger ones are read when they are chosen."""
+LineT = TypeVar("LineT")
 Stamp = tuple[tuple[str, int, int, int], ...]
 """Name, inode, size and time of change of a directory's files: equal ones hold the same."""
 
@@ -70,18 +71,14 @@ class Directories:
 
     def _listed(self, path: Path, root: Path, entries: list[Path]) -> Listed | None:
         """The line of a directory that has a manifest; None where it is left out."""
-        try:
+
+        def looked() -> Listed | None:
             for entry in entries:
                 if entry.is_symlink() and not _leads_to_itself(entry) and not entry.resolve().is_relative_to(root):
                     return None
             return self._state(path, entries)
-        except InputError as error:
-            return _damaged(path, str(error).replace(str(InputError(f"{path}/")), ""))
-        except UnicodeEncodeError as error:  # a lone surrogate
-            half = ascii(error.object[error.start])[1:-1]
-            return _damaged(path, f"holds half a character, {half}, which no page and no file can hold")
-        except Exception as error:  # whatever a damaged file does to a reader
-            return _damaged(path, f"{type(error).__name__}: {error}")
+
+        return _or_damaged(path, looked)
 
     def _state(self, path: Path, entries: list[Path]) -> Listed | None:
         """As `_listed`.
@@ -103,7 +100,7 @@ class Directories:
         stamp = _stamp(entries)
         before, listed = self._read.get(path, ((), None))
         if listed is None or before != stamp:
-            listed = _finished(path, math.prod(promised_rows(manifest)))
+            listed = _or_damaged(path, lambda: _finished(path, math.prod(promised_rows(manifest))))
             self._read[path] = stamp, listed
         return listed
 
@@ -166,6 +163,19 @@ def _finished(path: Path, promised: int) -> Listed:
 def _has_line(rows: Path) -> bool:
     with rows.open("rb") as file:
         return file.readline().endswith(b"\n")
+
+
+def _or_damaged(path: Path, look: Callable[[], LineT]) -> LineT | Listed:
+    """What `look` finds, or the line that says what of a directory it could not read."""
+    try:
+        return look()
+    except InputError as error:
+        return _damaged(path, str(error).replace(str(InputError(f"{path}/")), ""))
+    except UnicodeEncodeError as error:  # a lone surrogate
+        half = ascii(error.object[error.start])[1:-1]
+        return _damaged(path, f"holds half a character, {half}, which no page and no file can hold")
+    except Exception as error:  # whatever a damaged file does to a reader
+        return _damaged(path, f"{type(error).__name__}: {error}")
 
 
 def _damaged(path: Path, why: str) -> Listed:

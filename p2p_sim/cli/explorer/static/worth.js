@@ -168,7 +168,7 @@ for (const [name, value] of kept) {
 }
 byId("limit").value = kept.get("limit") ?? "";
 byId("each").checked = kept.get("each") === "yes";
-const preferred = results.find((one) => !one.published) ?? results.find((one) => one.name === "comparison/adult") ?? results[0];
+const preferred = results.find((one) => !one.published && one.finished) ?? results.find((one) => !one.published) ?? results.find((one) => one.name === "comparison/adult") ?? results[0];
 byId("none").hidden = results.length > 0;
 function listed(one) {
   const box = element("input", { type: "checkbox", name: "results", value: one.key });
