@@ -49,6 +49,7 @@ def test_every_page_has_the_same_lines_and_opens_with_what_is_whole(browser, odd
     assert [line.strip() for line in names(watch.page, "#results option")] == own
     watch.page.select_option("#results", label=next(line for line in own if line.startswith("a pipe of rows")))
     watch.until("document.getElementById('error').textContent.startsWith('a pipe of rows: damaged: rows.jsonl')")
+    assert not watch.page.is_visible("#seen")  # which is of the directory before
     assert violations(watch.page) == []
     for one in (worth, watch):
         one.said[:] = [text for text in one.said if "400 (Bad Request)" not in text]

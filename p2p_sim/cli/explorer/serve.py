@@ -67,7 +67,7 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
             http=Connection,
             backlog=BACKLOG,
             h11_max_incomplete_event_size=LONGEST_HEADERS,
-            timeout_keep_alive=5,
+            timeout_keep_alive=5,  # seconds; limit_concurrency would count idle connections, and refuse the owner
             log_level="error",
             log_config=None,
             access_log=False,

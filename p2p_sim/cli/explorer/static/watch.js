@@ -75,6 +75,7 @@ byId("results").addEventListener("change", ({ target }) => {
   key = target.value;
   history.replaceState(null, "", `#results=${key}`);
   rowsShown = failuresShown = "";
+  byId("seen").hidden = true;
   byId("failures").replaceChildren();
   go();
 });
