@@ -89,7 +89,7 @@ class Directories:
         from p2p_sim.storage.results import described
         from p2p_sim.storage.rows import read_manifest
 
-        check_files(path)
+        _check_files(path)
         manifest = read_manifest(path)
         if manifest and not {"scenario", "identity"} & manifest.keys():
             return None
@@ -100,12 +100,12 @@ class Directories:
         stamp = _stamp(entries)
         before, listed = self._read.get(path, ((), None))
         if listed is None or before != stamp:
-            listed = _or_damaged(path, lambda: _finished(path, math.prod(promised_rows(manifest))))
+            listed = _or_damaged(path, lambda: _finished(path, manifest))
             self._read[path] = stamp, listed
         return listed
 
 
-def check_files(path: Path) -> None:
+def _check_files(path: Path) -> None:
     """Refuse a results directory in which something else has the name of a file: reading a pipe would never end.
 
     Raises:
@@ -135,14 +135,14 @@ def is_running(path: Path) -> bool:
     return any(line.split()[1] == "FLOCK" and f":{inode} " in line for line in held.splitlines() if "->" not in line)
 
 
-def _finished(path: Path, promised: int) -> Listed:
+def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
     """The line of a directory that nothing writes to, by all that it holds.
 
     Raises:
         Exception: the directory is damaged.
     """
     from p2p_sim.outputs.report import read_failures
-    from p2p_sim.storage.results import read_results
+    from p2p_sim.storage.results import check_cells, read_results
     from p2p_sim.storage.rows import ROWS, TABLE
 
     failed, done = len(read_failures(path)), 0
@@ -150,19 +150,14 @@ def _finished(path: Path, promised: int) -> Listed:
     if rows.exists() and rows.stat().st_size > LARGEST_READ:
         with rows.open("rb") as file:
             done = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
-    elif _has_line(rows) if rows.exists() else (path / TABLE).exists():
-        results = read_results(path)
-        done = len(results.rows)
-        for name, column in results.rows.items():
-            "".join(map(str, (name, *(column.unique() if column.dtype == object else ())))).encode()
+    elif rows.exists():
+        done = check_cells(path, [key for axis in manifest.get("axes") or [] for key in axis["keys"]])
+    elif (path / TABLE).exists():
+        done = len(read_results(path).rows)
+    promised = math.prod(promised_rows(manifest))
     if done + failed < promised:
         return Listed(path, "incomplete", f"incomplete: {done:,} of {promised:,} rows")
     return Listed(path, "finished")
-
-
-def _has_line(rows: Path) -> bool:
-    with rows.open("rb") as file:
-        return file.readline().endswith(b"\n")
 
 
 def _or_damaged(path: Path, look: Callable[[], LineT]) -> LineT | Listed:
