@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -139,6 +140,21 @@ def test_a_manifest_of_another_kind_of_study_is_left_out(tmp_path):
     (tmp_path / "study" / "manifest.json").write_text('{"study": "of its own kind"}')
     made(tmp_path / "run")
     assert [*listed(Client(tmp_path))] == ["run"]
+
+
+def test_what_may_not_be_read_is_a_line_too(tmp_path, monkeypatch):
+    """The tests may run as root, who may read everything: the system's refusal is made up."""
+    closed, iterdir = made(tmp_path / "r" / "closed"), Path.iterdir
+    made(tmp_path / "r" / "open")
+
+    def refusing(path):
+        if path == closed:
+            raise PermissionError(13, "Permission denied")
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", refusing)
+    labels = [place["label"] for place in listed(Client(tmp_path / "r")).values()]
+    assert labels == ["open", "closed (damaged: cannot be read (Permission denied))"]
 
 
 def test_whatever_fails_is_one_line_of_json(odd, monkeypatch, caplog):

@@ -103,13 +103,16 @@ def on_axes(given: "Axes | None", width: float = 7.2, height: float = 4.4) -> It
 @contextmanager
 def _literal(*texts: "Text") -> Iterator[None]:
     """Dollars that are written within are dollars; what the caller writes there later may be mathematics again."""
-    before = [text.get_parse_math() for text in texts]
+    before = [(text.get_text(), text.get_parse_math()) for text in texts]
     for text in texts:
         text.set_parse_math(False)
-    yield
-    for text, parses in zip(texts, before, strict=True):
-        text.set_text(text.get_text().replace("$", r"\$") if parses else text.get_text())
-        text.set_parse_math(parses)
+    try:
+        yield
+    finally:
+        for text, (words, parses) in zip(texts, before, strict=True):
+            if parses and text.get_text() != words:
+                text.set_text(text.get_text().replace("$", r"\$"))
+            text.set_parse_math(parses)
 
 
 def inches(axes: "Axes") -> tuple[float, float]:

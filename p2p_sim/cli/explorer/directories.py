@@ -63,10 +63,10 @@ class Directories:
                 yield listed
             return
         for entry in entries:
-            if entry.is_symlink():
+            if os.path.islink(entry):  # never raises, as Path.is_symlink may
                 if _leads_to_itself(entry):
                     yield _damaged(entry, "a link to itself")
-            elif entry.is_dir() and depth < DEEPEST:
+            elif os.path.isdir(entry) and depth < DEEPEST:
                 yield from self._below(entry, root, depth + 1)
 
     def _listed(self, path: Path, root: Path, entries: list[Path]) -> Listed | None:

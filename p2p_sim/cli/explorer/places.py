@@ -118,9 +118,9 @@ def _printable(name: str) -> str:
 
 def _has_epsilon(path: Path) -> bool:
     """Whether a study has a table with a certified ε and a measured value with its interval."""
-    for table in path.glob("*.csv"):
-        with table.open(encoding="utf-8", newline="") as file:
-            columns = next(csv.reader(file), [])
+    for table in filter(Path.is_file, path.glob("*.csv")):
+        with table.open(encoding="utf-8", errors="replace", newline="") as file:
+            columns = next(csv.reader([file.readline()]), [])
         measured = [name for name in columns if f"{name}_low" in columns and name != "epsilon_upper"]
         if "epsilon_upper" in columns and measured:
             return True
