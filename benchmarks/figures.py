@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import FASTER, PASSES, SHARE, Row
-from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, plain_log_ticks, save
+from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, plain_log_ticks, powers_of_ten, save
 
 TITLES = {
     FASTER: "The peer's time over ours (1: equal; more is better)",
@@ -75,6 +75,7 @@ def _lines(panel: Any, rows: Sequence[Row]) -> None:
         panel.plot([sizes[0], sizes[-1]], [ideal, ideal], color=COLOURS[which], linestyle="--", linewidth=0.8)
     panel.set_xscale("log")
     panel.set_yscale("log")
+    powers_of_ten(panel.xaxis)
     plain_log_ticks(panel.yaxis, min(row.low for row in rows), max(row.high for row in rows))
     panel.set_ylim(bottom=0.8 * min(row.low for row in rows), top=2.5 * max(row.high for row in rows))
     panel.legend(loc="upper right", fontsize=8)

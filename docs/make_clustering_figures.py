@@ -24,7 +24,7 @@ from p2p_sim.analysis.utility.theory_terms import Study, all_terms
 OUT = Path(__file__).parent / "figures"
 SIZE = 10
 THRESHOLDS = np.linspace(-3.0, 3.0, 61).tolist()
-PRINTED, RELAXED = "Theorem 5's proof: $e^ε$ s/(K-s)", "its two constraints, solved"
+PRINTED, RELAXED = "Theorem 5's proof: e^ε s/(K-s)", "its two constraints, solved"
 
 
 def association_products(epsilon: float, multiples: Sequence[int], clusters: int, rng: np.random.Generator) -> Panel:

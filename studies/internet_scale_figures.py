@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from p2p_sim.analysis.figures.curves import Curve, Panel, plot_panels
-from p2p_sim.analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks
+from p2p_sim.analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks, powers_of_ten
 
 TITLES = {"plain": "all at once, nothing lost", "retries": "1% loss, up to three requests"}
 
@@ -60,6 +60,7 @@ def _bytes(axes: Axes, rows: pd.DataFrame) -> None:
 
 def _log(axes: Axes, y_label: str, title: str, low: float, high: float) -> None:
     axes.set(xscale="log", yscale="log", ylim=(low, high), ylabel=y_label, title=title)
+    powers_of_ten(axes.xaxis)
     plain_log_ticks(axes.yaxis, low, high)
 
 

@@ -157,7 +157,7 @@ def test_the_figures_of_the_clustering_guide_come_with_their_numbers(tmp_path):
     known = points.loc[["ε = 1", "ε = 3"]].xs("exact maximum", level="curve")
     assert set(known.index) == {(f"ε = {epsilon}", x) for epsilon in (1, 3) for x in (0.5, 0.2)}
     for point, largest in known.items():
-        assert points[point[0], "Theorem 5's proof: $e^ε$ s/(K-s)", point[1]] >= largest
+        assert points[point[0], "Theorem 5's proof: e^ε s/(K-s)", point[1]] >= largest
         assert 0.0 < points[point[0], "randomised response", point[1]] < largest
     terms = pd.read_csv(tmp_path / "theory-terms.csv")
     fitted = terms[terms["constant"].notna()]

@@ -10,7 +10,7 @@ from matplotlib.colors import LogNorm, Normalize
 from numpy.typing import NDArray
 
 from p2p_sim.analysis.figures.labels import long, value
-from p2p_sim.analysis.figures.style import drawing
+from p2p_sim.analysis.figures.style import drawing, plain_log_ticks
 from p2p_sim.analysis.figures.sweeps import replicates_text, wants_log, wrapped
 from p2p_sim.analysis.utility.points import HIGH, LOW, is_privacy
 
@@ -45,7 +45,10 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, title: str, note: 
         picture = axes.imshow(np.where(np.isfinite(grid), grid, np.nan), norm=norm, cmap="cividis", aspect="auto",
                               origin="lower")  # fmt: skip
         text = long(heat, table) + (", log scale" if logarithmic else "")
-        figure.colorbar(picture, ax=axes).set_label(wrapped(text, height))
+        bar = figure.colorbar(picture, ax=axes)
+        bar.set_label(wrapped(text, height))
+        if logarithmic:
+            plain_log_ticks(bar.ax.yaxis, low, high)
         if grid.size <= MOST_PRINTED:
             _write(axes, grid, half, norm)
         names = [value(v) for v in columns]

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing
+from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing, powers_of_ten
 from p2p_sim.analysis.privacy.attack.power import clopper_pearson
 from p2p_sim.analysis.utility.intervals import expected_misses
 
@@ -117,6 +117,7 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
             axes.axvline(values.mean(), color=COLOURS[index], linestyle=":", linewidth=1.0)
             axes.plot([counts[-1]], [share[-1]], marker="*", markersize=12, color=COLOURS[index], linestyle="none")
         axes.set(yscale="log", ylim=(None, 1.5), ylabel="share of users with at least k (log scale)")
+        powers_of_ten(axes.yaxis)
         _whole_numbers(axes, heavy)
         axes.set_xlabel("number of messages, k" + " (log scale)" * heavy)
         axes.set_title("Load of the users (dotted: mean; star: the busiest)")
@@ -174,6 +175,7 @@ def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
     """The scale of an x axis of counts."""
     if logarithmic:
         axes.set_xscale("log")
+        powers_of_ten(axes.xaxis)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
@@ -209,6 +211,7 @@ def _decades(times: Floats) -> bool:
 def _time_axis(axes: Axes, times: Floats) -> None:
     if _decades(times):
         axes.set_xscale("log")
+        powers_of_ten(axes.xaxis)
         axes.set_xlim(left=float(times[times > 0].min()) / 1.5)
         axes.set_xlabel("time (seconds, log scale)")
     else:

@@ -1,5 +1,6 @@
 """One look for all figures: colour-blind-safe colours (Okabe and Ito), each with its own marker."""
 
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,10 +11,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#6B6B6B"
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+"""Letters of an exponent."""
 RC: Any = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -30,6 +34,7 @@ RC: Any = {
     "svg.hashsalt": "p2p-sim",
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
+    "text.parse_math": False,  # names and values of users may hold dollars; symbols are letters (ε)
 }
 
 
@@ -77,16 +82,37 @@ def on_axes(given: "Axes | None", width: float = 7.2, height: float = 4.4) -> It
     Args:
         given: the axes, or None. width, height: of a new figure, inches.
     """
-    if given is not None:
-        yield given
-        return
     from matplotlib import pyplot, rc_context
     from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.text import Text
+
+    if given is not None:
+        with rc_context({"text.parse_math": False}), _literal(given.xaxis.label, given.yaxis.label):
+            yield given
+        return
 
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)  # inches: nothing else keeps the edges clear
     figure = pyplot.figure(figsize=(width, height), layout=layout)  # outside: it may choose how figures are shown
-    with rc_context(RC):
-        yield figure.subplots()
+    with rc_context({**RC, "text.parse_math": True}):
+        axes = figure.subplots()
+    titles = [child for child in axes.get_children() if isinstance(child, Text)]
+    with rc_context(RC), _literal(axes.xaxis.label, axes.yaxis.label, *titles):
+        yield axes
+
+
+@contextmanager
+def _literal(*texts: "Text") -> Iterator[None]:
+    """Dollars that are written within are dollars; what the caller writes there later may be mathematics again."""
+    before = [(text.get_text(), text.get_parse_math()) for text in texts]
+    for text in texts:
+        text.set_parse_math(False)
+    try:
+        yield
+    finally:
+        for text, (words, parses) in zip(texts, before, strict=True):
+            if parses and text.get_text() != words:
+                text.set_text(text.get_text().replace("$", r"\$"))
+            text.set_parse_math(parses)
 
 
 def inches(axes: "Axes") -> tuple[float, float]:
@@ -141,6 +167,14 @@ def save(figure: "Figure", path: Path) -> None:
     """Write a figure, without clock times or versions, so that the same figure is the same file."""
     drop = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     figure.savefig(path, metadata=drop.get(path.suffix))
+
+
+def powers_of_ten(axis: "Axis") -> None:
+    """Powers of ten as the names of a logarithmic axis's ticks, in letters, as nothing here is read as mathematics."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda x, _: "10" + str(round(math.log10(x))).translate(RAISED)))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def plain_log_ticks(axis: "Axis", low: float, high: float) -> None:

@@ -264,6 +264,7 @@ def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | N
         axes.set_xticks(
             range(len(places)),
             [textwrap.fill(name, max(8, 66 // len(places)), break_long_words=False) for name in places],
+            parse_math=False,
         )
         axes.set_xlim(-0.5, len(places) - 0.5)
     elif wants_log(shown["at"], view.log_x):

@@ -26,7 +26,7 @@ def _cell(curve: str, ratio: float) -> str:
     return short(point["y"], 4) if point["low"] == point["high"] else interval(*point, 4)
 
 
-CURVES = ("Theorem 5's proof: $e^ε$ s/(K-s)", "exact maximum", "subset of each cluster",
+CURVES = ("Theorem 5's proof: e^ε s/(K-s)", "exact maximum", "subset of each cluster",
           "noisy histogram", "subset of each example", "randomised response")  # fmt: skip
 association = [[_cell(curve, ratio) for ratio in (0.5, 0.1, 0.01)] for curve in CURVES]
 above = _whole.loc[("ε = 1", "exact maximum", 0.01), "y"] / 0.01 - 1.0

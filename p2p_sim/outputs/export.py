@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import in_place_of, writing
+from p2p_sim.outputs.spreadsheet import without_formulas
 from p2p_sim.protocol.transcript import KIND_NAMES
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import exchange
@@ -95,7 +96,7 @@ def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataF
 def _write(frame: pd.DataFrame, path: Path) -> int:
     with writing(path), in_place_of(path) as partial, partial.open("wb") as file:
         if path.suffix == ".csv":
-            frame.to_csv(file, index=False)
+            without_formulas(frame).to_csv(file, index=False)
         elif path.suffix == ".parquet":
             frame.to_parquet(file, index=False)
         else:

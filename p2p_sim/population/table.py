@@ -29,13 +29,7 @@ from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.table_file import Layout, Table, Values, read_table
 from p2p_sim.population.table_labels import name_of, numbered_classes, numbers_of
 from p2p_sim.population.table_numbers import Convention
-from p2p_sim.population.table_used import (
-    UsedRows,
-    complete_values,
-    named_column,
-    plain_column,
-    with_another_row,
-)
+from p2p_sim.population.table_used import UsedRows, complete_values, named_column, plain_column, with_another_row
 from p2p_sim.population.value_grid import GRID, GridSize, even_grid, rounded
 
 Names = bool | tuple[str, ...]

@@ -18,7 +18,7 @@ LARGEST = 1.15 * 96 / 72
 
 
 def drawn(plot: Callable[[Path], object]) -> str:
-    """The text of the SVG file that `plot` draws: letters stay letters, and a dollar is a dollar.
+    """The text of the SVG file that `plot` draws: letters stay letters.
 
     Args:
         plot: called with a path that ends in .svg.
@@ -26,7 +26,7 @@ def drawn(plot: Callable[[Path], object]) -> str:
     Raises:
         ValueError: it cannot be drawn.
     """
-    settings: Any = {"svg.fonttype": "none", "text.parse_math": False}
+    settings: Any = {"svg.fonttype": "none"}
     with TemporaryDirectory() as place, rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # of a label in a script that the measuring font lacks
         path = Path(place) / "figure.svg"

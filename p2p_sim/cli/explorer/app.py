@@ -1,6 +1,8 @@
 """The pages and answers of the explorer, as an ASGI application behind its guard."""
 
 import asyncio
+import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -19,7 +21,7 @@ from p2p_sim.base.plain import finite
 from p2p_sim.base.version import version
 from p2p_sim.cli.explorer.guard import Guard
 from p2p_sim.cli.explorer.lane import Asker, Superseded
-from p2p_sim.cli.explorer.places import Place, Places, is_running
+from p2p_sim.cli.explorer.places import Place, Places
 
 if TYPE_CHECKING:
     from p2p_sim.cli.explorer.watch import Watch
@@ -109,11 +111,12 @@ class Explorer:
 
     async def _results(self, request: Request) -> Response:
         def listed() -> dict[str, Any]:
-            found = [
-                {"key": place.key, "name": place.name, "published": place.published, "running": is_running(place)}
+            places = [
+                {"key": place.key, "name": place.name, "label": place.label, "published": place.published,
+                 "running": place.state == "running", "finished": place.state == "finished"}
                 for place in self._places.all()
-            ]
-            return {"results": found, "left_out": self._places.left_out()}
+            ]  # fmt: skip
+            return {"results": places, "left_out": self._places.left_out()}
 
         return _json(await run_in_threadpool(listed))
 
@@ -193,12 +196,17 @@ def _answering(answer: Answer) -> Answer:
             return JSONResponse({"error": "a newer question came"}, 409)
         except asyncio.CancelledError:  # the explorer ends
             return JSONResponse({"error": "the explorer has ended"}, 503)
+        except Exception as error:
+            logging.getLogger("uvicorn.error").exception("the explorer failed")
+            said = InputError(f"the explorer failed ({type(error).__name__}: {error}); its terminal shows where")
+            return JSONResponse({"error": str(said)}, 500)
 
     return answering
 
 
 def _json(content: dict[str, Any]) -> Response:
-    return JSONResponse(finite(content))
+    """JSON in ASCII, which may hold half a character."""
+    return Response(json.dumps(finite(content), allow_nan=False), media_type="application/json")
 
 
 def application(

@@ -21,6 +21,12 @@ HEADERS = {
     "cache-control": "no-store",
 }
 """Of every response that has none of its own; the address, which holds the token, is told to nobody."""
+REFUSED = (
+    "refused: this is no address of a running explorer. If the explorer was restarted: open its new address, which "
+    "p2p-sim explore printed.\n"
+)
+MOST_AT_ONCE = 32
+"""Requests that are answered at once; a browser sends six."""
 LONGEST_BODY = 200_000
 """Bytes of a request's body; a scenario's text is far shorter."""
 
@@ -29,8 +35,9 @@ class Guard:
     """An ASGI application before another one: refuses requests with 403, or hands them on without the token.
 
     A request is handed on if its path begins with the token, its Host is `host`, and its Origin, if it has one, is
-    that of `host`. Browsers say in Sec-Fetch-Site where a request comes from: what another site caused is refused.
-    Websockets are refused, as the explorer has none.
+    that of `host`. Browsers say in Sec-Fetch-Site where a request comes from: what another site caused is refused,
+    unless somebody opens a page whose whole address is known there. Websockets and other upgrades of a connection are
+    refused, as the explorer has none. No more than `MOST_AT_ONCE` requests are answered at once.
 
     Args:
         inner: what answers. token: secret. host: address and port, such as 127.0.0.1:8000.
@@ -38,6 +45,7 @@ class Guard:
 
     def __init__(self, inner: ASGIApp, token: str, host: str) -> None:
         self._inner, self._token, self._host = inner, token.encode(), host
+        self._answering = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection."""
@@ -49,26 +57,36 @@ class Guard:
             return
         rest = self._rest(scope)
         if rest is None:
-            await _headed(PlainTextResponse("refused: open the address that p2p-sim explore printed\n", 403))(
-                scope, receive, send
-            )
+            await _ending(REFUSED, 403)(scope, receive, send)
             return
         if _length(scope) > LONGEST_BODY:
-            await _headed(PlainTextResponse("too large\n", 413))(scope, receive, send)
+            await _ending("too large\n", 413)(scope, receive, send)
+            return
+        if self._answering >= MOST_AT_ONCE:
+            await _ending("too many requests at once\n", 503)(scope, receive, send)
             return
         prefix = "/" + self._token.decode()
         inner = {**scope, "path": rest, "raw_path": rest.encode(), "root_path": "", "explorer_prefix": prefix}
-        await self._inner(inner, receive, _adding(send))
+        self._answering += 1
+        try:
+            await self._inner(inner, receive, _adding(send))
+        finally:
+            self._answering -= 1
 
     def _rest(self, scope: Scope) -> str | None:
         """The path after the token; None for a request that is refused."""
         sent = _headers(scope)
         if sent.get("host") != self._host or sent.get("origin", f"http://{self._host}") != f"http://{self._host}":
             return None
-        if sent.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return None
         path: str = scope["path"]
         token, _, rest = path.removeprefix("/").partition("/")
+        opened = (
+            sent.get("sec-fetch-mode") == "navigate" and sent.get("sec-fetch-dest") == "document" and "/" not in rest
+        )
+        if sent.get("sec-fetch-site", "none") not in ("none", "same-origin") and not opened:
+            return None
+        if "upgrade" in sent:
+            return None
         return "/" + rest if hmac.compare_digest(token.encode(errors="replace"), self._token) else None
 
 
@@ -108,7 +126,6 @@ def _add(message: MutableMapping[str, Any], headers: Mapping[str, str] = HEADERS
     message["headers"] = [*given, *more]
 
 
-def _headed(response: PlainTextResponse) -> PlainTextResponse:
-    for name, text in HEADERS.items():
-        response.headers[name] = text
-    return response
+def _ending(text: str, status: int) -> PlainTextResponse:
+    """An answer after which the connection ends, so that whoever is refused holds none."""
+    return PlainTextResponse(text, status, {**HEADERS, "connection": "close"})

@@ -3,20 +3,19 @@
 import csv
 import hashlib
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import no_directory
 from p2p_sim.base.shipped import PACKAGE
-from p2p_sim.storage.lock import LOCK
+from p2p_sim.cli.explorer.directories import Directories, Standing
 
 PUBLISHED = PACKAGE.parent / "results" / "published"
 """Results of the published studies, where p2p-sim runs from a checkout."""
-DEEPEST, MOST = 4, 500
-"""Levels below a directory named at the start, and results directories, that are looked at."""
-
+MOST = 500
+"""Results directories that are listed."""
 LEFT_OUT = {
     True: "Their tables do not say whom an ε is against (no columns observer and adjacency)",
     False: "They have no table of measured values beside an ε",
@@ -26,12 +25,22 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class Place:
-    """A results directory. key: what a browser calls it; name: what people read; published: of a published study."""
+    """A results directory.
+
+    key: what a browser calls it; name: what people read; published: of a published study; state, reason: as `Listed`.
+    """
 
     key: str
     name: str
     path: Path
     published: bool = False
+    state: Standing = "finished"
+    reason: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its line in the list of results, the same on every page."""
+        return f"{self.name} ({self.reason})" if self.reason else self.name
 
 
 class Places:
@@ -50,21 +59,23 @@ class Places:
             if not root.is_dir():
                 raise InputError(f"{root}: {no_directory(root)}")
         self._roots = [(root, root.resolve(), False) for root in roots]
-        self._published = published
+        self._published, self._directories, self._lock = published, Directories(), Lock()
         if published is not None and published.is_dir():
             self._roots.append((published, published.resolve(), True))
 
     def all(self) -> list[Place]:
-        """Every results directory there is now, in the order of the roots and then of the names."""
-        found: dict[Path, Place] = {}
-        for given, root, published in self._roots:
-            for path in _results(root, root, 0):
-                if path not in found and len(found) < MOST:
-                    below = path.relative_to(root).as_posix()
-                    name = (given.name or given.as_posix()) if below == "." else below
-                    key = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-                    found[path] = Place(key, name, path, published)
-        return list(found.values())
+        """Every results directory there is now, in the order of the roots and then of the names; damaged ones last."""
+        places: dict[Path, Place] = {}
+        with self._lock:
+            for given, root, published in self._roots:
+                for listed in self._directories.below(root):
+                    if listed.path not in places and len(places) < MOST:
+                        below = listed.path.relative_to(root).as_posix()
+                        name = given.name or given.as_posix() if below == "." else below
+                        key = hashlib.sha256(os.fsencode(listed.path)).hexdigest()[:16]
+                        name, reason = _printable(name), listed.reason or _unreadable(name)
+                        places[listed.path] = Place(key, name, listed.path, published, listed.state, reason)
+        return sorted(places.values(), key=lambda place: place.state == "damaged")
 
     def left_out(self) -> dict[str, list[str]]:
         """Published studies without rows of scenarios, by the reason for which they are not offered."""
@@ -81,59 +92,37 @@ class Places:
         """The directory with a key.
 
         Raises:
-            InputError: there is none among those that may be read.
+            InputError: there is none among those that may be read, or it is damaged.
         """
-        for place in self.all():
-            if place.key == key:
-                return place
-        raise InputError("results: there is no such results directory among those named at the start")
+        place = next((place for place in self.all() if place.key == key), None)
+        if place is None:
+            raise InputError("results: there is no such results directory among those named at the start")
+        if place.state == "damaged":
+            raise InputError(f"{place.name}: {place.reason}")
+        return place
 
 
-def _results(path: Path, root: Path, depth: int) -> Iterator[Path]:
-    """Directories with a manifest; links that lead outside, and directories whose files do, are left out."""
-    from p2p_sim.storage.rows import MANIFEST
-
+def _unreadable(name: str) -> str:
+    """Why a name is shown in another way than it is written; nothing where it is not."""
     try:
-        if not path.resolve().is_relative_to(root):
-            return
-        if (path / MANIFEST).is_file():
-            if all(file.resolve().is_relative_to(root) for file in path.iterdir()) and _of_scenarios(path):
-                yield path
-            return
-        inner = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.is_symlink())
-    except OSError:
-        return
-    if depth < DEEPEST:
-        for entry in inner:
-            yield from _results(entry, root, depth + 1)
+        name.encode()
+    except UnicodeEncodeError:
+        return "its name is not UTF-8"
+    return ""
+
+
+def _printable(name: str) -> str:
+    """A name as people read it: what is no text, or would break the line, is escaped."""
+    text = os.fsencode(name).decode(errors="backslashreplace")
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def _has_epsilon(path: Path) -> bool:
     """Whether a study has a table with a certified ε and a measured value with its interval."""
-    for table in path.glob("*.csv"):
-        with table.open(encoding="utf-8", newline="") as file:
-            columns = next(csv.reader(file), [])
+    for table in filter(Path.is_file, path.glob("*.csv")):
+        with table.open(encoding="utf-8", errors="replace", newline="") as file:
+            columns = next(csv.reader([file.readline()]), [])
         measured = [name for name in columns if f"{name}_low" in columns and name != "epsilon_upper"]
         if "epsilon_upper" in columns and measured:
             return True
     return False
-
-
-def _of_scenarios(path: Path) -> bool:
-    """Whether a directory holds rows of scenarios; some published studies hold rows of their own kind."""
-    from p2p_sim.storage.rows import read_manifest  # late: loads pandas
-
-    try:
-        return isinstance(read_manifest(path).get("scenario"), dict)
-    except InputError:
-        return False
-
-
-def is_running(place: Place) -> bool:
-    """Whether a process writes to a results directory, by the system's list: to try the lock could stop a new run."""
-    try:
-        inode = (place.path / LOCK).stat().st_ino
-        held = Path("/proc/locks").read_text(encoding="ascii")
-    except OSError:
-        return False
-    return any(line.split()[1] == "FLOCK" and f":{inode} " in line for line in held.splitlines() if "->" not in line)

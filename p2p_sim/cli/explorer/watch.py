@@ -1,7 +1,6 @@
 """The page "A sweep while it runs": how far a results directory is, from what is on disk alone."""
 
 import json
-import math
 import os
 import time
 from collections import deque
@@ -12,7 +11,8 @@ from typing import Any, Literal
 
 from p2p_sim.analysis.figures.labels import pairs, short
 from p2p_sim.base.errors import LONGEST_LINE, InputError
-from p2p_sim.cli.explorer.places import Place, is_running
+from p2p_sim.cli.explorer.directories import is_running, promised_rows
+from p2p_sim.cli.explorer.places import Place
 from p2p_sim.cli.explorer.shown import shown_cell
 from p2p_sim.outputs.report import read_failures
 from p2p_sim.storage.rows import ROWS, TABLE, read_manifest
@@ -58,9 +58,9 @@ class Watch:
             raise InputError(f"{place.path / ROWS}: cannot be read ({error.strerror})") from None
         failures = read_failures(place.path)
         done = seen.count if (place.path / ROWS).exists() else _table_rows(place.path / TABLE)
-        points, replicates = _size(manifest)
+        points, replicates = promised_rows(manifest)
         total = max(points * replicates, done)
-        running = is_running(place)
+        running = is_running(place.path)
         state: State = "running" if running else "finished" if done + len(failures) >= total else "stopped"
         keys = [str(key) for axis in manifest.get("axes") or [] for key in axis["keys"]]
         return {
@@ -107,15 +107,6 @@ def _table_rows(path: Path) -> int:
         raise InputError(f"{path}: cannot be read ({error})") from None
 
 
-def _size(manifest: Mapping[str, Any]) -> tuple[int, int]:
-    """Points and replicates that a manifest promises."""
-    try:
-        points = math.prod(len(axis["values"]) for axis in manifest.get("axes") or [])
-        return points, int(manifest.get("replicates") or 1)
-    except (KeyError, TypeError, ValueError):
-        raise InputError("manifest.json: is not a manifest") from None
-
-
 def _left(seen: _Seen, done: int, total: int, now: float, running: bool) -> float | None:
     """Seconds to the end by the speed of the last minute; None while it is not known, or nothing runs."""
     if not running:
@@ -133,7 +124,9 @@ def _left(seen: _Seen, done: int, total: int, now: float, running: bool) -> floa
 def _cells(line: bytes, keys: list[str]) -> list[str]:
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
+        return ["damaged"]
+    if not isinstance(row, dict):
         return ["damaged"]
     if "error_rate" in row and isinstance(row["error_rate"], float):
         row["accuracy"] = 1.0 - row["error_rate"]

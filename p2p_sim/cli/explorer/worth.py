@@ -32,6 +32,7 @@ from p2p_sim.cli.explorer.places import Place
 from p2p_sim.cli.explorer.shown import shown_cell
 from p2p_sim.outputs.figure_request import Request, view_of
 from p2p_sim.outputs.plots import titles
+from p2p_sim.outputs.spreadsheet import without_formulas
 from p2p_sim.storage.results import Results, read_results
 from p2p_sim.storage.rows import read_manifest
 
@@ -245,7 +246,7 @@ class Worth:
         """The figure as PNG or SVG, drawn as `p2p-sim plot` draws it, or the points as CSV."""
         if format_ == "csv":
             text = io.StringIO()
-            self.table.to_csv(text, index=False, float_format="%.17g")
+            without_formulas(self.table).to_csv(text, index=False, float_format="%.17g")
             return text.getvalue().encode()
         if format_ not in FORMATS:
             raise InputError(f"format {format_[:20]}: must be {', '.join(FORMATS)}")

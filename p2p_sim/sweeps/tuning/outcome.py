@@ -9,6 +9,7 @@ import pandas as pd
 
 from p2p_sim.base.errors import RunFailed
 from p2p_sim.base.files import in_place_of, write_whole, writing
+from p2p_sim.outputs.spreadsheet import without_formulas
 from p2p_sim.protocol.roles import NOBODY
 from p2p_sim.scenario import Scenario, load_scenario
 from p2p_sim.sweeps.tuning.goal import SCORES, Goal, Measured
@@ -66,7 +67,7 @@ def write_outcome(
     table = trials_table(trials, measured, goal, look)
     with writing(directory):
         with in_place_of(directory / TRIALS_CSV) as partial:
-            table.to_csv(partial, index=False)
+            without_formulas(table).to_csv(partial, index=False)
         with in_place_of(directory / TRIALS_TABLE) as partial:
             table.to_parquet(partial, index=False)
         with in_place_of(directory / FIGURE) as partial:

@@ -23,9 +23,17 @@ export function lines(id, pairs) {
   }));
 }
 
+// What the explorer answers, or an error in words: it may have ended, or have been restarted with a new address.
 export async function ask(path, query, signal, options = {}) {
-  const answer = await fetch(`${prefix}/api/${path}?${query}`, { signal, ...options });
-  const content = await answer.json();
+  const answer = await fetch(`${prefix}/api/${path}?${query}`, { signal, ...options }).catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The explorer does not answer. If it was restarted: open its new address, which its terminal shows.");
+  });
+  if (answer.status === 403) throw Object.assign(new Error("The explorer was restarted: open its new address."), { status: 403 });
+  const content = await answer.json().catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw new Error(`The explorer's answer cannot be read (status ${answer.status}). Ask again in a moment.`);
+  });
   if (!answer.ok) throw Object.assign(new Error(content.error ?? "the explorer failed"), { status: answer.status });
   return content;
 }
@@ -47,9 +55,8 @@ export class Asking {
       use(found);
     } catch (error) {
       if (controller !== this.controller || error.name === "AbortError") return;
-      const lost = error instanceof TypeError ? "The explorer does not answer; is it still running in the terminal?" : error.message;
-      show(this.failed, lost);
-      use(null, lost);
+      show(this.failed, error.message);
+      use(null, error.message);
     } finally {
       clearTimeout(sign);
       if (controller === this.controller) show(this.said, "");

@@ -15,10 +15,10 @@ async function directories() {
   const own = results.filter((one) => !one.published);
   byId("none").hidden = own.length > 0;
   byId("choice").hidden = own.length === 0;
-  const names = own.map((one) => one.key + one.name + one.running).join();
+  const names = own.map((one) => one.key + one.label).join();
   if (names !== known) {
     known = names;
-    byId("results").replaceChildren(...own.map((one) => element("option", { value: one.key }, one.running ? `${one.name} (running)` : one.name)));
+    byId("results").replaceChildren(...own.map((one) => element("option", { value: one.key }, one.label)));
     if (!own.some((one) => one.key === key)) key = (own.find((one) => one.running) ?? own[0])?.key ?? "";
     byId("results").value = key;
   }
@@ -56,7 +56,7 @@ async function round() {
     show("error", "");
     show("status", "");
   } catch (error) {
-    show("error", error instanceof TypeError ? "The explorer does not answer; is it still running in the terminal?" : error.message);
+    show("error", error.message);
     known = "";
     rounds = 0;
   }
@@ -75,6 +75,7 @@ byId("results").addEventListener("change", ({ target }) => {
   key = target.value;
   history.replaceState(null, "", `#results=${key}`);
   rowsShown = failuresShown = "";
+  byId("seen").hidden = true;
   byId("failures").replaceChildren();
   go();
 });

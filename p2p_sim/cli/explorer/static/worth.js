@@ -168,12 +168,12 @@ for (const [name, value] of kept) {
 }
 byId("limit").value = kept.get("limit") ?? "";
 byId("each").checked = kept.get("each") === "yes";
-const preferred = results.find((one) => !one.published) ?? results.find((one) => one.name === "comparison/adult") ?? results[0];
+const preferred = results.find((one) => !one.published && one.finished) ?? results.find((one) => !one.published) ?? results.find((one) => one.name === "comparison/adult") ?? results[0];
 byId("none").hidden = results.length > 0;
 function listed(one) {
   const box = element("input", { type: "checkbox", name: "results", value: one.key });
   box.checked = before.size ? before.has(one.key) : one === preferred;
-  return element("label", { class: "choice" }, box, one.name);
+  return element("label", { class: "choice" }, box, one.label);
 }
 const published = results.filter((one) => one.published);
 byId("results").append(...results.filter((one) => !one.published).map(listed));

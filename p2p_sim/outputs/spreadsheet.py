@@ -1,0 +1,24 @@
+"""Tables as CSV files in which a spreadsheet takes no text for a formula."""
+
+import re
+
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+
+FORMULA = re.compile(r"[=+@＝＋－＠'\t\r\n]|-(?!\d+(\.\d+)?(e[-+]?\d+)?$)", re.IGNORECASE)
+"""How a text begins that spreadsheets may run, and the apostrophe that is put before it; a negative number is none."""
+
+
+def as_text(cell: object) -> object:
+    """A cell of a CSV file: a text that could be a formula gets an apostrophe, which whoever reads it back removes.
+
+    >>> [as_text(cell) for cell in ("=1+1", "-x", "'a", "-0.5", -0.5, "a-b")]
+    ["'=1+1", "'-x", "''a", '-0.5', -0.5, 'a-b']
+    """
+    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
+
+
+def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table for `to_csv`: texts and names of columns as `as_text` has them, columns of numbers as they are."""
+    safe = {name: cells if is_numeric_dtype(cells) else cells.map(as_text) for name, cells in frame.items()}
+    return pd.DataFrame(safe, frame.index).set_axis([as_text(name) for name in frame.columns], axis="columns")
