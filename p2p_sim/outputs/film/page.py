@@ -12,15 +12,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.shown import four_digits
 from p2p_sim.outputs.film.moment import DID, busiest, doing, flying
 from p2p_sim.outputs.film.places import LEARNER_RADIUS
-from p2p_sim.outputs.film.record import Film, Floats, film_of
+from p2p_sim.outputs.film.record import Film, Floats, Integers, ends, film_of
+from p2p_sim.outputs.film.story import COLOURS, LABELS, SHAPES, USER, Story, at_most, mark_of, peers_of, story_of
 from p2p_sim.outputs.network_record import ObservedNetwork
 from p2p_sim.protocol.transcript import REPLY
 
 FILES = Path(__file__).parent / "page_files"
-SCRIPTS = ("data.js", "stage.js", "panel.js", "film.js")
+SCRIPTS = ("data.js", "stage.js", "panel.js", "story.js", "film.js")
 TICKS = 1_000_000
 """Parts of a run's length in which the page counts time."""
 COUNTS_TEXT = (
@@ -30,6 +30,9 @@ COUNTS_TEXT = (
     ("undelivered", "undelivered: receiver offline"),
     ("delivered", "delivered"),
     ("submitted", "submissions that the learner took"),
+    ("expired", "requests that expired"),
+    ("retries", "of these, asked again (retries)"),
+    ("unanswered", "users who got no label"),
 )
 NOBODY = "No user is chosen. Click one in the picture, or choose her in the list."
 
@@ -47,15 +50,23 @@ def film_html(found: ObservedNetwork) -> str:
 
 
 def _page(film: Film) -> str:
-    found, still_s = film.found, busiest(film)
+    found, still_s, story = film.found, busiest(film), story_of(film)
     script = "".join((FILES / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    first = -1 if found.labels.noisy[0] < 0 else 0
     statement, places = found.statement, film.places
     described = f"{film.users.size:,} users in {places.cluster.size:,} clusters, and the learner"
     content = {
         "name": found.name,
         "subtitle": _subtitle(film),
         "sample": _sample(film),
-        "described": f"The exchange after {_seconds(still_s, film)} s: {described}, with the messages on their way.",
+        "described": f"The exchange: {described}, with the messages on their way.",
+        "story": story,
+        "beliefs": [("before", (0.5, 0.5)), ("now", story.stage["beliefs"])] if story.stage["beliefs"] else [],
+        "name_of_user": USER,
+        "owner": story.stage["owner"],
+        "carried": _symbol(2, first),
+        "labels": [_label(k) for k in range(min(found.labels.num_classes, LABELS))],
+        "marks": [mark_of(k) for k in range(min(found.labels.num_classes, len(SHAPES)))],
         "still_at": _seconds(still_s, film),
         "discs": _discs(film),
         "edges": _lines(film),
@@ -65,19 +76,20 @@ def _page(film: Film) -> str:
         "hit": round(places.radius * 1.25 + 2.0, 1),
         "learner": places.learner,
         "learner_radius": LEARNER_RADIUS,
-        "key": [{"state": k, "symbol": f"k{k}", "text": text} for k, text in DID.items()],
+        "shown_of": _shown_of(film),
+        "key": [{"state": k, "symbol": _symbol(k, first), "text": text} for k, text in DID.items()],
         "members": bool(found.member.any()),
         "drawn": _drawn(film),
         "counts_text": COUNTS_TEXT,
         "run": film.run,
         "nobody": NOBODY,
-        "epsilon": _at_most(statement.epsilon_upper),
+        "epsilon": at_most(statement.epsilon_upper),
         "worst": _worst(film),
-        "epsilon_local": _at_most(found.epsilon_local),
+        "epsilon_local": at_most(found.epsilon_local),
         "delta": f"{found.delta:g}",
         "protects": _protects(statement),
         "conditions": statement.conditions if math.isfinite(statement.epsilon_upper) else (),
-        "data": Markup(json.dumps(_data(film, still_s), separators=(",", ":")).replace("<", "\\u003c")),
+        "data": Markup(json.dumps(_data(film, story), separators=(",", ":")).replace("<", "\\u003c")),
         "style": Markup((FILES / "film.css").read_text(encoding="utf-8")),
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -134,6 +146,34 @@ def _drawn(film: Film) -> str:
     return "A disc is a cluster. The overlay has too many edges to be drawn, or none."
 
 
+def _shown_of(film: Film) -> str | None:
+    """On the stage: which clusters of how many are shown; None: all."""
+    clusters, every = film.places.cluster.tolist(), len(film.found.cluster_sizes)
+    if film.timeline is None:
+        return None
+    if len(clusters) == every:
+        return f"{film.users.size:,} of {film.found.num_users:,} users"
+    numbers = f"{len(clusters):,}" if len(clusters) > 1 else f"cluster {clusters[0]}, one"
+    return f"only {numbers} of {every:,} clusters is shown" if len(clusters) == 1 else f"only {numbers} of {every:,} clusters are shown"
+
+
+def _symbol(state: int, label: int) -> str:
+    """The symbol of a user who did this and may hold a label."""
+    return f"k{state}" if state not in (2, 3) else "lx" if label < 0 else f"l{label % LABELS}"
+
+
+def _label(k: int) -> dict[str, Any]:
+    """How label k looks, as the page's symbols and colours are numbered."""
+    return {"number": k, "shape": SHAPES[k % len(SHAPES)], "colour": k % COLOURS}
+
+
+def _held(film: Film) -> Integers:
+    """The label that each user who is shown gets (u,); -1: none."""
+    found, users = film.found, film.users
+    peer = peers_of(found)[users]
+    return np.where(peer < 0, -1, found.labels.noisy[peer])
+
+
 def _discs(film: Film) -> list[dict[str, Any]]:
     return [
         {
@@ -164,12 +204,12 @@ def _still(film: Film, at_s: float) -> list[dict[str, Any]]:
 def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
     states, where = doing(film, at_s), film.places.user.round(1)
     return [
-        {"id": user, "cluster": film.found.cluster(user), "x": x, "y": y, "state": state}
-        for user, (x, y), state in zip(film.users.tolist(), where.tolist(), states.tolist(), strict=True)
+        {"x": x, "y": y, "state": state, "symbol": _symbol(state, label)}
+        for (x, y), state, label in zip(where.tolist(), states.tolist(), _held(film).tolist(), strict=True)
     ]
 
 
-def _data(film: Film, still_s: float) -> dict[str, Any]:
+def _data(film: Film, story: Story) -> dict[str, Any]:
     """All that the script needs; times in ticks, of which a run has a million, -1: never."""
     found, users, m = film.found, film.users, film.messages
     place = {user: position for position, user in enumerate(users.tolist())}
@@ -182,22 +222,28 @@ def _data(film: Film, still_s: float) -> dict[str, Any]:
     return {
         "tick_s": film.end_s / TICKS,
         "end": TICKS,
-        "still": _ticks(np.array([still_s]), film)[0],
+        "story": {**story.stage, "name": USER, "steps": [[step.scene, step.length_ms] for step in story.steps]},
+        "shown": "" if film.timeline is None else f" {users.size:,} of {found.num_users:,} users are shown.",
         "digits": _digits(film),
         "delta": f"{found.delta:g}",
-        "epsilon_local": _at_most(found.epsilon_local),
+        "epsilon_local": at_most(found.epsilon_local),
         "nobody": NOBODY,
         "coalition": bool(found.member.any()),
         "learner": film.places.learner,
+        "learner_radius": LEARNER_RADIUS,
         "radius": round(film.places.radius, 1),
         "users": {
             "id": users.tolist(),
             "cluster": [found.cluster(user) for user in users.tolist()],
             "x": film.places.user[:, 0].round(1).tolist(),
             "y": film.places.user[:, 1].round(1).tolist(),
-            "epsilon": [_at_most(value) for value in found.epsilon[users].tolist()],
+            "epsilon": [at_most(value) for value in found.epsilon[users].tolist()],
             "member": found.member[users].astype(int).tolist(),
             **_who_saw(film),
+            "noisy": found.labels.noisy[users].tolist(),
+            "held": _held(film).tolist(),
+            "asked": _ticks(film.fates.asked_s[users], film),
+            "failed": _ticks(film.fates.failed_s[users], film),
             "answered": _ticks(found.answered_s[users], film),
             "submitted": _ticks(found.submitted_s[users], film),
         },
@@ -211,7 +257,9 @@ def _data(film: Film, still_s: float) -> dict[str, Any]:
             "attempt": m.attempt.tolist(),
             "forwarded": m.forwarded.astype(int).tolist(),
             "copy": m.duplicate.astype(int).tolist(),
+            "label": m.label.tolist(),
         },
+        "ends": {name: _ticks(np.sort(times), film) for name, times in ends(film).items()} if film.timeline is None else {},
         "expired": {
             "user": [place[user] for user in expired.user[mine].tolist()],
             "at": _ticks(expired.begin_s[mine], film),
@@ -268,8 +316,3 @@ def _digits(film: Film) -> int:
 
 def _seconds(value: float, film: Film) -> str:
     return f"{value:.{_digits(film)}f}"
-
-
-def _at_most(value: float) -> str:
-    """An upper bound in four digits, never below what it bounds."""
-    return "∞" if math.isinf(value) else f"{four_digits(value, up=True):.4g}"
