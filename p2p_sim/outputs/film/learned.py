@@ -44,18 +44,18 @@ class Learned:
     printed: float
 
 
-def learned_of(found: ObservedNetwork, user: int) -> Learned | None:
+def learned_of(record: ObservedNetwork, user: int) -> Learned | None:
     """What the learner learned of a user in a run; None where the law of what it saw is not known exactly."""
-    labels, cluster = found.labels, found.cluster(user)
-    first, last = found.cluster_offsets[cluster : cluster + 2].tolist()
+    labels, cluster = record.labels, record.cluster(user)
+    first, last = record.cluster_offsets[cluster : cluster + 2].tolist()
     n = last - first
     if not labels.exact or not 2 <= n <= LARGEST:
         return None
     assert labels.flip_prob is not None
     # t and k: the noisy labels that the users of her cluster passed on
-    submitted = labels.noisy[found.source[first:last][np.isfinite(found.submitted_s[first:last])]]
+    submitted = labels.noisy[record.source[first:last][np.isfinite(record.submitted_s[first:last])]]
     ones = int(labels.true[first:last].sum() - labels.true[user])
-    model = LabelExchange(n, labels.flip_prob, found.sampling_rate)
+    model = LabelExchange(n, labels.flip_prob, record.sampling_rate)
     posterior = posterior_of(model, ones, submitted.size, int(submitted.sum()))
     # δ(0)/2 for these labels; swapping the labels mirrors them
     here = Scan(model.setting, _LOG_TAIL).at(min(ones, n - 1 - ones), 0.0)

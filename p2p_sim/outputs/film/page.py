@@ -15,7 +15,7 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.outputs.film.moment import DID, busiest, doing, flying
 from p2p_sim.outputs.film.places import LEARNER_RADIUS
 from p2p_sim.outputs.film.record import Film, Floats, Integers, ends, film_of
-from p2p_sim.outputs.film.story import COLOURS, LABELS, SHAPES, USER, Story, at_most, mark_of, peers_of, story_of
+from p2p_sim.outputs.film.story import LABELS, SHAPES, USER, Story, at_most, mark_of, peers_of, story_of
 from p2p_sim.outputs.network_record import ObservedNetwork
 from p2p_sim.protocol.transcript import REPLY
 
@@ -52,7 +52,6 @@ def film_html(found: ObservedNetwork) -> str:
 def _page(film: Film) -> str:
     found, still_s, story = film.found, busiest(film), story_of(film)
     script = "".join((FILES / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    first = -1 if found.labels.noisy[0] < 0 else 0
     statement, places = found.statement, film.places
     described = f"{film.users.size:,} users in {places.cluster.size:,} clusters, and the learner"
     content = {
@@ -60,13 +59,10 @@ def _page(film: Film) -> str:
         "subtitle": _subtitle(film),
         "sample": _sample(film),
         "described": f"The exchange: {described}, with the messages on their way.",
+        **_labels(film),
         "story": story,
         "beliefs": [("before", (0.5, 0.5)), ("now", story.stage["beliefs"])] if story.stage["beliefs"] else [],
         "name_of_user": USER,
-        "owner": story.stage["owner"],
-        "carried": _symbol(2, first),
-        "labels": [_label(k) for k in range(min(found.labels.num_classes, LABELS))],
-        "marks": [mark_of(k) for k in range(min(found.labels.num_classes, len(SHAPES)))],
         "still_at": _seconds(still_s, film),
         "discs": _discs(film),
         "edges": _lines(film),
@@ -76,8 +72,7 @@ def _page(film: Film) -> str:
         "hit": round(places.radius * 1.25 + 2.0, 1),
         "learner": places.learner,
         "learner_radius": LEARNER_RADIUS,
-        "shown_of": _shown_of(film),
-        "key": [{"state": k, "symbol": _symbol(k, first), "text": text} for k, text in DID.items()],
+        "clusters": f"{len(found.cluster_sizes):,}",
         "members": bool(found.member.any()),
         "drawn": _drawn(film),
         "counts_text": COUNTS_TEXT,
@@ -121,11 +116,13 @@ def _sample(film: Film) -> str | None:
     """What is left out, or None."""
     if film.timeline is None:
         return None
-    clusters, users = film.places.cluster.size, film.users.size
+    clusters, every, users = film.places.cluster, len(film.found.cluster_sizes), film.users.size
+    which = f"{clusters.size:,} of {every:,} clusters" if every > 1 else "of its one cluster"
+    if clusters.size == 1 < every:
+        which += f", cluster {clusters[0]}, where the worst placed user is"
     return (
-        f"the picture shows {users:,} of {film.found.num_users:,} users, from {clusters:,} "
-        f"cluster{'s' * (clusters > 1)}, and the messages among them and to the learner. "
-        "The counts are those of all users."
+        f"the picture shows {users:,} of {film.found.num_users:,} users ({which}), and the messages among them and to "
+        "the learner. The counts are those of all users."
     )
 
 
@@ -146,25 +143,20 @@ def _drawn(film: Film) -> str:
     return "A disc is a cluster. The overlay has too many edges to be drawn, or none."
 
 
-def _shown_of(film: Film) -> str | None:
-    """On the stage: which clusters of how many are shown; None: all."""
-    clusters, every = film.places.cluster.tolist(), len(film.found.cluster_sizes)
-    if film.timeline is None:
-        return None
-    if len(clusters) == every:
-        return f"{film.users.size:,} of {film.found.num_users:,} users"
-    numbers = f"{len(clusters):,}" if len(clusters) > 1 else f"cluster {clusters[0]}, one"
-    return f"only {numbers} of {every:,} clusters is shown" if len(clusters) == 1 else f"only {numbers} of {every:,} clusters are shown"
-
-
 def _symbol(state: int, label: int) -> str:
     """The symbol of a user who did this and may hold a label."""
     return f"k{state}" if state not in (2, 3) else "lx" if label < 0 else f"l{label % LABELS}"
 
 
-def _label(k: int) -> dict[str, Any]:
-    """How label k looks, as the page's symbols and colours are numbered."""
-    return {"number": k, "shape": SHAPES[k % len(SHAPES)], "colour": k % COLOURS}
+def _labels(film: Film) -> dict[str, Any]:
+    """How labels look, and what users who hold one look like."""
+    first, classes = min(int(film.found.labels.noisy[0]), 0), film.found.labels.num_classes
+    return {
+        "labels": [(k, SHAPES[k % len(SHAPES)]) for k in range(min(classes, LABELS))],
+        "marks": [mark_of(k) for k in range(min(classes, len(SHAPES)))],
+        "carried": _symbol(2, first),
+        "key": [{"state": k, "symbol": _symbol(k, first), "text": text} for k, text in DID.items()],
+    }
 
 
 def _held(film: Film) -> Integers:
@@ -211,7 +203,7 @@ def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
 
 def _data(film: Film, story: Story) -> dict[str, Any]:
     """All that the script needs; times in ticks, of which a run has a million, -1: never."""
-    found, users, m = film.found, film.users, film.messages
+    found, users = film.found, film.users
     place = {user: position for position, user in enumerate(users.tolist())}
     timeline: dict[str, list[Any]] = {}
     if film.timeline is not None:
@@ -222,8 +214,7 @@ def _data(film: Film, story: Story) -> dict[str, Any]:
     return {
         "tick_s": film.end_s / TICKS,
         "end": TICKS,
-        "story": {**story.stage, "name": USER, "steps": [[step.scene, step.length_ms] for step in story.steps]},
-        "shown": "" if film.timeline is None else f" {users.size:,} of {found.num_users:,} users are shown.",
+        "story": {**story.stage, "steps": [[step.scene, step.length_ms] for step in story.steps]},
         "digits": _digits(film),
         "delta": f"{found.delta:g}",
         "epsilon_local": at_most(found.epsilon_local),
@@ -232,41 +223,51 @@ def _data(film: Film, story: Story) -> dict[str, Any]:
         "learner": film.places.learner,
         "learner_radius": LEARNER_RADIUS,
         "radius": round(film.places.radius, 1),
-        "users": {
-            "id": users.tolist(),
-            "cluster": [found.cluster(user) for user in users.tolist()],
-            "x": film.places.user[:, 0].round(1).tolist(),
-            "y": film.places.user[:, 1].round(1).tolist(),
-            "epsilon": [at_most(value) for value in found.epsilon[users].tolist()],
-            "member": found.member[users].astype(int).tolist(),
-            **_who_saw(film),
-            "noisy": found.labels.noisy[users].tolist(),
-            "held": _held(film).tolist(),
-            "asked": _ticks(film.fates.asked_s[users], film),
-            "failed": _ticks(film.fates.failed_s[users], film),
-            "answered": _ticks(found.answered_s[users], film),
-            "submitted": _ticks(found.submitted_s[users], film),
-        },
-        "messages": {
-            "kind": m.kind.tolist(),
-            "from": m.sender.tolist(),
-            "to": m.receiver.tolist(),
-            "sent": _ticks(m.sent_s, film),
-            "end": _ticks(m.end_s, film),
-            "how": m.how.tolist(),
-            "attempt": m.attempt.tolist(),
-            "forwarded": m.forwarded.astype(int).tolist(),
-            "copy": m.duplicate.astype(int).tolist(),
-            "label": m.label.tolist(),
-        },
-        "ends": {name: _ticks(np.sort(times), film) for name, times in ends(film).items()} if film.timeline is None else {},
+        "users": _user_data(film),
+        "messages": _message_data(film),
         "expired": {
             "user": [place[user] for user in expired.user[mine].tolist()],
             "at": _ticks(expired.begin_s[mine], film),
         },
+        "ends": {} if timeline else {name: _ticks(np.sort(times), film) for name, times in ends(film).items()},
         "offline": {name: [period[k] for period in online] for k, name in enumerate(("user", "from", "to"))},
         "timeline": timeline or None,
         "run": film.run,
+    }
+
+
+def _user_data(film: Film) -> dict[str, list[Any]]:
+    """Columns of the users who are shown."""
+    found, users, fates = film.found, film.users, film.fates
+    times = {"asked": fates.asked_s, "failed": fates.failed_s, "answered": found.answered_s}
+    return {
+        "id": users.tolist(),
+        "cluster": [found.cluster(user) for user in users.tolist()],
+        "x": film.places.user[:, 0].round(1).tolist(),
+        "y": film.places.user[:, 1].round(1).tolist(),
+        "epsilon": [at_most(value) for value in found.epsilon[users].tolist()],
+        "member": found.member[users].astype(int).tolist(),
+        "noisy": found.labels.noisy[users].tolist(),
+        "got": _held(film).tolist(),
+        **_who_saw(film),
+        **{name: _ticks(each[users], film) for name, each in {**times, "submitted": found.submitted_s}.items()},
+    }
+
+
+def _message_data(film: Film) -> dict[str, list[Any]]:
+    """Columns of their messages."""
+    m = film.messages
+    return {
+        "kind": m.kind.tolist(),
+        "from": m.sender.tolist(),
+        "to": m.receiver.tolist(),
+        "sent": _ticks(m.sent_s, film),
+        "end": _ticks(m.end_s, film),
+        "how": m.how.tolist(),
+        "attempt": m.attempt.tolist(),
+        "forwarded": m.forwarded.astype(int).tolist(),
+        "copy": m.duplicate.astype(int).tolist(),
+        "label": m.label.tolist(),
     }
 
 

@@ -29,8 +29,8 @@ COUNTS = {
     "expired": "expired",
     "retries": "retries",
 }
-"""The film's counts, by their column of a row. Submissions that the learner took are counted from the release, and users
-who got no label as in the table of the command."""
+"""The film's counts, by their column of a row. Besides, submissions that the learner took are counted from the release,
+and users who got no label as in the table of the command."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,10 +105,10 @@ def film_of(found: ObservedNetwork, most: int = MOST_USERS) -> Film:
     while messages.kind.size > MOST_MESSAGES and users.size > 1:
         users = _chosen(found, users.size // 2)
         messages = _messages(found, users)
-    fates, kept = _fates(found), books(found.num_users, found.counts)
+    fates, users_by_fate = _fates(found), books(found.num_users, found.counts)
     run = {name: int(found.counts[column]) for name, column in COUNTS.items()}
     run["submitted"] = int(np.count_nonzero(np.isfinite(found.submitted_s)))
-    run["unanswered"] = int(kept["users_unanswered"] + kept["users_departed"])
+    run["unanswered"] = int(users_by_fate["users_unanswered"] + users_by_fate["users_departed"])
     moments = [0.0, float(found.counts["completion_time_s"])]
     moments += [_last(times) for times in (found.submitted_s, messages.end_s, fates.expired_s)]
     end_s = max(moments) or 1.0

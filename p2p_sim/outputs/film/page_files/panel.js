@@ -26,6 +26,7 @@ const toldOf = (user) => { // [tick, text] in order of time
     if (m.from[i] === user && m.to[i] === user && arrived) lines.push([m.end[i], kind === REQUEST ? "gets her own request" : "gets her own noisy label"]);
   }
   for (const tick of expired[user]) lines.push([tick, "her request expires", -1]);
+  if (film.users.failed[user] >= 0) lines.push([film.users.failed[user], "gets no label, and gives up"]);
   for (const [from, to] of away[user]) {
     if (from > 0) lines.push([from, "goes offline"]);
     if (to < film.end) lines.push([to, "comes online"]);
@@ -33,7 +34,7 @@ const toldOf = (user) => { // [tick, text] in order of time
   if (film.users.submitted[user] >= 0) lines.push([film.users.submitted[user], "the learner takes her submission"]);
   return lines.sort((a, b) => a[0] - b[0] || (a[2] ?? 0) - (b[2] ?? 0)); // a request expires before the next is sent
 };
-const told = () => film.users.id.flatMap((id, user) => toldOf(user).map(([tick, text]) => [tick, "user " + id + " " + text.replace(/^her request/, "gives up: her request")]));
+const told = () => film.users.id.flatMap((id, user) => toldOf(user).map(([tick, text]) => [tick, "User " + id + ": " + text]));
 const list = (users) => {
   const known = [...new Set(users)], names = known.filter((user) => user >= 0).map((user) => film.users.id[user]).sort((a, b) => a - b);
   const hidden = known.some((user) => user < LEARNER) ? " and users who are not shown" : "";

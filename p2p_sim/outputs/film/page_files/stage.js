@@ -21,7 +21,7 @@ const outline = (label) => {
   if (!outlines.has(name)) outlines.set(name, new Path2D(document.querySelector("#" + name + " path").getAttribute("d")));
   return outlines.get(name);
 };
-const figureOf = (user, state, prefix) => prefix === "did" && (state === 2 || state === 3) ? film.users.held[user] : prefix === "seen" && state === 2 ? film.users.noisy[user] : null;
+const figureOf = (user, state, prefix) => prefix === "did" && (state === 2 || state === 3) ? film.users.got[user] : prefix === "seen" && state === 2 ? film.users.noisy[user] : null;
 const resize = () => {
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
   canvas.width = Math.round(stage.clientWidth * ratio);
@@ -48,10 +48,10 @@ const paint = (user, state, off, prefix) => {
   } else if (!off && slash) slash.remove();
 };
 
-const figure = (i, x, y, r) => { // a request is a ring, a reply its label, a submission its label in a ring
+const figure = (i, x, y, r) => { // a request is a ring, full if she asks again; a reply its label, a submission its label in a ring
   if (m.kind[i] !== REPLY) {
     pen.beginPath(); pen.arc(x, y, m.kind[i] === REQUEST ? 0.8 * r : 1.7 * r, 0, 7);
-    pen.fillStyle = palette.paper; pen.strokeStyle = m.kind[i] === REQUEST ? palette.ask : palette.submit; pen.lineWidth = 2;
+    pen.fillStyle = m.kind[i] === REQUEST && m.attempt[i] ? palette.ask : palette.paper; pen.strokeStyle = m.kind[i] === REQUEST ? palette.ask : palette.submit; pen.lineWidth = 2;
     pen.fill(); pen.stroke();
   }
   if (m.kind[i] === REQUEST) return;
@@ -113,7 +113,7 @@ const drawKey = (view) => {
     svg.setAttribute("viewBox", "-11 -11 22 22"); svg.setAttribute("aria-hidden", "true");
     svg.setAttribute("class", state === "off" ? "did6" : (view === "did" ? KEYED.did : KEYED.other)(state));
     const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
-    use.setAttribute("href", state === "off" ? "#off" : state === 2 || (view === "did" && state === 3) ? "#" + (film.users.held.some((label) => label >= 0) ? "l0" : "lx") : "#k" + state);
+    use.setAttribute("href", state === "off" ? "#off" : state === 2 || (view === "did" && state === 3) ? "#" + (film.users.got.some((label) => label >= 0) ? "l0" : "lx") : "#k" + state);
     for (const [name, value] of [["x", -10], ["y", -10], ["width", 20], ["height", 20]]) use.setAttribute(name, value);
     svg.append(use);
     const words = document.createElement("span"), count = document.createElement("b");
@@ -137,5 +137,5 @@ const drawUsers = (view, chosen, tick) => {
   return doing;
 };
 const basket = [...document.querySelectorAll("#basket text")], gained = basket.map((_, label) => sorted(
-  film.users.submitted.filter((tick, user) => tick >= 0 && film.users.held[user] === label)));
+  film.users.submitted.filter((tick, user) => tick >= 0 && film.users.got[user] === label)));
 const drawLearner = (tick) => basket.forEach((text, label) => { text.textContent = number(upTo(gained[label], tick)); });

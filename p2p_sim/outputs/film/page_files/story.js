@@ -6,6 +6,7 @@ const begins = tale.steps.map((_, step) => tale.steps.slice(0, step).reduce((sum
 const OPENING = begins[CROWD], ZOOMED = OPENING + tale.steps[CROWD][1]; // ms at speed 1
 const part = (name) => document.getElementById("story-" + name);
 const SPOT = { true: [305, 130], noisy: [305, 330], got: [305, 440], peer: [480, 240], other: [480, 450], learner: [835, 205], second: [835, 465] };
+const LANDS = { alpha: 0.62, asks: 0.45, theta: 0.6 }; // when the second half of a caption is told
 const within = (share, from, to) => Math.min(Math.max((share - from) / (to - from), 0), 1);
 const eased = (share) => share * share * (3 - 2 * share);
 const between = (a, b, share) => [a[0] + (b[0] - a[0]) * eased(share), a[1] + (b[1] - a[1]) * eased(share)];
@@ -38,7 +39,7 @@ const drawScene = (step, share) => {
   // one of the others is drawn
   const wheel = within(asks, 0.05, 0.45), chosen = wheel === 0 ? -1 : wheel < 1 ? Math.floor(wheel * 11) % 5 : 1;
   document.querySelectorAll("#story .peer").forEach((peer, k) => peer.classList.toggle("drawn", k === chosen || (k === 3 && hers > 0)));
-  part("ben").textContent = wheel < 1 ? "?" : tale.peer === "herself" ? "self" : tale.peer;
+  part("ben").textContent = wheel < 1 ? "?" : tale.peer;
   visible(part("ask"), asks > 0.45 && (asks < 1 || !tale.answered));
   const asked = within(asks, 0.48, 0.95);
   put(part("ask"), between(SPOT.got, SPOT.peer, tale.answered ? asked : Math.min(asked, 0.6)));
@@ -66,7 +67,8 @@ const drawStory = (clock) => {
   const step = Math.min(begins.filter((begin) => begin <= clock).length - 1, CROWD - 1);
   const zoom = within(clock, OPENING, ZOOMED), [x, y] = place(tale.place), scale = 1 - 0.98 * eased(zoom);
   visible(scene, zoom < 1);
-  if (zoom >= 1) return;
+  if (zoom >= 1) { caption.classList.remove("waiting"); return; }
+  caption.classList.toggle("waiting", zoom === 0 && (clock - begins[step]) / tale.steps[step][1] < LANDS[tale.steps[step][0]]);
   drawScene(step, zoom > 0 ? 1 : (clock - begins[step]) / tale.steps[step][1]);
   scene.setAttribute("transform", `translate(${x * (1 - scale)} ${y * (1 - scale)}) scale(${scale})`);
 };
