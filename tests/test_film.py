@@ -53,7 +53,9 @@ def test_what_was_sent_adds_up_to_the_counts_and_to_the_transcript(found, networ
 
 
 def test_who_waits_in_vain_has_failed_at_the_end(found):
-    run = observe(scenario("fallback", None, 90).replace(**{"network.request_timeout_s": None, "network.on_timeout": {}}))
+    run = observe(
+        scenario("fallback", None, 90).replace(**{"network.request_timeout_s": None, "network.on_timeout": {}})
+    )
     film = film_of(run)
     assert film.run["expired"] == 0 < film.run["unanswered"]
     states = doing(film, film.end_s)

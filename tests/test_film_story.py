@@ -17,7 +17,6 @@ from tests.reference.enumeration import NOTHING, law, views
 from tests.test_film import data_of
 from tests.test_happened import COALITION, NETWORKS, scenario
 
-
 CIRCLE = {"kind": "circle", "users": 60, "num_classes": 4, "holdout": 10}
 """A population with four labels."""
 
@@ -148,7 +147,8 @@ def test_the_opening_is_honest_where_nothing_comes(network, text):
 @pytest.mark.parametrize("randomizer", [None, {"kind": "vector_approximation", "epsilon": 2.0}])
 def test_more_labels_have_other_shapes_and_messages_that_carry_more_have_their_own(randomizer):
     mechanism = {"flip_prob": 0.3} if randomizer is None else {"randomizer": randomizer}
-    run = observe(scenario("complete", population=CIRCLE, mechanism={**mechanism, "sampling_rate": 0.6}))
+    mechanism, learner = {**mechanism, "sampling_rate": 0.6}, {"kind": "knn"}
+    run = observe(scenario("complete", population=CIRCLE, mechanism=mechanism, learner=learner))
     page = film_html(run)
     held = set(data_of(page)["users"]["got"])
     assert held == ({0, 1, 2, 3} if randomizer is None else {-1})

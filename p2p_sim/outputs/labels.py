@@ -14,7 +14,7 @@ from p2p_sim.replicate.run import Exchanged
 class Labels:
     """What users held and what their computers made of it.
 
-    true: (n,) labels, 0..K-1. noisy: (n,) drawn once; -1 where messages carry more than a class. num_classes: K.
+    true: (n,) labels, 0..K-1. noisy: (n,) drawn once; -1 where messages carry something else. num_classes: K.
     flip_prob: α; None: labels are not flipped. exact: the law of what the learner sees is known exactly, as there are
     two classes, α > 0, everybody follows the protocol, and nothing fails.
     """
@@ -31,7 +31,7 @@ class Labels:
         people, noise = done.population, mechanism.randomizer
         true = np.concatenate([people.labels_of(shard) for shard in people.shards])
         noisy = np.full(true.size, -1)
-        if noise.kind == "label":
+        if mechanism.payload_kind == "hard":
             for shard in people.shards:
                 rng = case.streams.generator("flip", shard.index)
                 noisy[shard.start : shard.stop] = noise.randomize(people.labels_of(shard), rng)

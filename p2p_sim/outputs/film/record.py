@@ -238,7 +238,7 @@ def _messages(found: ObservedNetwork, users: Integers) -> Shown:
     for row, key in enumerate(zip(*columns, strict=True)):
         if delivered[key]:
             delivered[key] -= 1
-            label[row] = carried[key]
+            label[row] = carried[key] if label[row] >= 0 else -1  # a liar's, or changed on its way
             how[row] = LATE if key[0] in dropped or _too_late(found, key) else DELIVERED
         elif np.isfinite(key[0]):
             how[row] = OFFLINE

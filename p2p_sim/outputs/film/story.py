@@ -70,8 +70,8 @@ def protagonist(film: Film) -> int:
     """The user whose story has most to show; a line below weighs more than all lines after it."""
     record, everybody = film.found, np.arange(film.found.num_users)
     labels, peer, sent, m = record.labels, peers_of(record), record.trace.sent, record.messages
-    replies = m.select((m.kind == REPLY) & (m.label >= 0))
-    lying = np.isin(everybody, replies.sender[replies.label != labels.noisy[replies.sender]])
+    replies = m.select(m.kind == REPLY)
+    lying = np.isin(everybody, replies.sender[replies.label != labels.noisy[replies.sender]]) & (labels.noisy >= 0)
     first = (sent.kind == REQUEST) & ~sent.forwarded & ~sent.duplicate
     taken = np.isfinite(record.submitted_s)
     points = [

@@ -74,14 +74,15 @@ const trail = (a, b, from, to) => {
   for (let k = 0; k <= 8; k++) { const p = bend(a, b, from + (to - from) * k / 8); if (k) pen.lineTo(p[0], p[1]); else pen.moveTo(p[0], p[1]); }
   pen.stroke();
 };
+const girth = Math.max(4.6, 0.75 * film.radius); // half the size of a message
 const rim = ([x, y]) => { // where a message to the learner ends: before its name
-  const [a, b] = film.learner, reach = (film.learner_radius + 8) / Math.max(Math.hypot(x - a, y - b), 1);
+  const [a, b] = film.learner, reach = (film.learner_radius + 1.7 * girth + 4) / Math.max(Math.hypot(x - a, y - b), 1);
   return [a + (x - a) * reach, b + (y - b) * reach];
 };
 const drawMessages = (tick, chosen, linger) => {
   pen.setTransform(scale, 0, 0, scale, 0, 0);
   pen.clearRect(0, 0, 1000, 640);
-  const r = Math.max(4.6, 0.75 * film.radius);
+  const r = girth;
   let flying = 0;
   for (let i = 0; i < size && m.sent[i] <= tick; i++) {
     const never = m.how[i] === LOST, end = never ? m.sent[i] + linger : m.end[i];
