@@ -6,7 +6,7 @@ let clock = 0, playing = false, last = 0, chosen = -1, marked = -2; // clock: ms
 const tickAt = (ms) => film.end * Math.min(Math.max((ms - ZOOMED) / RUN_MS, 0), 1);
 const clockAt = (tick) => ZOOMED + RUN_MS * tick / film.end;
 let events = null;
-const happened = () => events ??= told().sort((a, b) => a[0] - b[0]); // [tick, text], of all users
+const happened = () => events ??= logs().sort((a, b) => a[0] - b[0]); // [tick, text], of all users
 const stops = () => { // where steps lead to: the opening's steps when they are done, then each event, then the end
   const ends = begins.slice(2, CROWD + 1).map((begin) => begin - 1);
   return [...new Set([0, ...ends, ZOOMED, ...happened().map(([tick]) => clockAt(tick)), END])];

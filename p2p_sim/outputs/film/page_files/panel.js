@@ -10,7 +10,7 @@ const called = (user) => user === LEARNER ? "the learner" : user < LEARNER ? "a 
 const fate = (i) => m.how[i] === LOST ? "; it is lost" : m.how[i] === OFFLINE ? "; " + called(m.to[i]) + " is offline" : "";
 const late = (i) => m.how[i] === LATE ? ", too late: it is dropped" : "";
 const labelOf = (id, user) => id === film.users.id[user] ? "her own noisy label" : "the noisy label of user " + id;
-const toldOf = (user) => { // [tick, text] in order of time
+const logOf = (user) => { // [tick, text] in order of time
   const lines = [];
   for (const i of mine[user]) {
     const kind = m.kind[i], arrived = m.how[i] > OFFLINE, other = called(m.from[i] === user ? m.to[i] : m.from[i]);
@@ -34,7 +34,7 @@ const toldOf = (user) => { // [tick, text] in order of time
   if (film.users.submitted[user] >= 0) lines.push([film.users.submitted[user], "the learner takes her submission"]);
   return lines.sort((a, b) => a[0] - b[0] || (a[2] ?? 0) - (b[2] ?? 0)); // a request expires before the next is sent
 };
-const told = () => film.users.id.flatMap((id, user) => toldOf(user).map(([tick, text]) => [tick, "User " + id + ": " + text]));
+const logs = () => film.users.id.flatMap((id, user) => logOf(user).map(([tick, text]) => [tick, "User " + id + ": " + text]));
 const list = (users) => {
   const known = [...new Set(users)], names = known.filter((user) => user >= 0).map((user) => film.users.id[user]).sort((a, b) => a - b);
   const hidden = known.some((user) => user < LEARNER) ? " and users who are not shown" : "";
@@ -79,7 +79,7 @@ const showUser = (user, jump) => {
   ];
   const story = element("ol", []);
   story.tabIndex = -1;
-  const log = toldOf(user);
+  const log = logOf(user);
   for (const [tick, text] of log) {
     const button = element("button", [element("time", shownTime(tick)), element("span", text)]);
     button.type = "button";
