@@ -162,7 +162,9 @@ def test_it_ends_with_what_the_learner_learned_of_her(opened, runs):
     assert page.get_attribute("#beliefs", "visibility") == "visible"
     assert f"{100 * share:.1f} %" in page.inner_text("#caption")
     text = page.inner_text("section[aria-labelledby=learned-title]")
-    mean, most = re.search(r"at most ([\d.]+) percentage points.*advantage is at most ([\d.]+)\.", text, re.DOTALL).groups()
+    mean, most = re.search(
+        r"at most ([\d.]+) percentage points.*advantage is at most ([\d.]+)\.", text, re.DOTALL
+    ).groups()
     assert learned.advantage <= float(mean) / 100 <= float(most) / 100
     assert f"each submission carries hers with probability 1/{learned.users}" in text
     lossy = opened("lossy")

@@ -69,7 +69,7 @@ def _page(film: Film) -> str:
         "still": _still(film, still_s),
         "users": _users(film, still_s),
         "radius": round(places.radius, 1),
-        "hit": round(places.radius * 1.25 + 2.0, 1),
+        "scale": round(places.radius / 10.0, 2),
         "learner": places.learner,
         "learner_radius": LEARNER_RADIUS,
         "clusters": f"{len(found.cluster_sizes):,}",
@@ -181,8 +181,8 @@ def _discs(film: Film) -> list[dict[str, Any]]:
 
 def _lines(film: Film) -> str:
     """The overlay's edges as one path."""
-    where = film.places.user.round(1)
-    return "".join(f"M{a[0]:g} {a[1]:g}L{b[0]:g} {b[1]:g}" for a, b in where[film.places.edges].tolist())
+    where = film.places.user.round().astype(int)
+    return "".join(f"M{x} {y}l{u - x}{v - y:+}" for (x, y), (u, v) in where[film.places.edges].tolist())
 
 
 def _still(film: Film, at_s: float) -> list[dict[str, Any]]:
@@ -254,21 +254,22 @@ def _user_data(film: Film) -> dict[str, list[Any]]:
     }
 
 
-def _message_data(film: Film) -> dict[str, list[Any]]:
-    """Columns of their messages."""
+def _message_data(film: Film) -> dict[str, list[int]]:
+    """Columns of their messages; `sent` as differences, `end` from `sent` on. Flags that no message has are empty."""
     m = film.messages
-    return {
-        "kind": m.kind.tolist(),
-        "from": m.sender.tolist(),
-        "to": m.receiver.tolist(),
-        "sent": _ticks(m.sent_s, film),
-        "end": _ticks(m.end_s, film),
-        "how": m.how.tolist(),
-        "attempt": m.attempt.tolist(),
-        "forwarded": m.forwarded.astype(int).tolist(),
-        "copy": m.duplicate.astype(int).tolist(),
-        "label": m.label.tolist(),
+    sent, end = (np.array(_ticks(times, film), dtype=np.int64) for times in (m.sent_s, m.end_s))
+    columns = {
+        "kind": m.kind,
+        "from": m.sender,
+        "to": m.receiver,
+        "sent": np.diff(sent, prepend=0),
+        "end": np.where(end < 0, -1, end - sent),
+        "how": m.how,
+        "label": m.label,
     }
+    flags = {"attempt": m.attempt, "forwarded": m.forwarded.astype(int), "copy": m.duplicate.astype(int)}
+    left = {name: flag.tolist() if flag.any() else [] for name, flag in flags.items()}
+    return {**{name: column.tolist() for name, column in columns.items()}, **left}
 
 
 def _who_saw(film: Film) -> dict[str, list[Any]]:

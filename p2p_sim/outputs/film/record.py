@@ -13,7 +13,7 @@ from p2p_sim.protocol.transcript import LEARNER, REPLY, REQUEST
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-MOST_USERS, MOST_MESSAGES = 300, 12_000
+MOST_USERS, MOST_MESSAGES = 300, 3_000
 """Users whom a film shows, and messages of theirs; of a larger run it shows a sample."""
 STEPS = 400
 """Moments at which the counts of a larger run are known."""
@@ -95,7 +95,7 @@ def film_of(found: ObservedNetwork, most: int = MOST_USERS) -> Film:
 
     Args:
         found: a run, from `network_record.observe`.
-        most: users at most; fewer are shown if they have more than 12,000 messages.
+        most: users at most; fewer are shown if they have more than 3,000 messages.
 
     Raises:
         RuntimeError: the messages do not add up to the run's own counts, which is a fault of the simulator.

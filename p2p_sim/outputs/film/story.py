@@ -47,9 +47,8 @@ def mark_of(label: int) -> Markup:
     """A label in a text: its shape and the shape's name; below 0: a message that carries more than a class."""
     if label < 0:
         return Markup("<b>a noisy message</b>")
-    use = Markup('<use href="#l{0}" x="-10" y="-10" width="20" height="20"/>').format(label % LABELS)
-    icon = Markup('<svg class="c-l{}" viewBox="-11 -11 22 22" aria-hidden="true">{}</svg>').format(label % LABELS, use)
-    return Markup('<b class="mark">{}{}</b>').format(icon, SHAPES[label % len(SHAPES)])
+    icon = '<svg class="c-l{0}" viewBox="-11 -11 22 22" aria-hidden="true"><use href="#l{0}"/></svg>'
+    return Markup('<b class="mark">' + icon + "{1}</b>").format(label % LABELS, SHAPES[label % len(SHAPES)])
 
 
 def at_most(value: float) -> str:

@@ -3,6 +3,10 @@
 const film = JSON.parse(document.getElementById("data").textContent);
 const REQUEST = 1, REPLY = 2, SUBMISSION = 3, LEARNER = -1, HIDDEN_MEMBER = -3, LOST = 0, OFFLINE = 1, LATE = 3;
 const m = film.messages, size = m.kind.length, people = film.users.id.length;
+for (let i = 0; i < size; i++) { // written as differences
+  if (i) m.sent[i] += m.sent[i - 1];
+  m.end[i] = m.end[i] < 0 ? -1 : m.sent[i] + m.end[i];
+}
 const seconds = (tick) => tick * film.tick_s;
 const shownTime = (tick) => seconds(tick).toFixed(film.digits) + " s";
 const number = (value) => value.toLocaleString("en-US");

@@ -1,6 +1,12 @@
 // The stage: users as shapes of the picture, messages on a canvas above it.
 const stage = document.getElementById("stage"), canvas = document.getElementById("canvas"), pen = canvas.getContext("2d");
 const shapes = [...document.querySelectorAll("#users .user")];
+for (const shape of shapes) { // what is clicked is larger than what is seen
+  const hit = document.createElementNS("http://www.w3.org/2000/svg", "circle");
+  hit.setAttribute("class", "hit");
+  hit.setAttribute("r", 12.5 + 20 / film.radius);
+  shape.prepend(hit);
+}
 const KEYS = {
   did: [[0, "has not begun"], [1, "waits for a reply"], [2, "has a noisy label, and keeps it"], [3, "passed it on: the learner has it"], [4, "got no label: it failed"]],
   learner: [[0, "no submission from her"], [3, "a submission from her; not whose label it holds"]],
@@ -115,7 +121,6 @@ const drawKey = (view) => {
     svg.setAttribute("class", state === "off" ? "did6" : (view === "did" ? KEYED.did : KEYED.other)(state));
     const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
     use.setAttribute("href", state === "off" ? "#off" : state === 2 || (view === "did" && state === 3) ? "#" + (film.users.got.some((label) => label >= 0) ? "l0" : "lx") : "#k" + state);
-    for (const [name, value] of [["x", -10], ["y", -10], ["width", 20], ["height", 20]]) use.setAttribute(name, value);
     svg.append(use);
     const words = document.createElement("span"), count = document.createElement("b");
     count.dataset.state = state;
