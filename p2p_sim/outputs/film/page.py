@@ -243,8 +243,6 @@ def _user_data(film: Film) -> dict[str, list[Any]]:
     return {
         "id": users.tolist(),
         "cluster": [found.cluster(user) for user in users.tolist()],
-        "x": film.places.user[:, 0].round(1).tolist(),
-        "y": film.places.user[:, 1].round(1).tolist(),
         "epsilon": [at_most(value) for value in found.epsilon[users].tolist()],
         "member": found.member[users].astype(int).tolist(),
         "noisy": found.labels.noisy[users].tolist(),

@@ -1,6 +1,7 @@
 // The stage: users as shapes of the picture, messages on a canvas above it.
 const stage = document.getElementById("stage"), canvas = document.getElementById("canvas"), pen = canvas.getContext("2d");
 const shapes = [...document.querySelectorAll("#users .user")];
+[film.users.x, film.users.y] = [0, 1].map((k) => shapes.map((shape) => Number(shape.getAttribute("transform").match(/[\d.]+/g)[k])));
 for (const shape of shapes) { // what is clicked is larger than what is seen
   const hit = document.createElementNS("http://www.w3.org/2000/svg", "circle");
   hit.setAttribute("class", "hit");
