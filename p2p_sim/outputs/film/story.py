@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.shown import four_digits
-from p2p_sim.outputs.film.learned import Learned, learned_of
+from p2p_sim.outputs.film.learned import LARGEST, Learned, learned_of
 from p2p_sim.outputs.film.record import Film, Integers
 from p2p_sim.outputs.network_record import ObservedNetwork
 from p2p_sim.protocol.transcript import REPLY, REQUEST
@@ -178,7 +178,9 @@ def _known(learned: Learned, true: int) -> tuple[Markup, ...]:
     """The caption of the end and paragraphs about it, where the law of what the learner sees is known exactly."""
     share = learned.posterior if true else 1.0 - learned.posterior
     mark, now = mark_of(true), f"{100.0 * share:.1f} %"
-    brief = Markup("Can the learner tell {}’s label? Before, it gave {} 50 %; after all that it got, <b>{}</b>.")
+    brief = Markup(
+        "Can a learner that knows all others’ labels tell {}’s? Before, it gave {} 50 %; afterwards, <b>{}</b>."
+    )
     seen = Markup(
         "A learner that holds both labels equally likely, and knows the true labels of all others, sees what her "
         "cluster of {:,} users submitted: {} {} and {} {}. It now gives {}, her true label, a probability of <b>{}</b>."
@@ -207,9 +209,9 @@ def _bounded(statement: PrivacyBound) -> tuple[Markup, ...]:
     text = text.format(statement.delta, value)
     more = Markup(
         "Whatever the labels are, {} Here ε = {} is this run’s, for the worst placed user and a learner who sees the "
-        "set of submissions, under the conditions of “How private?”. Exact odds are known for two labels, and an "
-        "exchange without faults, overlay or adversaries."
+        "set of submissions, under the conditions of “How private?”. Exact odds are worked out for two "
+        "labels, clusters of 2 to {:,} users, and an exchange without faults, overlay or adversaries."
     )
     return Markup("What did the learner learn of {}? Only this: {}").format(USER, text), more.format(
-        text, at_most(statement.epsilon_upper)
+        text, at_most(statement.epsilon_upper), LARGEST
     )
