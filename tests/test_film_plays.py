@@ -51,7 +51,7 @@ def opened(browser, runs):
 
 
 @pytest.mark.slow
-def test_it_plays_from_the_begin_by_itself_but_not_where_reduced_motion_is_asked_for(opened):
+def test_it_plays_from_the_begin_by_itself_but_not_where_reduced_motion_is_asked_for(opened, runs):
     still, moving = opened(), opened(motion="no-preference")
     moving.wait_for_timeout(300)
     assert 0 < moving.evaluate("clock") < 3000
@@ -61,7 +61,9 @@ def test_it_plays_from_the_begin_by_itself_but_not_where_reduced_motion_is_asked
     still.wait_for_timeout(300)
     assert still.evaluate("clock") == 0
     assert still.inner_text("#play") == "Play"
-    assert "Ada has a secret label" in still.inner_text("#caption")
+    assert f"Ada (user {story_of(film_of(runs['complete'][0])).user}) has a secret label" in still.inner_text(
+        "#caption"
+    )
 
 
 @pytest.mark.slow

@@ -129,7 +129,8 @@ def _drawn(label: int) -> int:
 def _noise(record: ObservedNetwork, user: int) -> list[Step]:
     """Her true label, and the coin α."""
     true, noisy, alpha = int(record.labels.true[user]), int(record.labels.noisy[user]), record.labels.flip_prob
-    begin = Markup("<b>{}</b> has a secret label: {}. It never leaves her computer.").format(USER, mark_of(true))
+    begin = Markup("<b>{}</b> (user {}) has a secret label: {}. It never leaves her computer.")
+    begin = begin.format(USER, user, mark_of(true))
     coin = Markup("Her computer adds noise to it, once. Only the noisy message is given away.")
     if noisy >= 0 and alpha is not None:
         coin = Markup(
@@ -149,7 +150,7 @@ def _exchange(film: Film, user: int, peer: int) -> list[Step]:
         rest = "she takes her own noisy label" if fallback else "she has nothing to pass on"
         steps = [Step("asks", 3400, Markup("She asks one random {}, but no reply comes: {}.").format(whom, rest))]
     else:
-        name = "herself, by chance" if peer == user else PEER
+        name = "herself, by chance" if peer == user else f"{PEER} (user {peer})"
         asks = Markup('She asks one random {} for a label: <b class="then">{}.</b>').format(whom, name)
         steps = [Step("asks", 3400, asks)]
     if peer < 0:
