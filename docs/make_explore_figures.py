@@ -99,7 +99,7 @@ def _play(page: Any, view: str) -> None:
     page.click("button[type=submit]")
     film = page.frame_locator("iframe")
     film.locator("#view").select_option(view)
-    film.locator("#slider").fill("330")
+    film.locator("#slider").fill("700")
     film.locator("#slider").evaluate("slider => slider.blur()")
     page.evaluate("scrollTo(0, 0)")
 

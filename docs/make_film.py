@@ -37,8 +37,8 @@ coalition = { share = 0.05 }
 [privacy]
 delta = 1e-3
 """
-SHOTS = {"light": "did", "dark": "coalition"}
-"""What the users' colours say in each picture, by the colour scheme of the page."""
+SHOTS = {"light": ("did", "jump(OPENING - 1)"), "dark": ("coalition", "jump(clockAt(0.4 * film.end))")}
+"""What the users' colours say in each picture, and when it is taken, by the colour scheme of the page."""
 
 
 def main(
@@ -55,11 +55,16 @@ def main(
 def _shots(film: Path, out: Path) -> list[Path]:
     paths = []
     with chromium() as browser:
-        for scheme, view in SHOTS.items():
-            page = browser.new_page(viewport={"width": 1280, "height": 930}, color_scheme=scheme)  # type: ignore[arg-type]
+        for scheme, (view, moment) in SHOTS.items():
+            page = browser.new_page(
+                viewport={"width": 1280, "height": 930},
+                color_scheme=scheme,  # type: ignore[arg-type]
+                reduced_motion="reduce",
+            )
             page.goto(film.resolve().as_uri())
             page.select_option("#view", view)
             page.select_option("#user", "12")
+            page.evaluate(moment)
             paths.append(out / f"film-{scheme}.png")
             page.screenshot(path=paths[-1])
     return paths

@@ -135,7 +135,8 @@ network = {loss = 0.15, availability = {kind = "on_off", mean_on_s = 2.0, mean_o
 
 def counts(frame):
     """The counts that a film shows now."""
-    return {name: int(frame.inner_text(f"#now-{name}").replace(",", "")) for name in (*COUNTS, "submitted")}
+    names = (*COUNTS, "submitted", "unanswered")
+    return {name: int(frame.inner_text(f"#now-{name}").replace(",", "")) for name in names}
 
 
 @pytest.mark.slow
@@ -145,7 +146,7 @@ def test_a_film_is_played_in_the_page(browser, explorer):
     It takes 12 processor seconds, of the browser and of the process that runs the scenario: too long for each change.
     """
     run = observe(chosen({"text": PLAYED, "loss": "0.1", "retry": "redraw"}))
-    one = Page(browser, explorer + "played", viewport={"width": 1280, "height": 900})
+    one = Page(browser, explorer + "played", viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page, keys = one.page, one.page.keyboard
     page.wait_for_selector("#shows:not(:empty)")
     page.focus("#scenario + p + details summary")
@@ -177,12 +178,14 @@ def test_a_film_is_played_in_the_page(browser, explorer):
     keys.press("Space")
     begun = counts(frame)
     assert frame.inner_text("#play") == "Play"
-    keys.press("Tab")
-    keys.press("End")  # of the slider
+    while frame.evaluate("document.activeElement.id") != "slider":
+        keys.press("Tab")
+    keys.press("End")
     ended = counts(frame)
     assert ended == {
         **{name: run.counts[column] for name, column in COUNTS.items()},
         "submitted": int(run.submissions.sum()),
+        "unanswered": run.num_users - run.counts["answered"],
     }
     assert begun["sent"] < ended["sent"]
     assert 0 < ended["lost"] < ended["delivered"]

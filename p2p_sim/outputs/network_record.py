@@ -16,6 +16,7 @@ from p2p_sim.base.files import directory_made, in_place_of, no_directory, writin
 from p2p_sim.mechanisms.exchange_privacy import user_epsilons
 from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.network.overlay import Overlay
+from p2p_sim.outputs.labels import Labels
 from p2p_sim.protocol.trace import Sent, Trace
 from p2p_sim.protocol.transcript import KIND_NAMES, LEARNER, REPLY, REQUEST, SUBMISSION, Messages
 from p2p_sim.replicate import row as rows
@@ -55,7 +56,7 @@ class ObservedNetwork:
     epsilon: certified ε of the user's label against a learner who sees the set of submissions; epsilon_local: ε₀.
     statement: the statement of the largest of these ε.
     observers: what the learner, the eavesdropper and, if there is one, the coalition saw.
-    trace: how messages were sent, requests expired and users came and went.
+    trace: how messages were sent, requests expired and users came and went. labels: true and noisy ones.
     """
 
     name: str
@@ -82,6 +83,7 @@ class ObservedNetwork:
     statement: PrivacyBound
     observers: dict[str, Seen]
     trace: Trace
+    labels: Labels
 
     @property
     def num_users(self) -> int:
@@ -178,6 +180,7 @@ def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork
         statement=statement,
         observers=_observers(m, size, member, counts),
         trace=outcome.transcript.trace,
+        labels=Labels.of(Case(scenario, replicate), done, mechanism),
     )
 
 

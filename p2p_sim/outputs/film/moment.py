@@ -13,7 +13,7 @@ DID = {
     1: "waits for a reply",
     2: "has a noisy label",
     3: "the learner has her submission",
-    4: "her request expired",
+    4: "got no label: it failed",
 }
 """What a user did so far, by the number of her marker."""
 Watcher = Literal["learner", "coalition"]
@@ -37,13 +37,9 @@ Flight = tuple[int, float, float, float, float]
 
 def doing(film: Film, at_s: float) -> Integers:
     """What each user of a film did until a moment (u,), the keys of DID."""
-    found, users, m = film.found, film.users, film.messages
-    asked = _latest(film, m.sender, np.where((m.kind == REQUEST) & ~m.forwarded, m.sent_s, np.inf), at_s)
-    expired = np.full(found.num_users, -np.inf)
-    past = found.trace.expired.begin_s <= at_s
-    np.maximum.at(expired, found.trace.expired.user[past], found.trace.expired.begin_s[past])
-    state = np.where(np.isfinite(asked), 1, 0)
-    state[np.isfinite(expired[users]) & (expired[users] > asked)] = 4
+    found, fates, users = film.found, film.fates, film.users
+    state = np.where(fates.asked_s[users] <= at_s, 1, 0)
+    state[fates.failed_s[users] <= at_s] = 4
     state[found.answered_s[users] <= at_s] = 2
     state[found.submitted_s[users] <= at_s] = 3
     return state
@@ -72,14 +68,6 @@ def away(film: Film, at_s: float) -> NDArray[np.bool_]:
     online = np.zeros(film.found.num_users, dtype=bool)
     online[spans.user[(spans.begin_s <= at_s) & (at_s < spans.end_s)]] = True
     return np.asarray(~online[film.users])
-
-
-def _latest(film: Film, user: Integers, times: np.ndarray, at_s: float) -> np.ndarray:
-    """Each user's latest time up to a moment (u,); minus infinity: none."""
-    latest = np.full(film.users.size, -np.inf)
-    rows = (times <= at_s) & (user >= 0)
-    np.maximum.at(latest, user[rows], times[rows])
-    return latest
 
 
 def flying(film: Film, at_s: float, linger_s: float | None = None) -> list[Flight]:

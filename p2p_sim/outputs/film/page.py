@@ -15,12 +15,13 @@ from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.shown import count, four_digits
 from p2p_sim.outputs.film.moment import DID, busiest, doing, flying
 from p2p_sim.outputs.film.places import LEARNER_RADIUS
-from p2p_sim.outputs.film.record import Film, Floats, film_of
+from p2p_sim.outputs.film.record import Film, Floats, Integers, ends, film_of
+from p2p_sim.outputs.film.story import LABELS, SHAPES, USER, Story, at_most, mark_of, peers_of, story_of
 from p2p_sim.outputs.network_record import ObservedNetwork
 from p2p_sim.protocol.transcript import REPLY
 
 FILES = Path(__file__).parent / "page_files"
-SCRIPTS = ("data.js", "stage.js", "panel.js", "film.js")
+SCRIPTS = ("data.js", "stage.js", "panel.js", "story.js", "film.js")
 TICKS = 1_000_000
 """Parts of a run's length in which the page counts time."""
 COUNTS_TEXT = (
@@ -30,6 +31,9 @@ COUNTS_TEXT = (
     ("undelivered", "undelivered: receiver offline"),
     ("delivered", "delivered"),
     ("submitted", "submissions that the learner took"),
+    ("expired", "requests that expired"),
+    ("retries", "of these, asked again (retries)"),
+    ("unanswered", "users who got no label"),
 )
 NOBODY = "No user is chosen. Click one in the picture, or choose her in the list."
 
@@ -47,7 +51,7 @@ def film_html(found: ObservedNetwork) -> str:
 
 
 def _page(film: Film) -> str:
-    found, still_s = film.found, busiest(film)
+    found, still_s, story = film.found, busiest(film), story_of(film)
     script = "".join((FILES / name).read_text(encoding="utf-8") for name in SCRIPTS)
     statement, places = found.statement, film.places
     described = f"{count(film.users.size, 'user')} in {count(places.cluster.size, 'cluster')}, and the learner"
@@ -55,29 +59,33 @@ def _page(film: Film) -> str:
         "name": found.name,
         "subtitle": _subtitle(film),
         "sample": _sample(film),
-        "described": f"The exchange after {_seconds(still_s, film)} s: {described}, with the messages on their way.",
+        "described": f"The exchange: {described}, with the messages on their way.",
+        **_labels(film),
+        "story": story,
+        "beliefs": [("before", (0.5, 0.5)), ("now", story.stage["beliefs"])] if story.stage["beliefs"] else [],
+        "name_of_user": USER,
         "still_at": _seconds(still_s, film),
         "discs": _discs(film),
         "edges": _lines(film),
         "still": _still(film, still_s),
         "users": _users(film, still_s),
         "radius": round(places.radius, 1),
-        "hit": round(places.radius * 1.25 + 2.0, 1),
+        "scale": round(places.radius / 10.0, 2),
         "learner": places.learner,
         "learner_radius": LEARNER_RADIUS,
-        "key": [{"state": k, "symbol": f"k{k}", "text": text} for k, text in DID.items()],
+        "clusters": f"{len(found.cluster_sizes):,}",
         "members": bool(found.member.any()),
         "drawn": _drawn(film),
         "counts_text": COUNTS_TEXT,
         "run": film.run,
         "nobody": NOBODY,
-        "epsilon": _at_most(statement.epsilon_upper),
+        "epsilon": at_most(statement.epsilon_upper),
         "worst": _worst(film),
-        "epsilon_local": _at_most(found.epsilon_local),
+        "epsilon_local": at_most(found.epsilon_local),
         "delta": f"{found.delta:g}",
         "protects": _protects(statement),
         "conditions": statement.conditions if math.isfinite(statement.epsilon_upper) else (),
-        "data": Markup(json.dumps(_data(film, still_s), separators=(",", ":")).replace("<", "\\u003c")),
+        "data": Markup(json.dumps(_data(film, story), separators=(",", ":")).replace("<", "\\u003c")),
         "style": Markup((FILES / "film.css").read_text(encoding="utf-8")),
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -109,11 +117,13 @@ def _sample(film: Film) -> str | None:
     """What is left out, or None."""
     if film.timeline is None:
         return None
-    clusters, users = film.places.cluster.size, film.users.size
+    clusters, every, users = film.places.cluster, len(film.found.cluster_sizes), film.users.size
+    which = f"{clusters.size:,} of {every:,} clusters" if every > 1 else "of its one cluster"
+    if clusters.size == 1 < every:
+        which += f", cluster {clusters[0]}, where the worst placed user is"
     return (
-        f"the picture shows {users:,} of {film.found.num_users:,} users, from {clusters:,} "
-        f"cluster{'s' * (clusters > 1)}, and the messages among them and to the learner. "
-        "The counts are those of all users."
+        f"the picture shows {users:,} of {film.found.num_users:,} users ({which}), and the messages among them and to "
+        "the learner. The counts are those of all users."
     )
 
 
@@ -134,6 +144,29 @@ def _drawn(film: Film) -> str:
     return "A disc is a cluster. The overlay has too many edges to be drawn, or none."
 
 
+def _symbol(state: int, label: int) -> str:
+    """The symbol of a user who did this and may hold a label."""
+    return f"k{state}" if state not in (2, 3) else "lx" if label < 0 else f"l{label % LABELS}"
+
+
+def _labels(film: Film) -> dict[str, Any]:
+    """How labels look, and what users who hold one look like."""
+    first, classes = min(int(film.found.labels.noisy[0]), 0), film.found.labels.num_classes
+    return {
+        "labels": [(k, SHAPES[k % len(SHAPES)]) for k in range(min(classes, LABELS))],
+        "marks": [mark_of(k) for k in range(min(classes, len(SHAPES)))],
+        "carried": _symbol(2, first),
+        "key": [{"state": k, "symbol": _symbol(k, first), "text": text} for k, text in DID.items()],
+    }
+
+
+def _held(film: Film) -> Integers:
+    """The label that each user who is shown gets (u,); -1: none."""
+    found, users = film.found, film.users
+    peer = peers_of(found)[users]
+    return np.where(peer < 0, -1, found.labels.noisy[peer])
+
+
 def _discs(film: Film) -> list[dict[str, Any]]:
     return [
         {
@@ -149,8 +182,8 @@ def _discs(film: Film) -> list[dict[str, Any]]:
 
 def _lines(film: Film) -> str:
     """The overlay's edges as one path."""
-    where = film.places.user.round(1)
-    return "".join(f"M{a[0]:g} {a[1]:g}L{b[0]:g} {b[1]:g}" for a, b in where[film.places.edges].tolist())
+    where = film.places.user.round().astype(int)
+    return "".join(f"M{x} {y}l{u - x}{v - y:+}" for (x, y), (u, v) in where[film.places.edges].tolist())
 
 
 def _still(film: Film, at_s: float) -> list[dict[str, Any]]:
@@ -164,14 +197,14 @@ def _still(film: Film, at_s: float) -> list[dict[str, Any]]:
 def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
     states, where = doing(film, at_s), film.places.user.round(1)
     return [
-        {"id": user, "cluster": film.found.cluster(user), "x": x, "y": y, "state": state}
-        for user, (x, y), state in zip(film.users.tolist(), where.tolist(), states.tolist(), strict=True)
+        {"x": x, "y": y, "state": state, "symbol": _symbol(state, label)}
+        for (x, y), state, label in zip(where.tolist(), states.tolist(), _held(film).tolist(), strict=True)
     ]
 
 
-def _data(film: Film, still_s: float) -> dict[str, Any]:
+def _data(film: Film, story: Story) -> dict[str, Any]:
     """All that the script needs; times in ticks, of which a run has a million, -1: never."""
-    found, users, m = film.found, film.users, film.messages
+    found, users = film.found, film.users
     place = {user: position for position, user in enumerate(users.tolist())}
     timeline: dict[str, list[Any]] = {}
     if film.timeline is not None:
@@ -182,44 +215,60 @@ def _data(film: Film, still_s: float) -> dict[str, Any]:
     return {
         "tick_s": film.end_s / TICKS,
         "end": TICKS,
-        "still": _ticks(np.array([still_s]), film)[0],
+        "story": {**story.stage, "steps": [[step.scene, step.length_ms] for step in story.steps]},
         "digits": _digits(film),
         "delta": f"{found.delta:g}",
-        "epsilon_local": _at_most(found.epsilon_local),
+        "epsilon_local": at_most(found.epsilon_local),
         "nobody": NOBODY,
         "coalition": bool(found.member.any()),
         "learner": film.places.learner,
+        "learner_radius": LEARNER_RADIUS,
         "radius": round(film.places.radius, 1),
-        "users": {
-            "id": users.tolist(),
-            "cluster": [found.cluster(user) for user in users.tolist()],
-            "x": film.places.user[:, 0].round(1).tolist(),
-            "y": film.places.user[:, 1].round(1).tolist(),
-            "epsilon": [_at_most(value) for value in found.epsilon[users].tolist()],
-            "member": found.member[users].astype(int).tolist(),
-            **_who_saw(film),
-            "answered": _ticks(found.answered_s[users], film),
-            "submitted": _ticks(found.submitted_s[users], film),
-        },
-        "messages": {
-            "kind": m.kind.tolist(),
-            "from": m.sender.tolist(),
-            "to": m.receiver.tolist(),
-            "sent": _ticks(m.sent_s, film),
-            "end": _ticks(m.end_s, film),
-            "how": m.how.tolist(),
-            "attempt": m.attempt.tolist(),
-            "forwarded": m.forwarded.astype(int).tolist(),
-            "copy": m.duplicate.astype(int).tolist(),
-        },
+        "users": _user_data(film),
+        "messages": _message_data(film),
         "expired": {
             "user": [place[user] for user in expired.user[mine].tolist()],
             "at": _ticks(expired.begin_s[mine], film),
         },
+        "ends": {} if timeline else {name: _ticks(np.sort(times), film) for name, times in ends(film).items()},
         "offline": {name: [period[k] for period in online] for k, name in enumerate(("user", "from", "to"))},
         "timeline": timeline or None,
         "run": film.run,
     }
+
+
+def _user_data(film: Film) -> dict[str, list[Any]]:
+    """Columns of the users who are shown."""
+    found, users, fates = film.found, film.users, film.fates
+    times = {"asked": fates.asked_s, "failed": fates.failed_s, "answered": found.answered_s}
+    return {
+        "id": users.tolist(),
+        "cluster": [found.cluster(user) for user in users.tolist()],
+        "epsilon": [at_most(value) for value in found.epsilon[users].tolist()],
+        "member": found.member[users].astype(int).tolist(),
+        "noisy": found.labels.noisy[users].tolist(),
+        "got": _held(film).tolist(),
+        **_who_saw(film),
+        **{name: _ticks(each[users], film) for name, each in {**times, "submitted": found.submitted_s}.items()},
+    }
+
+
+def _message_data(film: Film) -> dict[str, list[int]]:
+    """Columns of their messages; `sent` as differences, `end` from `sent` on. Flags that no message has are empty."""
+    m = film.messages
+    sent, end = (np.array(_ticks(times, film), dtype=np.int64) for times in (m.sent_s, m.end_s))
+    columns = {
+        "kind": m.kind,
+        "from": m.sender,
+        "to": m.receiver,
+        "sent": np.diff(sent, prepend=0),
+        "end": np.where(end < 0, -1, end - sent),
+        "how": m.how,
+        "label": m.label,
+    }
+    flags = {"attempt": m.attempt, "forwarded": m.forwarded.astype(int), "copy": m.duplicate.astype(int)}
+    left = {name: flag.tolist() if flag.any() else [] for name, flag in flags.items()}
+    return {**{name: column.tolist() for name, column in columns.items()}, **left}
 
 
 def _who_saw(film: Film) -> dict[str, list[Any]]:
@@ -268,8 +317,3 @@ def _digits(film: Film) -> int:
 
 def _seconds(value: float, film: Film) -> str:
     return f"{value:.{_digits(film)}f}"
-
-
-def _at_most(value: float) -> str:
-    """An upper bound in four digits, never below what it bounds."""
-    return "∞" if math.isinf(value) else f"{four_digits(value, up=True):.4g}"

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 WIDTH, HEIGHT = 1000.0, 640.0
 """The stage, in units of the picture."""
-LEARNER_RADIUS, MARGIN, BETWEEN = 33.0, 14.0, 12.0
+LEARNER_RADIUS, MARGIN, BETWEEN = 58.0, 14.0, 12.0
 MOST_EDGES = 6_000
 """Edges of an overlay that are drawn; of more, none is."""
 GOLDEN = math.pi * (3.0 - math.sqrt(5.0))

@@ -1,19 +1,19 @@
 """What a film shows: users with their places, their messages in order of time, and counts."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.outputs.film.places import Places, places_of
-from p2p_sim.outputs.network_record import ObservedNetwork
+from p2p_sim.outputs.network_record import ObservedNetwork, books
 from p2p_sim.protocol.trace import Sent
-from p2p_sim.protocol.transcript import LEARNER
+from p2p_sim.protocol.transcript import LEARNER, REPLY, REQUEST
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-MOST_USERS, MOST_MESSAGES = 300, 12_000
+MOST_USERS, MOST_MESSAGES = 300, 3_000
 """Users whom a film shows, and messages of theirs; of a larger run it shows a sample."""
 STEPS = 400
 """Moments at which the counts of a larger run are known."""
@@ -26,8 +26,11 @@ COUNTS = {
     "lost": "messages_lost",
     "undelivered": "messages_undelivered",
     "delivered": "messages_delivered",
+    "expired": "expired",
+    "retries": "retries",
 }
-"""The film's counts, by their column of a row; the number of submissions is counted from the release."""
+"""The film's counts, by their column of a row. Besides, submissions that the learner took are counted from the release,
+and users who got no label as in the table of the command."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,7 @@ class Shown:
     sent_s: seconds. end_s: when it came to its receiver, seconds; infinity: never.
     how: LOST, OFFLINE (its receiver was offline), DELIVERED, or LATE (delivered and dropped). attempt: from 0.
     forwarded: a request that a user passes on, as a step of a walk. duplicate: a copy that the network made.
+    label: the noisy label that it carries; -1 in a request, and where messages carry more than a class.
     """
 
     kind: Integers
@@ -50,13 +54,28 @@ class Shown:
     attempt: Integers
     forwarded: NDArray[np.bool_]
     duplicate: NDArray[np.bool_]
+    label: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class Fates:
+    """What became of requests, seconds; infinity: never.
+
+    asked_s, failed_s: when each user of the run first asked, and when it was certain that she gets no label (n,).
+    expired_s: when requests expired (e,). retried_s: the same of those after which their user asked again.
+    """
+
+    asked_s: Floats
+    failed_s: Floats
+    expired_s: Floats
+    retried_s: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Film:
     """What a film shows.
 
-    found: the run. users: who is shown, ascending (u,). places: where. messages: theirs.
+    found: the run. users: who is shown, ascending (u,). places: where. messages: theirs. fates: of all requests.
     end_s: length of the run, seconds. timeline: counts of the whole run at moments, if users are left out;
     `at_s` and the names of the counts. run: the counts of the whole run.
     """
@@ -65,6 +84,7 @@ class Film:
     users: Integers
     places: Places
     messages: Shown
+    fates: Fates
     end_s: float
     timeline: dict[str, list[float]] | None
     run: dict[str, int]
@@ -75,7 +95,7 @@ def film_of(found: ObservedNetwork, most: int = MOST_USERS) -> Film:
 
     Args:
         found: a run, from `network_record.observe`.
-        most: users at most; fewer are shown if they have more than 12,000 messages.
+        most: users at most; fewer are shown if they have more than 3,000 messages.
 
     Raises:
         RuntimeError: the messages do not add up to the run's own counts, which is a fault of the simulator.
@@ -85,30 +105,27 @@ def film_of(found: ObservedNetwork, most: int = MOST_USERS) -> Film:
     while messages.kind.size > MOST_MESSAGES and users.size > 1:
         users = _chosen(found, users.size // 2)
         messages = _messages(found, users)
+    fates, users_by_fate = _fates(found), books(found.num_users, found.counts)
     run = {name: int(found.counts[column]) for name, column in COUNTS.items()}
     run["submitted"] = int(np.count_nonzero(np.isfinite(found.submitted_s)))
+    run["unanswered"] = int(users_by_fate["users_unanswered"] + users_by_fate["users_departed"])
     moments = [0.0, float(found.counts["completion_time_s"])]
-    moments += [float(times[np.isfinite(times)].max(initial=0.0)) for times in (found.submitted_s, messages.end_s)]
+    moments += [_last(times) for times in (found.submitted_s, messages.end_s, fates.expired_s)]
     end_s = max(moments) or 1.0
-    whole = users.size == found.num_users
-    timeline = None if whole else _timeline(found, end_s)
-    counted = _counts(messages, found.submitted_s, end_s) if timeline is None else {k: timeline[k][-1] for k in run}
-    if counted != run:
+    film = Film(found, users, places_of(found, users), messages, fates, end_s, None, run)
+    if users.size < found.num_users:
+        film = replace(film, timeline=_timeline(film))
+    if (counted := counts_at(film, end_s)) != run:
         raise RuntimeError(f"the film counts {counted}, the run {run}")
-    return Film(found, users, places_of(found, users), messages, end_s, timeline, run)
+    return film
 
 
 def counts_at(film: Film, at_s: float) -> dict[str, int]:
     """The counts of the whole run at a moment."""
-    if film.timeline is None:
-        return _counts(film.messages, film.found.submitted_s, at_s)
-    step = int(np.searchsorted(film.timeline["at_s"], at_s, side="right")) - 1
-    return {name: int(film.timeline[name][step]) for name in film.run}
-
-
-def _counts(messages: Shown, submitted_s: Floats, at_s: float) -> dict[str, int]:
-    """The counts at a moment, from the messages themselves."""
-    m, sent = messages, messages.sent_s <= at_s
+    if film.timeline is not None:
+        step = int(np.searchsorted(film.timeline["at_s"], at_s, side="right")) - 1
+        return {name: int(film.timeline[name][step]) for name in film.run}
+    m, sent = film.messages, film.messages.sent_s <= at_s
     come = (m.end_s <= at_s) & (m.how != LOST)
     numbers = {
         "sent": sent & ~m.duplicate,
@@ -116,9 +133,51 @@ def _counts(messages: Shown, submitted_s: Floats, at_s: float) -> dict[str, int]
         "lost": sent & (m.how == LOST),
         "undelivered": come & (m.how == OFFLINE),
         "delivered": come & (m.how > OFFLINE),
-        "submitted": submitted_s <= at_s,
+        **{name: times <= at_s for name, times in ends(film).items()},
     }
     return {name: int(np.count_nonzero(rows)) for name, rows in numbers.items()}
+
+
+def ends(film: Film) -> dict[str, Floats]:
+    """The times of what is counted besides messages in the whole run, by the name of its count; infinity: never."""
+    fates = film.fates
+    times = (film.found.submitted_s, fates.expired_s, fates.retried_s, fates.failed_s)
+    names = ("submitted", "expired", "retries", "unanswered")
+    return {name: each[np.isfinite(each)] for name, each in zip(names, times, strict=True)}
+
+
+def _last(times: Floats) -> float:
+    """The last moment that is not never; 0 if there is none."""
+    return float(times[np.isfinite(times)].max(initial=0.0))
+
+
+def _fates(found: ObservedNetwork) -> Fates:
+    """What became of each user's requests, from how messages were sent."""
+    sent, expired, n = found.trace.sent, found.trace.expired, found.num_users
+    own, reply = (sent.kind == REQUEST) & ~sent.forwarded, (sent.kind == REPLY) & (sent.receiver >= 0)
+    asked, heard, lapsed = np.full(n, np.inf), np.full(n, -np.inf), np.full(n, -np.inf)
+    np.minimum.at(asked, sent.sender[own], sent.sent_s[own])
+    np.maximum.at(lapsed, expired.user, expired.begin_s)
+    # the last that was heard of her requests: when they or their replies came, or were lost
+    at = np.where(np.isfinite(sent.arrives_s), sent.arrives_s, sent.sent_s)
+    np.maximum.at(heard, sent.sender[own], at[own])
+    np.maximum.at(heard, sent.receiver[reply], at[reply])
+    if sent.forwarded.any():  # on a walk it is not known whose request somebody passed on
+        heard = np.where(np.isfinite(asked), _last(at), -np.inf)
+    # of users who never asked: who has no neighbour and came online has failed
+    waiting, never = ~np.isfinite(found.answered_s), ~np.isfinite(asked) & np.isinf(lapsed)
+    absent = books(n, found.counts)["users_absent"]
+    online = np.zeros(n)
+    if found.trace.online is not None:
+        online -= np.inf
+        np.maximum.at(online, found.trace.online.user, found.trace.online.end_s)
+    lonely = np.flatnonzero(never)[np.argsort(online[never], kind="stable")][int(absent) :]
+    failed = np.where(np.isfinite(lapsed), lapsed, heard)
+    failed[lonely] = 0.0
+    failed = np.where(waiting & np.isfinite(failed), failed, np.inf)
+    # a request that expired is followed by another unless it was the last of a user who got nothing
+    again = (expired.begin_s < lapsed[expired.user]) | ~waiting[expired.user]
+    return Fates(asked, failed, expired.begin_s, expired.begin_s[again])
 
 
 def _chosen(found: ObservedNetwork, most: int) -> Integers:
@@ -169,14 +228,17 @@ def _messages(found: ObservedNetwork, users: Integers) -> Shown:
     sent = _select(found.trace.sent, (place[found.trace.sent.sender] >= 0) | (place[found.trace.sent.receiver] >= 0))
     m = found.messages
     mine = m.select((place[m.sender] >= 0) | (place[m.receiver] >= 0))
-    keys = zip(mine.time_s.tolist(), mine.kind.tolist(), mine.sender.tolist(), mine.receiver.tolist(), strict=True)
-    delivered = Counter(keys)
+    rows = (mine.time_s.tolist(), mine.kind.tolist(), mine.sender.tolist(), mine.receiver.tolist())
+    keys = list(zip(*rows, strict=True))
+    delivered, carried = Counter(keys), dict(zip(keys, mine.label.tolist(), strict=True))
     dropped = set(mine.select(mine.late).time_s.tolist())
-    how = np.full(sent.kind.size, LOST)
+    how, label = np.full(sent.kind.size, LOST), found.labels.noisy[sent.whose]
+    label[sent.whose < 0] = -1
     columns = (sent.arrives_s.tolist(), sent.kind.tolist(), sent.sender.tolist(), sent.receiver.tolist())
     for row, key in enumerate(zip(*columns, strict=True)):
         if delivered[key]:
             delivered[key] -= 1
+            label[row] = carried[key] if label[row] >= 0 else -1  # a liar's, or changed on its way
             how[row] = LATE if key[0] in dropped or _too_late(found, key) else DELIVERED
         elif np.isfinite(key[0]):
             how[row] = OFFLINE
@@ -184,7 +246,7 @@ def _messages(found: ObservedNetwork, users: Integers) -> Shown:
         raise RuntimeError(f"{delivered.total()} messages were delivered and never sent")
     return Shown(
         sent.kind.astype(np.int64), place[sent.sender], place[sent.receiver], sent.sent_s, sent.arrives_s, how,
-        sent.attempt.astype(np.int64), sent.forwarded, sent.duplicate,
+        sent.attempt.astype(np.int64), sent.forwarded, sent.duplicate, label,
     )  # fmt: skip
 
 
@@ -200,9 +262,10 @@ def _select(sent: Sent, rows: NDArray[np.bool_]) -> Sent:
     return Sent(*(column[chosen] for column in vars(sent).values()))
 
 
-def _timeline(found: ObservedNetwork, end_s: float) -> dict[str, list[float]]:
+def _timeline(film: Film) -> dict[str, list[float]]:
     """The counts of a whole run at STEPS + 1 moments from 0 to its end."""
-    sent, at = found.trace.sent, np.linspace(0.0, end_s, STEPS + 1)
+    found = film.found
+    sent, at = found.trace.sent, np.linspace(0.0, film.end_s, STEPS + 1)
     coming = np.isfinite(sent.arrives_s)
     delivered = _until(found.messages.time_s, at)
     counts = {
@@ -211,7 +274,7 @@ def _timeline(found: ObservedNetwork, end_s: float) -> dict[str, list[float]]:
         "lost": _until(sent.sent_s[~coming], at),
         "undelivered": _until(sent.arrives_s[coming], at) - delivered,
         "delivered": delivered,
-        "submitted": _until(found.submitted_s[np.isfinite(found.submitted_s)], at),
+        **{name: _until(times, at) for name, times in ends(film).items()},
     }
     return {"at_s": at.tolist(), **{name: numbers.tolist() for name, numbers in counts.items()}}
 

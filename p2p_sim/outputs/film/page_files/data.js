@@ -3,6 +3,10 @@
 const film = JSON.parse(document.getElementById("data").textContent);
 const REQUEST = 1, REPLY = 2, SUBMISSION = 3, LEARNER = -1, HIDDEN_MEMBER = -3, LOST = 0, OFFLINE = 1, LATE = 3;
 const m = film.messages, size = m.kind.length, people = film.users.id.length;
+for (let i = 0; i < size; i++) { // written as differences
+  if (i) m.sent[i] += m.sent[i - 1];
+  m.end[i] = m.end[i] < 0 ? -1 : m.sent[i] + m.end[i];
+}
 const seconds = (tick) => tick * film.tick_s;
 const shownTime = (tick) => seconds(tick).toFixed(film.digits) + " s";
 const number = (value) => value.toLocaleString("en-US");
@@ -13,19 +17,18 @@ const upTo = (sorted, value) => { // how many entries are at most the value
 };
 const sorted = (values) => values.slice().sort((a, b) => a - b);
 const rows = (test) => [...m.kind.keys()].filter(test);
-const taken = sorted(film.users.submitted.filter((tick) => tick >= 0));
 const tallies = {
   sent: rows((i) => !m.copy[i]).map((i) => m.sent[i]),
   duplicated: rows((i) => m.copy[i]).map((i) => m.sent[i]),
   lost: rows((i) => m.how[i] === LOST).map((i) => m.sent[i]),
   undelivered: sorted(rows((i) => m.how[i] === OFFLINE).map((i) => m.end[i])),
   delivered: sorted(rows((i) => m.how[i] > OFFLINE).map((i) => m.end[i])),
-  submitted: taken,
+  ...film.ends,
 };
 const counted = (tick) => {
   const line = film.timeline, found = {};
   const step = line ? Math.max(upTo(line.at, tick) - 1, 0) : 0;
-  for (const name of Object.keys(tallies)) found[name] = line ? line[name][step] : upTo(tallies[name], tick);
+  for (const name of Object.keys(film.run)) found[name] = line ? line[name][step] : upTo(tallies[name], tick);
   return found;
 };
 
@@ -40,25 +43,10 @@ const away = Array.from({ length: people }, () => []); // periods in which a use
 film.offline.user.forEach((user, k) => away[user].push([film.offline.from[k], film.offline.to[k]]));
 const offline = (user, tick) => away[user].some(([from, to]) => from <= tick && tick < to);
 
-// What a user did, as steps [tick, state]: 0 not begun, 1 waits, 2 has a label, 3 submission taken, 4 gave up so far.
-const steps = mine.map((own, user) => {
-  const found = [];
-  for (const i of own) if (m.from[i] === user && m.kind[i] === REQUEST && !m.forwarded[i]) found.push([m.sent[i], 1]);
-  for (const tick of expired[user]) found.push([tick, 4]);
-  if (film.users.answered[user] >= 0) found.push([film.users.answered[user], 2]);
-  if (film.users.submitted[user] >= 0) found.push([film.users.submitted[user], 3]);
-  found.sort((a, b) => a[0] - b[0] || b[1] - a[1]); // she asks again when a request expires
-  let best = 0;
-  return found.map(([tick, state]) => {
-    const done = best === 2 || best === 3;
-    best = state === 3 || (state === 2 && best !== 3) ? state : done ? best : state;
-    return [tick, best];
-  });
-});
+// What a user did: 0 not begun, 1 waits, 2 holds a label, 3 the learner took hers, 4 got no label.
 const did = (user, tick) => {
-  let state = 0;
-  for (const [at, next] of steps[user]) { if (at > tick) break; state = next; }
-  return state;
+  const by = (name) => film.users[name][user] >= 0 && film.users[name][user] <= tick;
+  return by("submitted") ? 3 : by("answered") ? 2 : by("failed") ? 4 : by("asked") ? 1 : 0;
 };
 
 // What observers have seen of each user: 0 nothing, 1 a request, 2 her noisy label, 3 a submission, 5 it is herself.

@@ -1,38 +1,66 @@
-// Play, pause, and everything that follows from the time that is shown.
+// Play, pause, step, and everything that follows from the time that is shown.
 const by = (id) => document.getElementById(id);
 const slider = by("slider"), play = by("play"), speed = by("speed"), view = by("view"), chooser = by("user");
-const WHOLE_MS = 24000; // the whole run at speed 1
-let tick = film.still, playing = false, touched = false, last = 0, chosen = -1, marked = -2;
-const rate = () => film.end / WHOLE_MS * Number(speed.value); // ticks in a millisecond
+const RUN_MS = 24000, END = ZOOMED + RUN_MS; // the whole run at speed 1, and the end of the film
+let clock = 0, playing = false, last = 0, chosen = -1, marked = -2; // clock: ms of the film at speed 1
+const tickAt = (ms) => film.end * Math.min(Math.max((ms - ZOOMED) / RUN_MS, 0), 1);
+const clockAt = (tick) => ZOOMED + RUN_MS * tick / film.end;
+let events = null;
+const happened = () => events ??= logs().sort((a, b) => a[0] - b[0]); // [tick, text], of all users
+const stops = () => { // where steps lead to: the opening's steps when they are done, then each event, then the end
+  const ends = begins.slice(2, CROWD + 1).map((begin) => begin - 1);
+  return [...new Set([0, ...ends, ZOOMED, ...happened().map(([tick]) => clockAt(tick)), END])];
+};
+const step = (way) => {
+  const all = stops(), next = way > 0 ? all.find((stop) => stop > clock + 1e-6) : all.findLast((stop) => stop < clock - 1e-6);
+  if (next !== undefined) jump(next);
+};
+const narrate = (tick, doing) => {
+  const now = begins.filter((begin) => begin <= clock).length - 1;
+  if (clock < ZOOMED) return say(captions[Math.min(now, CROWD)]);
+  if (clock >= END) return say(captions[CROWD + 1]);
+  const here = playing ? [] : happened().filter(([at]) => Math.abs(clockAt(at) - clock) < 1e-6);
+  if (here.length) return say(here.map(([, text]) => text).join("; ") + ".");
+  const [, wait, hold, passed, failed] = doing.map(number);
+  say(`The others do as ${tale.name} did: ${wait} wait, ${hold} hold a label, ${passed} passed one on, ${failed} got none.`);
+};
 const show = () => {
-  drawUsers(view.value, chosen, tick);
-  document.body.dataset.flying = drawMessages(tick, chosen, Math.max(450 * rate(), 1));
+  const tick = tickAt(clock);
+  const doing = drawUsers(view.value, chosen, tick);
+  document.body.dataset.flying = drawMessages(clock < ZOOMED ? -1 : clock < END ? tick : Infinity, chosen, Math.max(450 * film.end / RUN_MS, 1));
+  drawLearner(tick);
+  drawStory(clock);
+  narrate(tick, doing);
   const counts = counted(tick);
   for (const name of Object.keys(counts)) by("now-" + name).textContent = number(counts[name]);
-  slider.value = String(Math.round(1000 * tick / film.end));
-  slider.setAttribute("aria-valuetext", shownTime(tick));
-  by("now").textContent = shownTime(tick);
+  slider.value = String(Math.round(1000 * clock / END));
+  const now = clock < ZOOMED ? `${tale.name}’s story` : shownTime(tick);
+  slider.setAttribute("aria-valuetext", now);
+  by("now").textContent = now;
+  by("beliefs").setAttribute("visibility", clock >= END && tale.beliefs.length ? "visible" : "hidden");
   const begun = lines.filter(([at]) => at <= tick).length;
   if (begun !== marked) { marked = begun; markLine(tick); }
 };
 const frame = (time) => {
   if (!playing) return;
-  tick = Math.min(tick + rate() * Math.min(time - last, 100), film.end);
+  clock = Math.min(clock + Number(speed.value) * Math.min(Math.max(time - last, 0), 100), END);
   last = time;
+  if (clock >= END) stop();
   show();
-  if (tick >= film.end) stop(); else requestAnimationFrame(frame);
+  if (playing) requestAnimationFrame(frame);
 };
-const stop = () => { playing = false; play.textContent = "Play"; };
+const stop = () => { playing = false; play.textContent = "Play"; caption.setAttribute("aria-live", "polite"); };
 const start = () => {
-  if (!touched || tick >= film.end) tick = 0;
-  playing = touched = true;
+  if (clock >= END) clock = 0;
+  playing = true;
   play.textContent = "Pause";
+  caption.setAttribute("aria-live", "off");
   last = performance.now();
   requestAnimationFrame(frame);
 };
-const jump = (to) => { stop(); touched = true; tick = Math.min(Math.max(to, 0), film.end); show(); };
+const jump = (to) => { stop(); clock = Math.min(Math.max(to, 0), END); show(); };
 const pace = () => {
-  by("pace").textContent = "One second on the screen is " + Number((seconds(rate()) * 1000).toPrecision(2)) + " s of the run. Click a user, or choose her in the list; among the users in the picture the arrow keys move and Enter chooses.";
+  by("pace").textContent = "One second on the screen is " + Number((seconds(film.end) / RUN_MS * 1000 * Number(speed.value)).toPrecision(2)) + " s of the run. ← and → go step by step. Click a user, or choose her in the list; among the users in the picture the arrow keys move and Enter chooses.";
 };
 const choose = (user) => {
   if (chosen >= 0) { shapes[chosen].classList.remove("chosen"); shapes[chosen].setAttribute("aria-pressed", "false"); }
@@ -40,7 +68,7 @@ const choose = (user) => {
   marked = -2;
   chooser.value = String(user);
   if (user >= 0) { shapes[user].classList.add("chosen"); shapes[user].setAttribute("aria-pressed", "true"); rove(user, false); }
-  showUser(user, jump);
+  showUser(user, (tick) => jump(clockAt(tick)));
   show();
 };
 let reached = 0;
@@ -67,6 +95,7 @@ shapes.forEach((shape, user) => {
   shape.setAttribute("aria-pressed", "false");
   shape.setAttribute("aria-label", "user " + film.users.id[user] + ", cluster " + film.users.cluster[user]);
   shape.tabIndex = user ? -1 : 0;
+  shape.addEventListener("focus", () => { if (clock < ZOOMED) jump(ZOOMED); }); // the opening hides the crowd
   shape.addEventListener("click", () => choose(user === chosen ? -1 : user));
   shape.addEventListener("keydown", (event) => {
     if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(user === chosen ? -1 : user); }
@@ -78,8 +107,17 @@ shapes.forEach((shape, user) => {
     }
   });
 });
+chooser.append(...film.users.id.map((id, user) => new Option("user " + id + ", cluster " + film.users.cluster[user], user)));
 play.addEventListener("click", () => playing ? stop() : start());
-slider.addEventListener("input", () => jump(Number(slider.value) / 1000 * film.end));
+by("back").addEventListener("click", () => step(-1));
+by("forward").addEventListener("click", () => step(1));
+by("skip").addEventListener("click", () => { clock = ZOOMED; show(); if (!playing) start(); });
+document.addEventListener("keydown", (event) => {
+  if (event.target.closest("input, select, .user, ol") || event.altKey || event.ctrlKey || event.metaKey) return;
+  if (event.key === "ArrowRight") step(1); else if (event.key === "ArrowLeft") step(-1); else return;
+  event.preventDefault();
+});
+slider.addEventListener("input", () => jump(Number(slider.value) / 1000 * END));
 speed.addEventListener("change", () => { pace(); show(); });
 view.addEventListener("change", () => {
   drawKey(view.value);
@@ -90,6 +128,7 @@ by("worst").addEventListener("click", () => choose(Number(by("worst").value)));
 window.addEventListener("resize", () => { resize(); show(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colours(); show(); });
 by("still").remove();
-by("controls").hidden = by("pace").hidden = by("worst").hidden = false;
-document.querySelectorAll(".js").forEach((cell) => { cell.hidden = false; });
+by("steps").hidden = true;
+document.querySelectorAll(".scripted").forEach((element) => element.removeAttribute("hidden"));
 colours(); resize(); pace(); drawKey("did"); show();
+if (!matchMedia("(prefers-reduced-motion: reduce)").matches) start();

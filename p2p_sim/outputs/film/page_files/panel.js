@@ -10,7 +10,7 @@ const called = (user) => user === LEARNER ? "the learner" : user < LEARNER ? "a 
 const fate = (i) => m.how[i] === LOST ? "; it is lost" : m.how[i] === OFFLINE ? "; " + called(m.to[i]) + " is offline" : "";
 const late = (i) => m.how[i] === LATE ? ", too late: it is dropped" : "";
 const labelOf = (id, user) => id === film.users.id[user] ? "her own noisy label" : "the noisy label of user " + id;
-const told = (user) => { // [tick, text] in order of time
+const logOf = (user) => { // [tick, text] in order of time
   const lines = [];
   for (const i of mine[user]) {
     const kind = m.kind[i], arrived = m.how[i] > OFFLINE, other = called(m.from[i] === user ? m.to[i] : m.from[i]);
@@ -26,6 +26,7 @@ const told = (user) => { // [tick, text] in order of time
     if (m.from[i] === user && m.to[i] === user && arrived) lines.push([m.end[i], kind === REQUEST ? "gets her own request" : "gets her own noisy label"]);
   }
   for (const tick of expired[user]) lines.push([tick, "her request expires", -1]);
+  if (film.users.failed[user] >= 0) lines.push([film.users.failed[user], "gets no label, and gives up"]);
   for (const [from, to] of away[user]) {
     if (from > 0) lines.push([from, "goes offline"]);
     if (to < film.end) lines.push([to, "comes online"]);
@@ -33,6 +34,7 @@ const told = (user) => { // [tick, text] in order of time
   if (film.users.submitted[user] >= 0) lines.push([film.users.submitted[user], "the learner takes her submission"]);
   return lines.sort((a, b) => a[0] - b[0] || (a[2] ?? 0) - (b[2] ?? 0)); // a request expires before the next is sent
 };
+const logs = () => film.users.id.flatMap((id, user) => logOf(user).map(([tick, text]) => [tick, "User " + id + ": " + text]));
 const list = (users) => {
   const known = [...new Set(users)], names = known.filter((user) => user >= 0).map((user) => film.users.id[user]).sort((a, b) => a - b);
   const hidden = known.some((user) => user < LEARNER) ? " and users who are not shown" : "";
@@ -77,7 +79,7 @@ const showUser = (user, jump) => {
   ];
   const story = element("ol", []);
   story.tabIndex = -1;
-  const log = told(user);
+  const log = logOf(user);
   for (const [tick, text] of log) {
     const button = element("button", [element("time", shownTime(tick)), element("span", text)]);
     button.type = "button";

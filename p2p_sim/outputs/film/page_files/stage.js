@@ -1,8 +1,15 @@
 // The stage: users as shapes of the picture, messages on a canvas above it.
 const stage = document.getElementById("stage"), canvas = document.getElementById("canvas"), pen = canvas.getContext("2d");
 const shapes = [...document.querySelectorAll("#users .user")];
+[film.users.x, film.users.y] = [0, 1].map((k) => shapes.map((shape) => Number(shape.getAttribute("transform").match(/[\d.]+/g)[k])));
+for (const shape of shapes) { // what is clicked is larger than what is seen
+  const hit = document.createElementNS("http://www.w3.org/2000/svg", "circle");
+  hit.setAttribute("class", "hit");
+  hit.setAttribute("r", 12.5 + 20 / film.radius);
+  shape.prepend(hit);
+}
 const KEYS = {
-  did: [[0, "has not begun"], [1, "waits for a reply"], [2, "has a noisy label"], [3, "the learner has her submission"], [4, "her request expired"]],
+  did: [[0, "has not begun"], [1, "waits for a reply"], [2, "has a noisy label, and keeps it"], [3, "passed it on: the learner has it"], [4, "got no label: it failed"]],
   learner: [[0, "no submission from her"], [3, "a submission from her; not whose label it holds"]],
   peer: [[5, "the chosen user"], [0, "nothing"], [1, "her request"], [2, "her noisy label"]],
   coalition: [[5, "a member of the coalition"], [0, "no message from her"], [1, "her request"], [2, "her noisy label, known to be hers"], [3, "her submission"]],
@@ -11,8 +18,17 @@ let palette = {}, scale = 1;
 const place = (user) => user === LEARNER ? film.learner : [film.users.x[user], film.users.y[user]];
 const colours = () => {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["bad", "ask", "reply", "submit", "ink", "paper"]) palette[name] = style.getPropertyValue("--" + name).trim();
+  for (const name of ["bad", "ask", "submit", "ink", "paper", "l0", "l1", "l2", "l3", "l4", "l5", "l6", "l7"]) palette[name] = style.getPropertyValue("--" + name).trim();
 };
+const LABELS = 24, TONES = 8; // labels that look different, and their colours
+const tone = (label) => label < 0 ? palette.ask : palette["l" + label % LABELS % TONES];
+const outlines = new Map(); // the shapes of labels, from their symbols
+const outline = (label) => {
+  const name = label < 0 ? "lx" : "l" + label % LABELS;
+  if (!outlines.has(name)) outlines.set(name, new Path2D(document.querySelector("#" + name + " path").getAttribute("d")));
+  return outlines.get(name);
+};
+const figureOf = (user, state, prefix) => prefix === "did" && (state === 2 || state === 3) ? film.users.got[user] : prefix === "seen" && state === 2 ? film.users.noisy[user] : null;
 const resize = () => {
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
   canvas.width = Math.round(stage.clientWidth * ratio);
@@ -27,8 +43,10 @@ const paint = (user, state, off, prefix) => {
   was[user] = key;
   const shape = shapes[user], [use, slash] = shape.querySelectorAll("use");
   shape.classList.remove("off", ...[0, 1, 2, 3, 4, 5].flatMap((k) => ["did" + k, "seen" + k]));
-  shape.classList.add((prefix === "did" ? "did" : "seen") + state);
-  use.setAttribute("href", "#k" + state);
+  const label = figureOf(user, state, prefix), drawn = label === null ? "k" + state : label < 0 ? "lx" : "l" + label % LABELS;
+  shape.setAttribute("class", shape.getAttribute("class").replace(/ c-l\w+/g, "") + (label === null ? "" : " c-" + drawn));
+  shape.classList.add(prefix + state);
+  use.setAttribute("href", "#" + drawn);
   if (off) shape.classList.add("off");
   if (off && !slash) {
     const line = use.cloneNode();
@@ -37,12 +55,17 @@ const paint = (user, state, off, prefix) => {
   } else if (!off && slash) slash.remove();
 };
 
-const figure = (kind, x, y, r) => {
-  pen.beginPath();
-  if (kind === REQUEST) pen.arc(x, y, r, 0, 7);
-  else if (kind === REPLY) pen.rect(x - r, y - r, 2 * r, 2 * r);
-  else { pen.moveTo(x, y - 1.3 * r); pen.lineTo(x + 1.25 * r, y + r); pen.lineTo(x - 1.25 * r, y + r); pen.closePath(); }
-  pen.fill(); pen.stroke();
+const figure = (i, x, y, r) => { // a request is a ring, full if she asks again; a reply its label, a submission its label in a ring
+  if (m.kind[i] !== REPLY) {
+    pen.beginPath(); pen.arc(x, y, m.kind[i] === REQUEST ? 0.8 * r : 1.7 * r, 0, 7);
+    pen.fillStyle = m.kind[i] === REQUEST && m.attempt[i] ? palette.ask : palette.paper; pen.strokeStyle = m.kind[i] === REQUEST ? palette.ask : palette.submit; pen.lineWidth = 2;
+    pen.fill(); pen.stroke();
+  }
+  if (m.kind[i] === REQUEST) return;
+  pen.save(); pen.translate(x, y); pen.scale(r / 9, r / 9);
+  pen.fillStyle = tone(m.label[i]);
+  pen.fill(outline(m.label[i]));
+  pen.restore();
 };
 const cross = (x, y, r) => {
   pen.beginPath(); pen.moveTo(x - r, y - r); pen.lineTo(x + r, y + r); pen.moveTo(x + r, y - r); pen.lineTo(x - r, y + r); pen.stroke();
@@ -58,26 +81,31 @@ const trail = (a, b, from, to) => {
   for (let k = 0; k <= 8; k++) { const p = bend(a, b, from + (to - from) * k / 8); if (k) pen.lineTo(p[0], p[1]); else pen.moveTo(p[0], p[1]); }
   pen.stroke();
 };
+const girth = Math.max(4.6, 0.75 * film.radius); // half the size of a message
+const rim = ([x, y]) => { // where a message to the learner ends: before its name
+  const [a, b] = film.learner, reach = (film.learner_radius + 1.7 * girth + 4) / Math.max(Math.hypot(x - a, y - b), 1);
+  return [a + (x - a) * reach, b + (y - b) * reach];
+};
 const drawMessages = (tick, chosen, linger) => {
   pen.setTransform(scale, 0, 0, scale, 0, 0);
   pen.clearRect(0, 0, 1000, 640);
-  const names = [palette.bad, palette.ask, palette.reply, palette.submit], r = Math.max(4.6, 0.75 * film.radius);
+  const r = girth;
   let flying = 0;
   for (let i = 0; i < size && m.sent[i] <= tick; i++) {
     const never = m.how[i] === LOST, end = never ? m.sent[i] + linger : m.end[i];
     if (tick > end + linger || m.from[i] < LEARNER || m.to[i] < LEARNER) continue;
-    const a = place(m.from[i]), b = place(m.to[i]), of = m.from[i] === chosen || m.to[i] === chosen;
+    const a = place(m.from[i]), b = m.to[i] === LEARNER ? rim(a) : place(m.to[i]), of = m.from[i] === chosen || m.to[i] === chosen;
     const share = Math.min((tick - m.sent[i]) / Math.max(end - m.sent[i], 1), 1);
     const reach = never ? 0.5 * share : share, fade = tick > end ? 1 - (tick - end) / linger : 1;
     const failed = m.how[i] <= OFFLINE && share === 1, tail = Math.max(0, reach - 0.45) + (reach - Math.max(0, reach - 0.45)) * (1 - fade);
     if (share < 1) flying++;
     pen.globalAlpha = (chosen < 0 || of ? 0.75 : 0.2) * fade;
-    pen.strokeStyle = failed ? palette.bad : names[m.kind[i]]; pen.lineWidth = of ? 3 : 1.5;
+    pen.strokeStyle = failed ? palette.bad : m.kind[i] === REQUEST ? palette.ask : m.kind[i] === REPLY ? tone(m.label[i]) : palette.submit; pen.lineWidth = of ? 3 : 1.5;
     trail(a, b, tail, reach);
     pen.globalAlpha = (chosen < 0 || of ? 1 : 0.35) * fade;
     const p = bend(a, b, reach);
     if (failed) { pen.lineWidth = 2.6; cross(p[0], p[1], r); } 
-    else if (share < 1) { pen.fillStyle = names[m.kind[i]]; pen.strokeStyle = palette.paper; pen.lineWidth = 1.2; figure(m.kind[i], p[0], p[1], of ? 1.3 * r : r); }
+    else if (share < 1) figure(i, p[0], p[1], of ? 1.3 * r : r);
   }
   pen.globalAlpha = 1;
   return flying;
@@ -93,8 +121,7 @@ const drawKey = (view) => {
     svg.setAttribute("viewBox", "-11 -11 22 22"); svg.setAttribute("aria-hidden", "true");
     svg.setAttribute("class", state === "off" ? "did6" : (view === "did" ? KEYED.did : KEYED.other)(state));
     const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
-    use.setAttribute("href", state === "off" ? "#off" : "#k" + state);
-    for (const [name, value] of [["x", -10], ["y", -10], ["width", 20], ["height", 20]]) use.setAttribute(name, value);
+    use.setAttribute("href", state === "off" ? "#off" : state === 2 || (view === "did" && state === 3) ? "#" + (film.users.got.some((label) => label >= 0) ? "l0" : "lx") : "#k" + state);
     svg.append(use);
     const words = document.createElement("span"), count = document.createElement("b");
     count.dataset.state = state;
@@ -104,13 +131,18 @@ const drawKey = (view) => {
   }));
 };
 const drawUsers = (view, chosen, tick) => {
-  const counts = { off: 0 };
+  const counts = { off: 0 }, doing = [0, 0, 0, 0, 0];
   const seen = view === "did" ? null : seenBy(view, chosen, tick);
   for (let user = 0; user < people; user++) {
-    const state = seen ? seen[user] : did(user, tick), off = offline(user, tick);
+    const now = did(user, tick), state = seen ? seen[user] : now, off = offline(user, tick);
     counts[state] = (counts[state] || 0) + 1;
+    doing[now]++;
     if (off) counts.off++;
     paint(user, state, off, seen ? "seen" : "did");
   }
   for (const cell of keyList.querySelectorAll("b")) cell.textContent = number(counts[cell.dataset.state] || 0);
+  return doing;
 };
+const basket = [...document.querySelectorAll("#basket text")], gained = basket.map((_, label) => sorted(
+  film.users.submitted.filter((tick, user) => tick >= 0 && film.users.got[user] === label)));
+const drawLearner = (tick) => basket.forEach((text, label) => { text.textContent = number(upTo(gained[label], tick)); });
