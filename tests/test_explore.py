@@ -17,6 +17,7 @@ from p2p_sim.cli.explorer.app import MOST_FILMS
 from p2p_sim.cli.explorer.asked import CURVE_POINTS
 from p2p_sim.cli.explorer.places import PUBLISHED, Places
 from p2p_sim.cli.explorer.watch import Watch
+from p2p_sim.cli.printing import values
 from p2p_sim.cli.questions.privacy import Question, observer_of
 from tests.commands import command
 from tests.explorer import HOST, TOKEN, Client
@@ -31,6 +32,12 @@ SETTINGS = [
     {"cluster_size": 9, "flip_prob": 0.3, "sampling_rate": 0.5, "delta": 1e-4, "num_classes": 3},
     {"cluster_size": 60, "flip_prob": 0.2, "sampling_rate": 0.5, "delta": 1e-6, "rounds": 2, "fresh": True},
 ]
+
+
+@pytest.fixture(autouse=True)
+def whole_lines(monkeypatch):
+    """Commands print each sentence in one line."""
+    monkeypatch.setattr(values, "PIPED", 10_000)
 
 
 @pytest.fixture(scope="module")
