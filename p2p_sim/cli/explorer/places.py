@@ -5,6 +5,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from p2p_sim.base.errors import InputError
@@ -13,7 +14,7 @@ from p2p_sim.storage.lock import LOCK
 
 PUBLISHED = PACKAGE.parent / "results" / "published"
 """Results of the published studies, where p2p-sim runs from a checkout."""
-DEEPEST, MOST = 4, 500
+DEEPEST, MOST = 4, 2_000
 """Levels below a directory named at the start, and results directories, that are looked at."""
 
 LEFT_OUT = {
@@ -76,16 +77,16 @@ class Places:
                 found.setdefault(LEFT_OUT[_has_epsilon(path)], []).append(path.name)
         return found
 
-    def of(self, key: str) -> Place:
-        """The directory with a key.
+    def of(self, *keys: str) -> list[Place]:
+        """The directories with these keys, each once.
 
         Raises:
-            InputError: there is none among those that may be read.
+            InputError: one is not among those that may be read.
         """
-        for place in self.all():
-            if place.key == key:
-                return place
-        raise InputError("results: there is no such results directory among those named at the start")
+        by_key = {place.key: place for place in self.all()}
+        if not set(keys) <= set(by_key):
+            raise InputError("results: there is no such results directory among those named at the start")
+        return [by_key[key] for key in dict.fromkeys(keys)]
 
 
 def _results(path: Path, root: Path, depth: int) -> Iterator[Path]:
@@ -120,6 +121,15 @@ def _has_epsilon(path: Path) -> bool:
 
 def _of_scenarios(path: Path) -> bool:
     """Whether a directory holds rows of scenarios; some published studies hold rows of their own kind."""
+    from p2p_sim.storage.rows import MANIFEST
+
+    status = (path / MANIFEST).stat()
+    return _names_scenario(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(MOST)
+def _names_scenario(path: Path, changed: int, size: int) -> bool:
+    """Whether a manifest names a scenario; it is read again when it has changed."""
     from p2p_sim.storage.rows import read_manifest  # late: loads pandas
 
     try:

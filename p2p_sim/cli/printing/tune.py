@@ -29,7 +29,9 @@ def print_tuned(tuning: Tuning, tuned: Tuned, quiet: bool) -> None:
             ("ε", f"{at_most(found.epsilon)} at δ = {row['delta']:g}, against the {row['observer']}, worst replicate"),
             ("ε protects", f"one user's {row['adjacency']}{_unpaid(tuning)}"),
         )
-        print_table(f"{tuning.base.name}: {len(tuned.trials)} trials, best: trial {found.trial.number}", runs, settings, figures)
+        print_table(
+            f"{tuning.base.name}: {len(tuned.trials)} trials, best: trial {found.trial.number}", runs, settings, figures
+        )
     for path in tuned.files:
         print(path)
     if not quiet:

@@ -72,9 +72,7 @@ def say(*sentences: str) -> None:
     width = min(out.width, PROSE) if out.is_terminal else PIPED
     for sentence in sentences:
         indent = " " * (len(sentence) - len(sentence.lstrip()) + 2 * sentence.lstrip().startswith("- "))
-        lines = textwrap.wrap(
-            sentence, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
-        )
+        lines = textwrap.wrap(sentence, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
         print(*lines, sep="\n")
 
 
