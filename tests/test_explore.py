@@ -403,8 +403,10 @@ def test_a_film_is_played_alone():
     assert policy.startswith("default-src 'none'")
     assert policy.endswith("sandbox allow-scripts")  # an origin of its own: what it asks the explorer is refused
     assert "connect-src" not in policy
-    for _ in range(MOST_FILMS):
-        client.get("api/film", {"text": MINE})
+    again = {"text": MINE, "changes": "network.loss=0.1\n\nseed=3"}
+    assert client.get("api/film", again).json() == found  # as the page asks when it is loaded again
+    for replicate in range(MOST_FILMS):
+        client.get("api/film", {"text": MINE, "replicate": str(replicate)})
     assert client.get(f"film/{found['film']}").status == 404
     names = [one["name"] for one in client.get("api/scenarios").json()["scenarios"]]
     assert "quickstart" in names

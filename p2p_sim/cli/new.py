@@ -36,8 +36,8 @@ def new(
 
     Example: p2p-sim new mine --from quickstart
     """
-    from p2p_sim.outputs.new_scenario import copied, from_table
     from p2p_sim.cli.printing.values import say
+    from p2p_sim.outputs.new_scenario import copied, from_table
     from p2p_sim.sweeps.place import default_directory
 
     if data is None:

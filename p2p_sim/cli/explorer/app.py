@@ -168,7 +168,8 @@ class Explorer:
 
     async def _watched(self, request: Request) -> Response:
         def watched() -> dict[str, Any]:
-            return self._watch.look(*self._places.of(request.query_params.get("results", "")))
+            [place] = self._places.of(request.query_params.get("results", ""))
+            return self._watch.look(place)
 
         return _json(await run_in_threadpool(watched))
 

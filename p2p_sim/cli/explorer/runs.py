@@ -215,7 +215,7 @@ def _leaves(node: Mapping[str, Any], path: str) -> Iterator[tuple[str, Cell]]:
 
 
 def _varying(settings: Iterable[Mapping[str, Cell]]) -> list[str]:
-    """Keys that have several values among the runs, in their order; its name and its replicates stand in columns of their own."""
+    """Keys that have several values among the runs, in their order, but those that have columns of their own."""
     first: dict[str, Cell] = {}
     found: dict[str, None] = {}
     for one in settings:

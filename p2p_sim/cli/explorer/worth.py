@@ -133,7 +133,8 @@ class Worth:
         if len(self.table) > MOST_POINTS:
             raise InputError(f"results: {len(self.table):,} points, at most {MOST_POINTS:,} are shown")
         self._logs = [{"yes": True, "no": False}.get(chosen.get(name, "")) for name in ("log_x", "log_y")]
-        self._asked = Request(*(chosen.get(name) or None for name in ("x", "y", "group", "facet", "heat")))
+        x, y, group, facet, heat = (chosen.get(name) or None for name in ("x", "y", "group", "facet", "heat"))
+        self._asked = Request(x, y, group, facet, heat)
 
     @cached_property
     def view(self) -> View:
@@ -249,7 +250,7 @@ class Worth:
         return full
 
     def suggested(self) -> list[dict[str, str]]:
-        """Other choices of columns that show all points where there are too many lines: a button's text, and columns."""
+        """Choices of columns that show all points where there are too many lines: a button's text, and the columns."""
         found, asked = [], replace(self._asked, heat=None)
         for key in self.results.keys:
             choice = replace(asked, facet=key, x=None if asked.x == key else asked.x, group=None)

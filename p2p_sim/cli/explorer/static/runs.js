@@ -158,7 +158,11 @@ export class Runs {
   draw() {
     const focused = byId("lines").contains(document.activeElement), total = this.listed.length;
     const first = Math.max(0, Math.floor(this.box.scrollTop / ROW) - SPARE), last = Math.min(total, first + Math.ceil(this.box.clientHeight / ROW) + 2 * SPARE);
-    const gap = (lines) => (lines > 0 ? [element("tr", { class: "gap", "aria-hidden": "true" }, Object.assign(element("td"), { height: lines * ROW }))] : []);
+    const gap = (lines) => {
+      const cell = element("td");
+      cell.style.height = `${lines * ROW}px`;
+      return lines > 0 ? [element("tr", { class: "gap", "aria-hidden": "true" }, cell)] : [];
+    };
     const table = byId("lines").parentElement;
     table.setAttribute("aria-rowcount", total + 1);
     byId("lines").replaceChildren(...gap(first), ...this.listed.slice(first, last).map((run, place) => this.line(run, first + place)), ...gap(total - last));
@@ -168,7 +172,10 @@ export class Runs {
   line(run, place) {
     const box = element("input", { type: "checkbox", name: "results", value: run.key, tabindex: "-1" });
     box.checked = this.chosen.has(run.key);
-    box.disabled = !run.done;
+    if (!run.done) {  // it takes the focus, and says why it has nothing to show
+      box.setAttribute("aria-disabled", "true");
+      box.addEventListener("click", (event) => event.preventDefault());
+    }
     box.addEventListener("change", () => {
       this.at = [place, 0];
       if (box.checked) this.chosen.add(run.key);

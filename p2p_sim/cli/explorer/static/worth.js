@@ -152,8 +152,10 @@ function picked(key) {
 }
 
 function beside(key) {
+  if (getComputedStyle(byId("point")).position !== "absolute") return;  // on a phone it stands below
   const card = byId("point"), stage = byId("stage").getBoundingClientRect(), mark = chart.mark(key)?.getBoundingClientRect();
   if (!mark) return;
+  card.style.maxHeight = `${stage.height}px`;
   const x = (mark.left + mark.right) / 2 - stage.left, right = x < stage.width / 2;
   card.style.left = right ? `${Math.min(mark.right - stage.left + 8, stage.width - card.offsetWidth)}px` : "auto";
   card.style.right = right ? "auto" : `${Math.min(stage.right - mark.left + 8, stage.width - card.offsetWidth)}px`;
