@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
+from p2p_sim.cli.explorer.gathered import MOST_PLACES
 from p2p_sim.cli.explorer.places import PUBLISHED, Places
 from p2p_sim.cli.explorer.runs import Runs
-from p2p_sim.cli.explorer.worth import MOST_PLACES
 from p2p_sim.storage import rows as stored
 from p2p_sim.storage.lock import locked
 from tests.browser import violations
@@ -321,6 +321,12 @@ def test_on_a_phone_texts_and_targets_are_large_and_epsilon_stays_in_sight(brows
                     )
                     assert 0 <= value["y"] < value["y"] + value["height"] <= handle["y"] < 844
                 assert one.page.inner_text("#glance-value") == one.page.inner_text("#big")
+                one.page.evaluate("document.querySelector('summary').innerHTML = '<small>planted</small>'")
+                one.page.evaluate("document.querySelector('small').style = 'font-size: 9px'")
+                one.page.evaluate("document.querySelector('#use').style = 'all: unset; font-size: 12px'")
+                one.page.evaluate("document.querySelector('#needed-answer').hidden = false")
+                found = one.page.evaluate(SMALL)  # the control
+                assert (found["texts"], len(found["targets"])) == (["planted"], 1)
             one.close(address)
     finally:
         process.terminate()
