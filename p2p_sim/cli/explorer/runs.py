@@ -28,6 +28,13 @@ from p2p_sim.storage.rows import FAILURES, MANIFEST, ROWS, TABLE, read_manifest
 MEASURED = ("error_rate", "nonprivate_error_rate", "excess_risk")
 """Columns of rows whose means stand in the table."""
 FIGURES = ("accuracy", "epsilon_upper", "excess_risk", "nonprivate_accuracy")
+ABOUT = {
+    "epsilon_upper": "ε against the learner, upper bound: the largest over all rows, each at its own δ",
+    "accuracy": "accuracy, mean over all rows",
+    "excess_risk": "excess risk, mean over all rows",
+    "nonprivate_accuracy": "accuracy without privacy, mean over all rows",
+}
+"""What the figures are."""
 MOST_KEYS, MOST_READ = 60, 500_000
 """Keys of scenarios that are offered as columns; rows of results that are kept."""
 Stamp = tuple[tuple[int, int, int], ...]
@@ -138,7 +145,8 @@ class Runs:
         lines = [_line(place, run, running, keys) for place, run, running in runs]
         used = [name for name in FIGURES if any(name in line["cells"] for line in lines)]
         columns = [
-            {"key": name, "name": short(name), "about": readable(name, pd.DataFrame())} for name in (*used, *keys)
+            {"key": name, "name": short(name), "about": ABOUT.get(name) or readable(name, pd.DataFrame())}
+            for name in (*used, *keys)
         ]
         return {"version": version, "columns": columns, "figures": len(used), "runs": lines, "left_out": self._left_out}
 
