@@ -17,6 +17,7 @@ from p2p_sim.cli.explorer.app import MOST_FILMS
 from p2p_sim.cli.explorer.asked import CURVE_POINTS
 from p2p_sim.cli.explorer.places import PUBLISHED, Places
 from p2p_sim.cli.explorer.watch import Watch
+from p2p_sim.cli.printing import values
 from p2p_sim.cli.questions.privacy import Question, observer_of
 from tests.commands import command
 from tests.explorer import HOST, TOKEN, Client
@@ -31,6 +32,12 @@ SETTINGS = [
     {"cluster_size": 9, "flip_prob": 0.3, "sampling_rate": 0.5, "delta": 1e-4, "num_classes": 3},
     {"cluster_size": 60, "flip_prob": 0.2, "sampling_rate": 0.5, "delta": 1e-6, "rounds": 2, "fresh": True},
 ]
+
+
+@pytest.fixture(autouse=True)
+def whole_lines(monkeypatch):
+    """Commands print each sentence in one line."""
+    monkeypatch.setattr(values, "PIPED", 10_000)
 
 
 @pytest.fixture(scope="module")
@@ -396,8 +403,10 @@ def test_a_film_is_played_alone():
     assert policy.startswith("default-src 'none'")
     assert policy.endswith("sandbox allow-scripts")  # an origin of its own: what it asks the explorer is refused
     assert "connect-src" not in policy
-    for _ in range(MOST_FILMS):
-        client.get("api/film", {"text": MINE})
+    again = {"text": MINE, "changes": "network.loss=0.1\n\nseed=3"}
+    assert client.get("api/film", again).json() == found  # as the page asks when it is loaded again
+    for replicate in range(MOST_FILMS):
+        client.get("api/film", {"text": MINE, "replicate": str(replicate)})
     assert client.get(f"film/{found['film']}").status == 404
     names = [one["name"] for one in client.get("api/scenarios").json()["scenarios"]]
     assert "quickstart" in names

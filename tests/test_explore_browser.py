@@ -15,6 +15,7 @@ import pytest
 
 from docs import make_explore_figures
 from p2p_sim.cli.explorer.played import chosen
+from p2p_sim.cli.printing import values
 from p2p_sim.outputs.film.record import COUNTS
 from p2p_sim.outputs.network_record import observe
 from tests.browser import violations
@@ -24,6 +25,12 @@ from tests.sweeps import AXES, write_sweep
 
 RUN = "from p2p_sim.cli.main import main; main()"
 FIGURES = "([...document.querySelectorAll('#lines tr')].map((row) => row.innerText.split('\\t')))"
+
+
+@pytest.fixture(autouse=True)
+def whole_lines(monkeypatch):
+    """Commands print each sentence in one line."""
+    monkeypatch.setattr(values, "PIPED", 10_000)
 
 
 def started(*arguments):

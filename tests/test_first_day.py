@@ -14,11 +14,13 @@ from p2p_sim.base import progress as bars
 from p2p_sim.base.blame import DEBUG
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.cli.main import app
+from p2p_sim.cli.printing import values
 from p2p_sim.cli.printing.sweep import progress
 from p2p_sim.replicate import memory, streamed
 from p2p_sim.sweeps.drive import Progress
 from p2p_sim.sweeps.stopped import Interrupted
 from tests.commands import command
+from tests.conftest import ROOT
 
 SMALL = """
 name = "small"
@@ -120,14 +122,36 @@ def test_tables_in_files_have_no_boxes_and_terminals_no_long_lines(here, monkeyp
         assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in out.splitlines() or [""]) <= 80
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "small.toml", "--set", "replicates=1", "--set", 'clusters={kind="given", min_size=9}'),
+        ("privacy", *TARGET[:2], "--flip-prob", "0.1", "--delta", "1e-6"),
+        ("scenarios",),
+        ("compose", ROOT / "examples" / "releases" / "two-years.toml"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_lines_in_files_have_at_most_100_columns_and_break_no_word(here, monkeypatch, arguments):
+    monkeypatch.setenv("COLUMNS", "300")  # of the terminal behind the pipe
+    status, out, _ = command(*arguments)
+    assert status == 0
+    assert [line for line in out.splitlines() if len(line) > 100 and " " in line.strip()] == []
+    monkeypatch.setattr(values, "PIPED", 10_000)
+    unlimited = command(*arguments)[1]
+    assert set(out.split()) == set(unlimited.split())
+    assert max(map(len, unlimited.splitlines())) > 100  # the control
+
+
 def test_a_running_sweep_keeps_its_count_at_80_columns(monkeypatch):
     shown = io.StringIO()
     terminal = Console(file=shown, force_terminal=True, force_interactive=True, width=80, color_system=None)
     monkeypatch.setattr(bars, "console", lambda stderr=False: terminal)
-    with progress("a-sweep-with-a-rather-long-name") as report:
+    with progress("a-sweep-with-a-rather-long-name", 1_200_000) as report:
         report(Progress(1_200, 1_200_000, 345_678, failed=3, task_s=0.123, workers=2))
     lines = re.split(r"[\r\n]", shown.getvalue())
-    assert any("345681/1200000" in line for line in lines)
+    assert any(" 0 of 1,200,000 " in line for line in lines)  # before the first replicate is done
+    assert any("345,681 of 1,200,000" in line for line in lines)
     assert any("3 failed" in line for line in lines)
 
 

@@ -48,7 +48,7 @@ class Page(HTMLParser):
             self._body = self._points
         if self._body and tag == "tr":
             self.lines.append([])
-        if self._body and tag == "td":
+        if self._body and tag in ("td", "th"):
             self.lines[-1].append(found["data-v"])
         if re.fullmatch("h[1-6]", tag):
             self.headings.append(int(tag[1]))
@@ -85,15 +85,29 @@ def test_every_point_is_there_once_with_the_numbers_of_the_rows():
     text, rows = page()
     columns = headings(text)
     lines = [dict(zip(columns, line, strict=True)) for line in Page(text).lines]
-    assert [(float(line["mechanism.flip_prob"]), float(line["network.loss"])) for line in lines] == [
-        (alpha, loss) for alpha in (0.05, 0.1, 0.2) for loss in (0.0, 0.1)
-    ]
+    assert [
+        (float(line["flip probability α"]), float(line["probability that a message is lost"])) for line in lines
+    ] == [(alpha, loss) for alpha in (0.05, 0.1, 0.2) for loss in (0.0, 0.1)]
     for line, (_, part) in zip(lines, rows.groupby("scenario", sort=False), strict=True):
         assert float(line["ε, learner"]) == part["epsilon_upper"].max()
         assert float(line["ε₀, noise alone"]) == part["epsilon_local"].max()
-        assert float(line["excess risk"]) == pytest.approx(part["excess_risk"].mean(), rel=1e-14)
+        assert float(line["excess risk (log loss, nats)"]) == pytest.approx(part["excess_risk"].mean(), rel=1e-14)
         assert line["replicates"] == "3"
     assert len(columns) <= 12
+
+
+def test_columns_have_names_with_units_and_show_their_keys():
+    axes = [{"keys": ["network.latency.median_s", "clusters.count"], "values": [[0.1, 4], [0.2, 5]]}]
+    text, _ = page(axes)
+    titles = re.findall(r'<th scope="col"(?: class="[^"]*")? title="(.*?)">', text)
+    assert dict(zip(titles, headings(text), strict=True)) | {
+        "network.latency.median_s": "median latency (seconds)",
+        "clusters.count": "clusters count",
+        "excess_risk": "excess risk (log loss, nats)",
+        "epsilon_upper": "ε, learner",
+    } == dict(zip(titles, headings(text), strict=True))
+    assert [column for column in headings(text) if "_" in column or "." in column] == []
+    assert titles[:4] == ["network.latency.median_s", "clusters.count", "excess_risk", "epsilon_upper"]
 
 
 def test_means_carry_the_interval_of_student():
@@ -102,7 +116,7 @@ def test_means_carry_the_interval_of_student():
     expected = mean_interval(part)
     row = re.search(r'<table id="points".*?<tbody>\s*<tr>(.*?)</tr>', text, re.S)
     assert row
-    cells = dict(zip(headings(text), re.findall("<td.*?>(.*?)</td>", row.group(1)), strict=True))
+    cells = dict(zip(headings(text), re.findall("<t[dh].*?>(.*?)</t[dh]>", row.group(1)), strict=True))
     found = re.findall(r"-?[\d.]+", re.sub("<.*?>", "", cells["accuracy"]))
     assert [float(number) for number in found] == pytest.approx(
         [expected.value, expected.low, expected.high], abs=10.0 ** -len(found[0].split(".")[1])
@@ -132,7 +146,7 @@ def test_points_without_any_row_are_listed_with_their_failure():
     text, _ = page(failures=failures)
     lines = [dict(zip(headings(text), line, strict=True)) for line in Page(text).lines]
     assert [line["failed"] for line in lines] == ["0", "1", "0", "0", "0", "0", "1"]
-    assert lines[-1]["mechanism.flip_prob"] == "0.4"
+    assert lines[-1]["flip probability α"] == "0.4"
     assert lines[-1]["ε, learner"] == ""
     assert "ValueError: no" in text
     assert "since done" not in text

@@ -10,6 +10,7 @@ import pytest
 import p2p_sim
 from p2p_sim.base import shipped
 from p2p_sim.base.shipped import find_scenario
+from p2p_sim.cli.printing import values
 from p2p_sim.outputs.catalogue import catalogue
 from p2p_sim.population.data_sets import data_set
 from p2p_sim.sweeps.plan import load_sweep
@@ -24,6 +25,7 @@ def here(tmp_path, monkeypatch):
     """An empty directory, in which the test runs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("P2P_SIM_DATA", raising=False)
+    monkeypatch.setattr(values, "PIPED", 10_000)  # a line for each entry of a list
     return tmp_path
 
 

@@ -17,6 +17,7 @@ import pytest
 
 import p2p_sim
 from p2p_sim.base.errors import InputError
+from p2p_sim.cli.printing.tune import print_tuned
 from p2p_sim.sweeps.local import LocalProcesses
 from p2p_sim.sweeps.tuning.drive import make_tuning, tune
 from p2p_sim.sweeps.tuning.goal import Goal, Measured
@@ -99,14 +100,17 @@ def test_workers_and_more_trials_change_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_found_scenario_runs_and_meets_the_goal(tmp_path):
-    tuned = tune(make_tuning(small(), GOAL, read_search(written(tmp_path))), 5, tmp_path / "out")
+def test_the_found_scenario_runs_and_meets_the_goal(tmp_path, capsys):
+    tuning = make_tuning(small(), GOAL, read_search(written(tmp_path)))
+    tuned = tune(tuning, 5, tmp_path / "out")
     found = p2p_sim.load_scenario(tmp_path / "out" / "found.toml")
     row = p2p_sim.run(found).row
     assert found.mechanism.target_epsilon == 0.5
     assert row["epsilon_upper"] <= tuned.found.epsilon <= 0.5
     assert {one["replicate"] for one in tuned.found.fresh} == {2, 3}
     assert tuned.found.trial == best(tuned.trials)[0]
+    print_tuned(tuning, tuned, quiet=False)
+    assert capsys.readouterr().out.startswith(f"small: 5 trials, best: trial {tuned.found.trial.number}\n")
     assert {row["look"] for row in rows_of(tuned.directory)} == {"public"}
     described = read(tuned.directory)
     assert (

@@ -124,6 +124,21 @@ def long(column: str, table: DataFrame) -> str:
     return f"{column.removesuffix('_s')} (seconds)" if column.endswith("_s") else column
 
 
+def readable(column: str, table: DataFrame) -> str:
+    """A swept key in words with its unit, for a heading; a key without a name of its own keeps its last two parts.
+
+    >>> readable("mechanism.flip_prob", DataFrame()), readable("network.latency.median_s", DataFrame())
+    ('flip probability α', 'median latency (seconds)')
+    >>> readable("network.request_timeout_s", DataFrame()), readable("clusters.count", DataFrame())
+    ('network request timeout (seconds)', 'clusters count')
+    """
+    last = column.rsplit(".", 1)[-1]
+    if SAME.get(last, last) in NAMES:
+        return long(column, table)
+    words = " ".join(column.split(".")[-2:]).replace("_", " ").replace("epsilon", "ε").replace("delta", "δ")
+    return f"{words.removesuffix(' s')} (seconds)" if last.endswith("_s") else words
+
+
 def loss_text(table: DataFrame) -> str:
     """In which loss a table's excess risk is, and its unit."""
     losses = set(table["excess_risk_loss"].dropna()) if "excess_risk_loss" in table else set()

@@ -10,8 +10,8 @@ from typing import Protocol
 from p2p_sim.base.terminal import console
 
 PLAIN_EVERY_S = 10.0
-DIGITS = 7
-"""Of the larger of two counts that a bar shows side by side, at most."""
+COUNT = len("9,999,999 of 9,999,999")
+"""Columns of the two counts that a bar shows side by side, at most."""
 _silent = False
 
 
@@ -29,12 +29,12 @@ def silence() -> None:
 
 
 @contextmanager
-def shown(name: str, unit: str, estimate: bool = True, quiet: bool = False) -> Iterator[Show]:
+def shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: bool = False) -> Iterator[Show]:
     """Yield what to call; worker processes leave the terminal to whoever started them.
 
     Args:
-        name: of the work. unit: what is counted, in the plural. estimate: show the time to go beside a bar.
-        quiet: show nothing.
+        name: of the work. unit: what is counted, in the plural. total: how many there are at the start.
+        estimate: show the time to go beside a bar. quiet: show nothing.
     """
     errors = console(stderr=True)
     if quiet or (errors.is_interactive and (_silent or multiprocessing.parent_process() is not None)):
@@ -42,7 +42,7 @@ def shown(name: str, unit: str, estimate: bool = True, quiet: bool = False) -> I
     elif not errors.is_interactive:
         yield _plain_lines(name, unit)
     else:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
         from rich.table import Column
 
         # a narrow terminal cuts the name and what follows the count, never the count
@@ -51,12 +51,12 @@ def shown(name: str, unit: str, estimate: bool = True, quiet: bool = False) -> I
                 "{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", min_width=8, max_width=24)
             ),
             BarColumn(bar_width=12, table_column=Column(min_width=12)),
-            MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=2 * DIGITS + 1)),
+            TextColumn("{task.completed:,} of {task.total:,}", table_column=Column(no_wrap=True, min_width=COUNT)),
             TextColumn("{task.fields[more]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
         )
         clock = (TimeRemainingColumn(table_column=Column(no_wrap=True, min_width=7)),) if estimate else ()
         with Progress(*columns, *clock, console=errors, transient=True) as bars:
-            task = bars.add_task(name, total=None, more=unit)
+            task = bars.add_task(name, total=total, more=unit)
 
             def show(done: int, total: int, more: str = "", news: bool = False) -> None:
                 bars.update(task, completed=done, total=total, more=unit + more)

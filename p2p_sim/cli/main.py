@@ -110,7 +110,9 @@ def run(
     from p2p_sim.base.progress import shown
 
     try:
-        with shown(chosen.name, "replicates", quiet=quiet) as report:  # before the libraries that a run needs
+        with shown(
+            chosen.name, "replicates", chosen.replicates, quiet=quiet
+        ) as report:  # before the libraries that a run needs
             from p2p_sim.cli.executors import for_run
             from p2p_sim.sweeps.point import run_point
 

@@ -36,6 +36,7 @@ def new(
 
     Example: p2p-sim new mine --from quickstart
     """
+    from p2p_sim.cli.printing.values import say
     from p2p_sim.outputs.new_scenario import copied, from_table
     from p2p_sim.sweeps.place import default_directory
 
@@ -52,9 +53,9 @@ def new(
     if quiet:
         return
     for note in made.notes:
-        print(f"  {note}")
+        say(f"  {note}")
     print(f"next: p2p-sim validate {made.path}   p2p-sim run {made.path}")
     if made.identity is not None:
         print(f"then: p2p-sim report {default_directory(made.path.stem, made.identity)}")
     if made.loss:
-        print(made.loss)
+        say(made.loss)

@@ -53,7 +53,7 @@ def sweep(
     if dry_run:
         return
     try:
-        with progress(plan.name, quiet) as report:
+        with progress(plan.name, plan.size * plan.replicates, quiet) as report:
             result = run_sweep(plan, directory, executor, report)
     except KeyboardInterrupt as stop:
         raise interrupted(stop) from None

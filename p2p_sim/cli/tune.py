@@ -85,7 +85,7 @@ def tune(
     tuning = make_tuning(chosen, wanted, None if search is None else read_search(search), look, data_dir)
     executor = for_tune(chosen, workers, dask)
     try:
-        with shown(chosen.name, "trials", quiet=quiet) as report:
+        with shown(chosen.name, "trials", trials, quiet=quiet) as report:
             search_with = tune_privately if look == "curator" else run_search
             tuned = search_with(tuning, trials, out, executor, report)
     except KeyboardInterrupt as stop:

@@ -61,7 +61,7 @@ class Training:
             optimizer = torch.optim.Adam(network.parameters(), lr=chosen.learning_rate)
             done = self._restore(network, optimizer)
             data = self._data()
-            with shown("training", "epochs") as show:
+            with shown("training", "epochs", chosen.epochs) as show:
                 for epoch in range(done + 1, chosen.epochs + 1):
                     _seed(chosen.seed, epoch)
                     loss = _epoch(network, optimizer, *data, chosen)

@@ -125,6 +125,13 @@ def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) ->
     from p2p_sim.analysis.figures.heat import plot_heat
 
     heat = str(request.heat)
+    check_heat(request, results, table)
+    title, note = titles(results, table, f"{short(heat)} over {short(request.x)} and {short(request.y)}")
+    plot_heat(table, request.x, request.y, heat, title, note, path)
+
+
+def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
+    """Raise an InputError if colours over two axes cannot show the points: there is more than one for a pair."""
     if request.x == request.y:
         raise InputError(f"--y {request.y}: is --x too; a heat map needs two axes")
     if request.group or request.facet or request.fit:
@@ -133,8 +140,6 @@ def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) ->
     if others or table.duplicated([request.x, request.y]).any():
         more = f"; {', '.join(others)} varies too" if others else ""
         raise InputError(f"--heat {request.heat}: needs one point for each pair of {request.x} and {request.y}{more}")
-    title, note = titles(results, table, f"{short(heat)} over {short(request.x)} and {short(request.y)}")
-    plot_heat(table, request.x, request.y, heat, title, note, path)
 
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:

@@ -5,14 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.analysis.figures.report.table import (
-    MOST_LINES,
-    axis_columns,
-    figure_cells,
-    is_missing,
-    is_number,
-    plain_cells,
-)
+from p2p_sim.analysis.figures.report.table import MOST_LINES, Column, axis_columns, figure_cells, plain_cells
 from p2p_sim.analysis.utility.groups import ACCURACY, LOSS, REFERENCE_ACCURACY, SHARE, groups_of
 from p2p_sim.analysis.utility.points import HIGH, LOW
 
@@ -27,7 +20,7 @@ FIGURES = (
 def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
     """The first lines, at most 400, of a table with a line for each point and each group that was measured there.
 
-    columns: heading, and whether cells are numbers. lines: of cells, none where no groups were asked for. left_out:
+    columns: of `Column`. lines: of cells, none where no groups were asked for. left_out:
     how many lines are not shown.
     """
     parts: list[pd.DataFrame] = []
@@ -40,12 +33,8 @@ def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
         return {"columns": [], "lines": [], "left_out": 0}
     table = pd.concat(parts).sort_values(["_place", "_order"], kind="stable").reset_index(drop=True)
     shown = table.head(MOST_LINES)
-    found = [
-        (heading, all(is_number(value) for value in values if not is_missing(value)), plain_cells(values))
-        for heading, values in axis_columns(shown, keys)
-    ]
-    found.append(("group", False, plain_cells(shown["group"].tolist())))
-    found += [(heading, True, figure_cells(shown, figure, False)) for figure, heading in FIGURES]
-    *columns, filled = zip(*found, strict=True)
-    lines = list(zip(*filled, strict=True))
-    return {"columns": list(zip(*columns, strict=True)), "lines": lines, "left_out": len(table) - len(shown)}
+    found = axis_columns(shown, keys)
+    found.append((Column("group", "learner.groups", False), plain_cells(shown["group"].tolist())))
+    found += [(Column(heading, figure, True), figure_cells(shown, figure, False)) for figure, heading in FIGURES]
+    columns, filled = zip(*found, strict=True)
+    return {"columns": columns, "lines": list(zip(*filled, strict=True)), "left_out": len(table) - len(shown)}

@@ -6,26 +6,27 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from p2p_sim.analysis.figures.labels import loss_text, readable, short
 from p2p_sim.analysis.figures.report.statement import rounded_up
 from p2p_sim.analysis.figures.report.text import decimals, number, plain, with_interval
 from p2p_sim.analysis.utility.points import HIGH, LOW
 
 MOST_COLUMNS, MOST_LINES, MOST_AXES = 12, 400, 5
 FIGURES = (
+    ("accuracy", "accuracy", False),
+    ("excess_risk", "excess risk", False),
+    ("half_l1", "half-L1 distance", False),
     ("epsilon_upper", "ε, learner", True),
     ("epsilon_local", "ε₀, noise alone", True),
-    ("accuracy", "accuracy", False),
     ("nonprivate_accuracy", "accuracy without privacy", False),
     ("majority_accuracy", "accuracy of the majority class", False),
-    ("excess_risk", "excess risk", False),
     ("nonprivate_excess_risk", "excess risk without privacy", False),
     ("constant_excess_risk", "excess risk of the best constant", False),
-    ("half_l1", "half-L1 distance", False),
     ("nonprivate_half_l1", "half-L1 distance without noise", False),
     ("cells", "cells released", False),
     ("effective_sampling_rate", "labels that arrive, share", False),
 )
-"""Column, heading, whether it is an ε at its worst; excess risk replaces accuracy where it is known."""
+"""Column, heading, whether it is an ε at its worst; what is learned first; excess risk replaces accuracy if known."""
 MORE = (
     ("epsilon_coalition_upper", "ε, coalition", True),
     ("epsilon_times_upper", "ε, arrival times", True),
@@ -38,31 +39,42 @@ MORE = (
 
 
 class Cell(NamedTuple):
-    """text: as shown; interval: in smaller type; order: what to sort by, a number in full or the text; empty last."""
+    """text: as shown; interval: in smaller type; order: what to sort by, a number in full or the text; empty last.
+
+    rest: the values of the other axes, which the first cell of a line shows where there is no room for their columns.
+    """
 
     text: str
     interval: str = ""
     order: str = ""
+    rest: str = ""
+
+
+class Column(NamedTuple):
+    """heading: in words, with the unit; keys: of the scenario, or the name in the rows; axis: a swept key."""
+
+    heading: str
+    keys: str
+    number: bool
+    axis: bool = False
 
 
 def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
     """The first points of `with_failures`, at most 400, in at most twelve columns, axes first.
 
-    columns: heading, and whether cells are numbers. lines: of cells. left_out: how many points are not shown.
+    columns: of `Column`. lines: of cells. left_out: how many points are not shown.
     """
     chosen = figures(points, MOST_COLUMNS - min(len(keys), MOST_AXES + 1) - 1 - _failed(points))
     shown = points.head(MOST_LINES)
-    found = [
-        (heading, all(is_number(value) for value in values if not is_missing(value)), plain_cells(values))
-        for heading, values in axis_columns(shown, keys)
-    ]
-    found.append(("replicates", True, plain_cells(shown["replicates"].tolist())))
-    found += [(heading, True, figure_cells(shown, name, worst)) for name, heading, worst in chosen]
+    found = axis_columns(shown, keys)
+    for name, heading, worst in chosen:
+        unit = f" ({loss_text(points)})" if name.endswith("excess_risk") else ""
+        found.append((Column(heading + unit, name, True), figure_cells(shown, name, worst)))
+    found.append((Column("replicates", "replicates", True), plain_cells(shown["replicates"].tolist())))
     if _failed(points):
-        found.append(("failed", True, plain_cells(shown["failures"].tolist())))
-    *columns, filled = zip(*found, strict=True)
-    lines = list(zip(*filled, strict=True))
-    return {"columns": list(zip(*columns, strict=True)), "lines": lines, "left_out": len(points) - len(shown)}
+        found.append((Column("failed", "failed replicates", True), plain_cells(shown["failures"].tolist())))
+    columns, filled = zip(*found, strict=True)
+    return {"columns": columns, "lines": list(zip(*filled, strict=True)), "left_out": len(points) - len(shown)}
 
 
 def figures(points: pd.DataFrame, most: int) -> list[tuple[str, str, bool]]:
@@ -87,13 +99,21 @@ def _failed(points: pd.DataFrame) -> bool:
     return bool((points["failures"] > 0).any())
 
 
-def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[tuple[str, list[Any]]]:
-    """The swept keys, one column each; those beyond five share one."""
-    found = [(plain(key), points[key].tolist()) for key in keys[:MOST_AXES]]
-    rest = keys[MOST_AXES:]
-    if rest:
-        together = points[list(rest)].to_dict("records")
-        found.append(("others", ["; ".join(f"{key} = {plain(line[key], 20)}" for key in rest) for line in together]))
+def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[tuple[Column, list[Cell]]]:
+    """The swept keys, one column each; those beyond five share one. The first has the values of the others too."""
+    found = []
+    for key in keys[:MOST_AXES]:
+        values = points[key].tolist()
+        number = all(is_number(value) for value in values if not is_missing(value))
+        found.append((Column(plain(readable(key, points)), plain(key), number, axis=True), plain_cells(values)))
+    lines = points[list(keys)].to_dict("records")
+    if beyond := keys[MOST_AXES:]:
+        texts = ["; ".join(f"{key} = {plain(line[key], 20)}" for key in beyond) for line in lines]
+        found.append((Column("others", plain(", ".join(beyond)), False, axis=True), plain_cells(texts)))
+    if len(keys) > 1:
+        rest = ["; ".join(f"{short(key)} = {plain(line[key], 20)}" for key in keys[1:]) for line in lines]
+        column, cells = found[0]
+        found[0] = column, [cell._replace(rest=text) for cell, text in zip(cells, rest, strict=True)]
     return found
 
 

@@ -24,6 +24,7 @@ from p2p_sim.cli.explorer.lane import Asker, Superseded
 from p2p_sim.cli.explorer.places import Place, Places
 
 if TYPE_CHECKING:
+    from p2p_sim.cli.explorer.runs import Runs
     from p2p_sim.cli.explorer.watch import Watch
 
 HERE = Path(__file__).parent
@@ -57,6 +58,7 @@ class Explorer:
     def __init__(self, places: Places, lanes: Mapping[str, Asker]) -> None:
         self._places, self._lanes = places, lanes
         self._films: dict[int, str] = {}
+        self._film_of: dict[frozenset[tuple[str, str]], dict[str, Any]] = {}
         self._newest_film = 0
         self._files = {path.name: path for path in (HERE / "static").iterdir() if path.suffix in KINDS}
 
@@ -71,12 +73,19 @@ class Explorer:
 
         return Watch()
 
+    @cached_property
+    def _runs(self) -> "Runs":
+        from p2p_sim.cli.explorer.runs import Runs  # late, as above
+
+        return Runs(self._places)
+
     @property
     def routes(self) -> list[Route]:
         """Addresses, after the token."""
         answers = {
             **{f"/{name}": self._page(name) for name in PAGES},
             "/api/results": _answering(self._results),
+            "/api/runs": _answering(self._table_of_runs),
             "/api/worth": _answering(self._worth),
             "/api/point": _answering(self._point),
             "/api/download": _answering(self._download),
@@ -120,18 +129,21 @@ class Explorer:
 
         return _json(await run_in_threadpool(listed))
 
+    async def _table_of_runs(self, request: Request) -> Response:
+        return _json(await run_in_threadpool(self._runs.table, request.query_params.get("since", "")))
+
     def _chosen(self, request: Request) -> list[Place]:
-        return [self._places.of(key) for key in dict.fromkeys(request.query_params.getlist("results"))]
+        return self._places.of(*request.query_params.getlist("results"))
 
     async def _worth(self, request: Request) -> Response:
         def worth() -> dict[str, Any]:
             from p2p_sim.cli.explorer.worth import Worth
 
-            made = Worth(self._chosen(request), request.query_params)
+            made = Worth(self._chosen(request), request.query_params, self._runs.results)
             try:
                 return {**made.offered(), "shown": made.shown()}
             except InputError as error:
-                return {**made.offered(), "shown": None, "error": str(error)}
+                return {**made.offered(), "shown": None, "error": str(error), "suggested": made.suggested()}
 
         return _json(await run_in_threadpool(worth))
 
@@ -139,7 +151,8 @@ class Explorer:
         def point() -> dict[str, Any]:
             from p2p_sim.cli.explorer.worth import Worth
 
-            return Worth(self._chosen(request), request.query_params).point(request.query_params.get("point", ""))
+            made = Worth(self._chosen(request), request.query_params, self._runs.results)
+            return made.point(request.query_params.get("point", ""))
 
         return _json(await run_in_threadpool(point))
 
@@ -149,7 +162,8 @@ class Explorer:
         def written() -> tuple[bytes, str]:
             from p2p_sim.cli.explorer.worth import FORMATS, Worth
 
-            return Worth(self._chosen(request), request.query_params).written(format_), FORMATS[format_]
+            made = Worth(self._chosen(request), request.query_params, self._runs.results)
+            return made.written(format_), FORMATS[format_]
 
         content, kind = await run_in_threadpool(written)
         name = f'attachment; filename="p2p-sim.{format_}"'
@@ -157,7 +171,8 @@ class Explorer:
 
     async def _watched(self, request: Request) -> Response:
         def watched() -> dict[str, Any]:
-            return self._watch.look(self._places.of(request.query_params.get("results", "")))
+            [place] = self._places.of(request.query_params.get("results", ""))
+            return self._watch.look(place)
 
         return _json(await run_in_threadpool(watched))
 
@@ -170,12 +185,16 @@ class Explorer:
         return _json({"scenarios": await run_in_threadpool(offered)})
 
     async def _film(self, request: Request) -> Response:
-        found = await self._lanes["film"].ask("film", dict(request.query_params))
-        self._newest_film += 1
-        self._films[self._newest_film] = found["film"]
-        while len(self._films) > MOST_FILMS:
-            del self._films[min(self._films)]
-        return _json({"name": found["name"], "film": self._newest_film})
+        fields = frozenset(request.query_params.items())
+        if self._film_of.get(fields, {}).get("film") not in self._films:  # the same fields give the same film
+            found = await self._lanes["film"].ask("film", dict(request.query_params))
+            self._newest_film += 1
+            self._films[self._newest_film] = found["film"]
+            self._film_of[fields] = {"name": found["name"], "film": self._newest_film}
+            while len(self._films) > MOST_FILMS:
+                del self._films[min(self._films)]
+            self._film_of = {key: one for key, one in self._film_of.items() if one["film"] in self._films}
+        return _json(self._film_of[fields])
 
     async def _shown_film(self, request: Request) -> Response:
         film = self._films.get(request.path_params["number"])

@@ -90,6 +90,10 @@ class Directories:
         from p2p_sim.storage.rows import read_manifest
 
         _check_files(path)
+        stamp = _stamp(entries)
+        before, listed = self._read.get(path, ((), None))
+        if listed is not None and before == stamp and not is_running(path):
+            return listed
         manifest = read_manifest(path)
         if manifest and not {"scenario", "identity"} & manifest.keys():
             return None
@@ -97,11 +101,8 @@ class Directories:
         json.dumps(manifest, ensure_ascii=False).encode()
         if is_running(path):
             return Listed(path, "running", "running")
-        stamp = _stamp(entries)
-        before, listed = self._read.get(path, ((), None))
-        if listed is None or before != stamp:
-            listed = _or_damaged(path, lambda: _finished(path, manifest))
-            self._read[path] = stamp, listed
+        listed = _or_damaged(path, lambda: _finished(path, manifest))
+        self._read[path] = stamp, listed
         return listed
 
 

@@ -14,7 +14,7 @@ from p2p_sim.cli.explorer.directories import Directories, Standing
 
 PUBLISHED = PACKAGE.parent / "results" / "published"
 """Results of the published studies, where p2p-sim runs from a checkout."""
-MOST = 500
+MOST = 2_000
 """Results directories that are listed."""
 LEFT_OUT = {
     True: "Their tables do not say whom an ε is against (no columns observer and adjacency)",
@@ -88,18 +88,20 @@ class Places:
                 found.setdefault(LEFT_OUT[_has_epsilon(path)], []).append(path.name)
         return found
 
-    def of(self, key: str) -> Place:
-        """The directory with a key.
+    def of(self, *keys: str) -> list[Place]:
+        """The directories with these keys, each once.
 
         Raises:
-            InputError: there is none among those that may be read, or it is damaged.
+            InputError: one is not among those that may be read, or it is damaged.
         """
-        place = next((place for place in self.all() if place.key == key), None)
-        if place is None:
+        by_key = {place.key: place for place in self.all()}
+        if not set(keys) <= set(by_key):
             raise InputError("results: there is no such results directory among those named at the start")
-        if place.state == "damaged":
-            raise InputError(f"{place.name}: {place.reason}")
-        return place
+        places = [by_key[key] for key in dict.fromkeys(keys)]
+        for place in places:
+            if place.state == "damaged":
+                raise InputError(f"{place.name}: {place.reason}")
+        return places
 
 
 def _unreadable(name: str) -> str:

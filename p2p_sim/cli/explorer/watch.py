@@ -1,7 +1,6 @@
 """The page "A sweep while it runs": how far a results directory is, from what is on disk alone."""
 
 import json
-import os
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from p2p_sim.base.errors import LONGEST_LINE, InputError
 from p2p_sim.cli.explorer.directories import is_running, promised_rows
 from p2p_sim.cli.explorer.places import Place
 from p2p_sim.cli.explorer.shown import shown_cell
+from p2p_sim.cli.explorer.tail import Tail
 from p2p_sim.outputs.report import read_failures
 from p2p_sim.storage.rows import ROWS, TABLE, read_manifest
 
@@ -29,11 +29,19 @@ FIGURES = ("accuracy", "error_rate", "excess_risk", "epsilon_upper")
 class _Seen:
     """What was read of a directory's rows. speed: times and counts, of which the time left follows."""
 
-    inode: int = -1
-    offset: int = 0
+    lines: Tail = field(default_factory=Tail)
     count: int = 0
     last: deque[bytes] = field(default_factory=lambda: deque(maxlen=LAST))
     speed: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def read_on(self, path: Path) -> None:
+        """Read the lines that were added."""
+        for line in self.lines.added(path):
+            if self.lines.first:
+                self.count = 0
+                self.last.clear()
+            self.last.append(line)
+            self.count += 1
 
 
 class Watch:
@@ -53,11 +61,11 @@ class Watch:
         """
         manifest, seen = read_manifest(place.path), self._seen.setdefault(place.path, _Seen())
         try:
-            _read_on(place.path / ROWS, seen)
+            seen.read_on(place.path / ROWS)
         except OSError as error:
             raise InputError(f"{place.path / ROWS}: cannot be read ({error.strerror})") from None
         failures = read_failures(place.path)
-        done = seen.count if (place.path / ROWS).exists() else _table_rows(place.path / TABLE)
+        done = seen.count if (place.path / ROWS).exists() else table_rows(place.path / TABLE)
         points, replicates = promised_rows(manifest)
         total = max(points * replicates, done)
         running = is_running(place.path)
@@ -79,25 +87,7 @@ class Watch:
         }
 
 
-def _read_on(path: Path, seen: _Seen) -> None:
-    """Read whole lines that were added; a file that was written anew is read from its beginning."""
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        status = os.fstat(file.fileno())
-        if status.st_ino != seen.inode or status.st_size < seen.offset:
-            seen.inode, seen.offset, seen.count = status.st_ino, 0, 0
-            seen.last.clear()
-        file.seek(seen.offset)
-        for line in file:
-            if not line.endswith(b"\n"):
-                break
-            seen.last.append(line)
-            seen.offset += len(line)
-            seen.count += 1
-
-
-def _table_rows(path: Path) -> int:
+def table_rows(path: Path) -> int:
     """Rows of a published table."""
     from pyarrow import ArrowInvalid, parquet
 

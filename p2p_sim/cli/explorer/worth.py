@@ -15,6 +15,7 @@ import pandas as pd
 from p2p_sim.analysis.figures.labels import long, pairs, short, value
 from p2p_sim.analysis.figures.report.listing import scenario_in_order, toml
 from p2p_sim.analysis.figures.sweeps import (
+    MOST_FACETS,
     MOST_SERIES,
     REFERENCES,
     View,
@@ -22,22 +23,22 @@ from p2p_sim.analysis.figures.sweeps import (
     drawable,
     is_number,
     plot_lines,
+    replicates_text,
     series,
     wants_log,
 )
-from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, points
+from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, is_privacy, points
+from p2p_sim.analysis.utility.quality import quality
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.overrides import set_key
+from p2p_sim.cli.explorer.gathered import RESULTS, Reading, gathered, read_place
 from p2p_sim.cli.explorer.places import Place
 from p2p_sim.cli.explorer.shown import shown_cell
-from p2p_sim.outputs.figure_request import Request, view_of
-from p2p_sim.outputs.plots import titles
+from p2p_sim.outputs.figure_request import Chosen, Request, filled, view_of
+from p2p_sim.outputs.plots import check_heat, draw, titles
 from p2p_sim.outputs.spreadsheet import without_formulas
-from p2p_sim.storage.results import Results, read_results
 from p2p_sim.storage.rows import read_manifest
 
-RESULTS = "results"
-"""The column that says, of several directories, from which one a point is."""
 FORMATS = {"png": "image/png", "svg": "image/svg+xml", "csv": "text/csv"}
 SHOWN = (
     "accuracy",
@@ -51,63 +52,24 @@ SHOWN = (
     "replicates",
 )
 """Figures of a point that are shown first."""
-MOST_POINTS = 5_000
-
-
-def gathered(places: Sequence[Place]) -> Results:
-    """One or several results directories as one; several have the column `results`.
-
-    Raises:
-        InputError: none is named, or one cannot be read.
-    """
-    if not places:
-        raise InputError("results: choose at least one results directory")
-    read = [read_results(place.path) for place in places]
-    if len(read) == 1:
-        return read[0]
-    axes = list(dict.fromkeys(axis for one in read for axis in one.axes))
-    keys = list(dict.fromkeys(key for axis in axes for key in axis))
-    parts = []
-    for place, one in zip(places, read, strict=True):
-        part = one.rows.copy()
-        for key in keys:
-            if key not in part:
-                part[key] = pd.Series([_held(one.scenario, key)] * len(part), part.index)
-        part[RESULTS], part[POINT] = place.name, place.key + ":" + part[POINT].astype(str)
-        parts.append(part)
-    rows = pd.concat([part.dropna(axis="columns", how="all") for part in parts], ignore_index=True)
-    for key in keys:
-        if key not in rows:
-            rows[key] = None
-        if rows[key].dtype == object and not rows[key].map(lambda cell: isinstance(cell, str)).all():
-            rows[key] = [cell if isinstance(cell, str) else value(cell) for cell in rows[key]]
-    name = ", ".join(place.name for place in places)
-    return replace(read[0], name=name, rows=rows, axes=((RESULTS,), *axes), plots=())
-
-
-def _held(scenario: Mapping[str, Any], key: str) -> object:
-    """What a scenario that was not swept along a key says of it."""
-    node: Any = scenario
-    for part in key.split("."):
-        node = node.get(part) if isinstance(node, Mapping) else None
-    if isinstance(node, Mapping):
-        return str(node.get("kind", ""))
-    return node if isinstance(node, str | int | float) else None
+MOST_POINTS, MOST_CELLS = 5_000, 2_000
+"""Points, and cells of colours, that are shown at a time."""
 
 
 class Worth:
     """A choice of columns of some results directories.
 
     Args:
-        places: of the results. chosen: x, y and group, columns or empty; log_x, log_y: "yes", "no" or empty;
-            only.KEY: the value of a swept key to which the points are limited, as `axes` lists it.
+        places: of the results. chosen: x, y, group, facet and heat, columns or empty; log_x, log_y: "yes", "no" or
+            empty; only.KEY: the value of a swept key to which the points are limited, as `axes` lists it.
+        read_at: reads a directory.
 
     Raises:
         InputError: a directory cannot be read, or there are too many points.
     """
 
-    def __init__(self, places: Sequence[Place], chosen: Mapping[str, str]) -> None:
-        whole = gathered(places)
+    def __init__(self, places: Sequence[Place], chosen: Mapping[str, str], read_at: Reading = read_place) -> None:
+        whole = gathered(places, read_at)
         keys = [key for key in whole.keys if whole.rows[key].nunique() > 1]
         self.axes = [{"key": key, "label": short(key), "values": _values(whole.rows[key])} for key in keys]
         rows = whole.rows
@@ -121,18 +83,23 @@ class Worth:
         if len(self.table) > MOST_POINTS:
             raise InputError(f"results: {len(self.table):,} points, at most {MOST_POINTS:,} are shown")
         self._logs = [{"yes": True, "no": False}.get(chosen.get(name, "")) for name in ("log_x", "log_y")]
-        self._asked = Request(chosen.get("x") or None, chosen.get("y") or None, chosen.get("group") or None)
+        x, y, group, facet, heat = (chosen.get(name) or None for name in ("x", "y", "group", "facet", "heat"))
+        self._asked = Request(x, y, group, facet, heat)
 
     @cached_property
     def view(self) -> View:
-        """The columns that are shown.
+        """The columns that are shown as lines.
 
         Raises:
             InputError: a column is not there or not fit for its use, or there are too many lines.
         """
-        found = view_of(self._asked, self.results, self.table)
-        if not found.group and self._asked.group is None:  # no line joins mechanisms
-            named = [key for key in self.results.keys if key != found.x and not is_number(self.table[key])]
+        return self._view_of(self._asked)
+
+    def _view_of(self, asked: Request) -> View:
+        found = view_of(asked, self.results, self.table)
+        if not found.group and asked.group is None:  # no line joins mechanisms
+            shown = (found.x, found.facet)
+            named = [key for key in self.results.keys if key not in shown and not is_number(self.table[key])]
             found = replace(
                 found, group=tuple(key for key in named if 1 < self.table[key].nunique() <= MOST_SERIES)[:1]
             )
@@ -149,6 +116,7 @@ class Worth:
             "numbers": {name: short(name) for name in numbers},
             "columns": {name: short(name) for name in columns},
             "groups": {name: short(name) for name in groups},
+            "facets": {name: short(name) for name in groups if table[name].nunique() <= MOST_FACETS},
             "axes": self.axes,
         }
 
@@ -158,6 +126,8 @@ class Worth:
         Raises:
             InputError: as `view`.
         """
+        if self._asked.heat:
+            return self._colours()
         view, table = self.view, self.table
         drawn, places = drawable(table, view)
         lines = [
@@ -175,10 +145,77 @@ class Worth:
             "x": {**x, "names": places},
             "y": y,
             "group": list(view.group),
+            "panels": [f"{short(view.facet)} = {value(facet)}" for facet in self._facets] if view.facet else [""],
             "lines": lines,
+            "joined": view.along != RESULTS,
             "reference": self._reference(drawn),
             "caption": caption(table, drawn, view, note),
         }
+
+    @cached_property
+    def _facets(self) -> list[Any]:
+        """The values of the column that has a panel for each, in the order of the points."""
+        return list(self.table[self.view.facet].unique()) if self.view.facet else []
+
+    def _colours(self) -> dict[str, Any]:
+        """What the chart draws where a column is shown as colours over two axes.
+
+        Raises:
+            InputError: a column is not there or not fit for its use, or a pair of values has several points.
+        """
+        table = self.table
+        full = self._heat(self._asked)
+        heat = str(full.heat)
+        columns, rows = list(table[full.x].unique()), list(table[full.y].unique())
+        if len(columns) * len(rows) > MOST_CELLS:
+            raise InputError(f"heat: {len(columns)} by {len(rows)} cells, at most {MOST_CELLS:,} are shown")
+        cells = [
+            {
+                "x": columns.index(row[full.x]), "y": rows.index(row[full.y]), "value": float(row[heat]),
+                "text": shown_cell(heat, row[heat]), "key": str(row[POINT]), "said": self._said(row),
+            }
+            for _, row in table.iterrows() if np.isfinite(row[heat])
+        ]  # fmt: skip
+        title, note = titles(self.results, table, f"{short(heat)} over {short(full.x)} and {short(full.y)}")
+        x, y = (
+            {
+                "column": name,
+                "name": short(name),
+                "label": long(name, table),
+                "log": False,
+                "names": list(map(value, all_)),
+            }
+            for name, all_ in ((full.x, columns), (full.y, rows))
+        )
+        told = [note, replicates_text(table), "ε is the worst over replicates" if is_privacy(heat) else ""]
+        return {
+            "title": title, "x": x, "y": y, "group": [], "panels": [""], "lines": [], "reference": None,
+            "caption": "; ".join(filter(None, told)),
+            "heat": {"column": heat, "label": long(heat, table), "log": wants_log(table[heat], None), "cells": cells},
+        }  # fmt: skip
+
+    def _heat(self, asked: Request) -> Chosen:
+        full = filled(replace(asked, group=None, facet=None), self.results, self.table)
+        check_heat(full, self.results, self.table)
+        return full
+
+    def suggested(self) -> list[dict[str, str]]:
+        """Choices of columns that show all points where there are too many lines: a button's text, and the columns."""
+        found, asked = [], replace(self._asked, heat=None)
+        for key in self.results.keys:
+            choice = replace(asked, facet=key, x=None if asked.x == key else asked.x, group=None)
+            try:
+                self._view_of(choice)
+            except InputError:
+                continue
+            found.append({"text": f"A panel for each {short(key)}", "facet": key, "group": ""})
+        figure = asked.y or quality(self.table)
+        try:
+            full = self._heat(Request(heat=figure))
+        except InputError:
+            return found
+        text = f"Colours for {short(figure)} over {short(full.x)} and {short(full.y)}"
+        return [*found, {"text": text, "heat": figure, "x": full.x, "y": full.y}]
 
     def _points(self, part: pd.DataFrame) -> list[dict[str, Any]]:
         view = self.view
@@ -189,6 +226,7 @@ class Worth:
             low, high = (float(row[end]) for end in ends) if known else (np.nan, np.nan)
             bounded = bool(np.isfinite(low) and np.isfinite(high))
             found.append({
+                "panel": self._facets.index(row[view.facet]) if view.facet else 0,
                 "x": float(row["at"]), "y": float(row[view.y]),
                 "low": low if bounded else None, "high": high if bounded else None,
                 "key": str(row[POINT]), "said": self._said(row),
@@ -198,10 +236,15 @@ class Worth:
             })  # fmt: skip
         return found
 
+    @property
+    def _measured(self) -> tuple[str, ...]:
+        """The columns along the axes, or the one that is shown as colours."""
+        return (self._asked.heat,) if self._asked.heat else (self.view.x, self.view.y)
+
     def _said(self, row: pd.Series) -> str:
         """A point in words."""
         keys = [key for key in self.results.keys if self.table[key].nunique() > 1]
-        rest = [name for name in dict.fromkeys((self.view.x, self.view.y)) if name not in keys]
+        rest = [name for name in dict.fromkeys(self._measured) if name not in keys]
         measured = [f"{short(name)} = {shown_cell(name, row[name])}" for name in rest]
         return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
 
@@ -228,7 +271,7 @@ class Worth:
             raise InputError("point: there is no such point in these results")
         row = found.iloc[0]
         swept = [key for key in self.results.keys if key in row]
-        rest = [name for name in (*SHOWN, self.view.x, self.view.y) if name in row and name not in swept]
+        rest = [name for name in (*SHOWN, *self._measured) if name in row and name not in swept]
         known = [name for name in dict.fromkeys([*swept, *rest]) if pd.notna(row[name])]
         lines = [(short(name), self._figure(row, name)) for name in known]
         place = self.places[0]
@@ -250,10 +293,13 @@ class Worth:
             return text.getvalue().encode()
         if format_ not in FORMATS:
             raise InputError(f"format {format_[:20]}: must be {', '.join(FORMATS)}")
-        title, note = titles(self.results, self.table, f"{short(self.view.y)} against {short(self.view.x)}")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"figure.{format_}"
-            plot_lines(self.table, self.view, title, note, path)
+            if self._asked.heat:
+                draw(self._asked, self.results, self.table, path)
+            else:
+                title, note = titles(self.results, self.table, f"{short(self.view.y)} against {short(self.view.x)}")
+                plot_lines(self.table, self.view, title, note, path)
             return path.read_bytes()
 
 

@@ -1,17 +1,15 @@
 """What `p2p-sim scenarios` shows."""
 
-import sys
 from collections.abc import Sequence
 
 from rich.table import Table
 
-from p2p_sim.base.terminal import console
-from p2p_sim.cli.printing.values import print_object
+from p2p_sim.cli.printing.values import print_object, show
 from p2p_sim.outputs.catalogue import DATA_SET, Entry, is_here
 
 
 def print_catalogue(entries: Sequence[Entry]) -> None:
-    """Scenarios, then sweeps: name, what it shows, what it needs; one line each where a file takes the output."""
+    """Scenarios, then sweeps: name, what it shows, what it needs."""
     for title, sweep in (("Scenarios: p2p-sim run NAME", False), ("Sweeps: p2p-sim sweep NAME", True)):
         if lines := [(entry.name, _told(entry)) for entry in entries if entry.sweep == sweep]:
             _print_part(title, lines)
@@ -26,17 +24,11 @@ def print_catalogue_json(entries: Sequence[Entry]) -> None:
 
 
 def _print_part(title: str, lines: Sequence[tuple[str, str]]) -> None:
-    if sys.stdout.isatty():
-        table = Table(
-            title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False
-        )
-        table.add_column(no_wrap=True)
-        for line in lines:
-            table.add_row(*line)
-        console().print(table)
-    else:
-        width = max(len(name) for name, _ in lines)
-        print(title, *(f"{name:{width}}  {told}" for name, told in lines), sep="\n")
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    for line in lines:
+        table.add_row(*line)
+    show(table)
 
 
 def _told(entry: Entry) -> str:

@@ -23,7 +23,7 @@ def print_comparison(found: Comparison) -> None:
         f"first:  {found.first.directory} ({found.first.name})\nsecond: {found.second.directory} ({found.second.name})"
     )
     for key, one, two in found.settings:
-        print(f"  {key}: {_shown(one)} in the first, {_shown(two)} in the second")
+        say(f"  {key}: {_shown(one)} in the first, {_shown(two)} in the second")
     table = Table(title="Second minus first", title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.padding = (0, 1, 0, 0)
     table.add_column("point", overflow="fold", min_width=14)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from p2p_sim.analysis.privacy.statement.shown import count
+from p2p_sim.cli.printing.values import say
 from p2p_sim.population.data_sets import Checked, DataSet
 
 Found = tuple[DataSet, list[Checked]]
@@ -13,26 +14,26 @@ def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
     """Each data set: what it is, who reads it, its source; in full, its files with sizes and check figures too."""
     for one in chosen:
         size = sum(file.bytes for file in one.files)
-        print(f"{one.kind}: {one.title}")
-        print(f"  read by {one.used}")
-        print(f"  {count(len(one.files), 'file')}, {size:,} bytes when not compressed; licence: {one.licence}")
-        print(f"  source: {one.get if one.source is None else one.source + (one.archive or '')}")
+        say(f"{one.kind}: {one.title}")
+        say(f"  read by {one.used}")
+        say(f"  {count(len(one.files), 'file')}, {size:,} bytes when not compressed; licence: {one.licence}")
+        say(f"  source: {one.get if one.source is None else one.source + (one.archive or '')}")
         for file in one.files if in_full else ():
-            print(f"  {' or '.join(file.names)}: {file.bytes:,} bytes{' (optional)' * file.optional}")
+            say(f"  {' or '.join(file.names)}: {file.bytes:,} bytes{' (optional)' * file.optional}")
             for version, figure in file.sha256.items():
                 print(f"    {figure} {version}")
             if file.gz_sha256 is not None:
                 print(f"    {file.gz_sha256} {file.name}.gz as published")
     if in_full:
-        print("Check figures are SHA-256, of the content that is not compressed where the name does not end in .gz.")
+        say("Check figures are SHA-256, of the content that is not compressed where the name does not end in .gz.")
     else:
-        print("`p2p-sim data list NAME` shows the files with their check figures, `p2p-sim data where` where they go.")
+        say("`p2p-sim data list NAME` shows the files with their check figures, `p2p-sim data where` where they go.")
 
 
 def print_where(found: Iterable[Found], directory: Path | None) -> None:
     """Each file: where it is, or where to put it."""
     if directory is None:
-        print("No directory is named: name one with --data-dir DIR, or set P2P_SIM_DATA=DIR.")
+        say("No directory is named: name one with --data-dir DIR, or set P2P_SIM_DATA=DIR.")
     for one, files in found:
         print(f"{one.kind}:")
         for held in files:
@@ -42,8 +43,8 @@ def print_where(found: Iterable[Found], directory: Path | None) -> None:
                 place = (directory or Path("DIR")) / one.kind
                 print(f"  {'optional' if held.file.optional else 'missing'}: put {held.file.name} into {place}")
         if any(held.path is None for held in files):
-            print(f"  from {one.source + (one.archive or '')}" if one.source else f"  {one.get}")
-    print("Each file may be as it is or compressed (.gz). `p2p-sim data fetch NAME` gets what has an address.")
+            say(f"  from {one.source + (one.archive or '')}" if one.source else f"  {one.get}")
+    say("Each file may be as it is or compressed (.gz). `p2p-sim data fetch NAME` gets what has an address.")
 
 
 def print_check(found: Iterable[Found], directory: Path, named: bool) -> int:

@@ -46,9 +46,9 @@ def _apart(more: int) -> str:
 
 
 @contextmanager
-def progress(name: str, quiet: bool = False) -> Iterator[Report]:
+def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
     """A bar on a terminal; elsewhere a plain line now and then, and as soon as the time to go is known."""
-    with shown(name, "replicates", estimate=False, quiet=quiet) as show:
+    with shown(name, "replicates", total, estimate=False, quiet=quiet) as show:
         begun = False
 
         def report(state: Progress) -> None:

@@ -36,7 +36,9 @@ def print_tuned(tuning: Tuning, tuned: Tuned, quiet: bool) -> None:
             *_with_coalition(found),
             ("ε protects", _protected(found.epsilon, row["adjacency"], _unpaid(tuning))),
         )
-        print_table(f"{tuning.base.name}: trial {found.trial.number} of {len(tuned.trials)}", runs, settings, figures)
+        print_table(
+            f"{tuning.base.name}: {len(tuned.trials)} trials, best: trial {found.trial.number}", runs, settings, figures
+        )
     for path in tuned.files:
         print(path)
     if not quiet:

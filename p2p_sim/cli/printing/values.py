@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from rich.measure import Measurement
 from rich.table import Table
 
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Line = tuple[str, str]
-PROSE, UNLIMITED = 80, 100_000
-"""Columns of a sentence on a terminal; of a line in a file."""
+PROSE, PIPED, UNLIMITED = 80, 100, 100_000
+"""Columns of a sentence on a terminal; of a line in a file or a pipe; of a table that is measured."""
 
 PARAMETER_TEXTS = {
     "flip_prob": "flip probability α",
@@ -62,13 +63,17 @@ def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False,
 
 
 def show(table: Table, stderr: bool = False) -> None:
-    """Print a table: with boxes on a terminal and no wider than it, else plain columns, a line for each row."""
+    """Print a table: with boxes on a terminal and no wider than it, else plain columns in lines of 100 columns.
+
+    No word is broken: a table whose words need more room has longer lines.
+    """
     out = console(stderr)
     if out.is_terminal:
         out.print(table)
         return
     table.box, table.pad_edge, table.padding, table.collapse_padding = None, False, (0, 2, 0, 0), False
     out.width = UNLIMITED
+    out.width = max(PIPED, Measurement.get(out, out.options, table).minimum)
     with out.capture() as captured:
         out.print(table)
     text = "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
@@ -76,12 +81,13 @@ def show(table: Table, stderr: bool = False) -> None:
 
 
 def say(*sentences: str) -> None:
-    """Print sentences: on a terminal in lines of at most 80 columns, else a line for each."""
+    """Print sentences in lines of at most 80 columns on a terminal, else of 100; longer words stay whole."""
     out = console()
-    width = min(out.width, PROSE) if out.is_terminal else UNLIMITED
+    width = min(out.width, PROSE) if out.is_terminal else PIPED
     for sentence in sentences:
-        indent = "  " if sentence.startswith("- ") else ""
-        print(textwrap.fill(sentence, width, subsequent_indent=indent, break_on_hyphens=False))
+        indent = " " * (len(sentence) - len(sentence.lstrip()) + 2 * sentence.lstrip().startswith("- "))
+        lines = textwrap.wrap(sentence, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+        print(*lines, sep="\n")
 
 
 def print_object(record: dict[str, Any]) -> None:

@@ -26,6 +26,23 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   }
 }
+// Tables of more than 50 lines are folded, except in print.
+const MOST_LINES = 50;
+for (const table of document.querySelectorAll("main table")) {
+  const size = table.tBodies[0].rows.length;
+  if (size <= MOST_LINES) continue;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "unfold";
+  const fold = (folded) => {
+    table.classList.toggle("folded", folded);
+    button.setAttribute("aria-expanded", String(!folded));
+    button.textContent = folded ? `Show all ${size} lines` : `Show the first ${MOST_LINES} lines`;
+  };
+  button.addEventListener("click", () => fold(!table.classList.contains("folded")));
+  fold(true);
+  table.closest(".scroll").after(button);
+}
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && document.querySelector("figure:target")) location.hash = "#figures";
 });

@@ -87,6 +87,19 @@ export async function copy(text, said, what) {
   setTimeout(() => show(said, ""), 4000);
 }
 
+// What is asked for again and again: at once, and then after each answer as long as `use` says, in milliseconds.
+export function repeatedly(use) {
+  let timer = 0;
+  const go = async () => {
+    clearTimeout(timer);
+    const wait = await use();
+    clearTimeout(timer);
+    timer = setTimeout(go, wait);
+  };
+  go();
+  return go;
+}
+
 export function figure(number) {
   if (number === 0) return "0";
   const size = Math.abs(number);

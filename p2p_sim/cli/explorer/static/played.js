@@ -28,8 +28,7 @@ for (const [name, text] of new URLSearchParams(location.hash.slice(1))) if (form
 told();
 byId("scenario").addEventListener("change", told);
 form.addEventListener("keydown", stepped);
-form.addEventListener("submit", (event) => {
-  event.preventDefault();
+function play() {
   const query = new URLSearchParams([...new FormData(form)].filter(([, text]) => text.trim() !== ""));
   history.replaceState(null, "", `#${query}`);
   asking.of(query, (found) => {
@@ -38,4 +37,10 @@ form.addEventListener("submit", (event) => {
     byId("film").replaceChildren(frame);
     frame.scrollIntoView({ block: "nearest" });
   });
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  play();
 });
+if (location.hash.length > 1) play();  // the film that was there before the page was loaded again

@@ -107,6 +107,7 @@ function answered(found, message, query) {
   blame(message);
   show("error", plain(message));
   byId("answer").classList.toggle("busy", !found);
+  byId("glance").classList.toggle("busy", !found);
   if (!found) return;
   latest = found;
   byId("answer").dataset.query = query;
@@ -114,6 +115,8 @@ function answered(found, message, query) {
   const [name, value] = found.lines[2];
   show("big-name", `${name}:`);
   show("big", value);
+  show("glance-name", `${name}:`);
+  show("glance-value", value);
   const { figures } = found, asked = found.figures.delta_upper === null ? "epsilon" : "delta";
   show("digits", `All digits: at most ${figures[`${asked}_upper`]}, at least ${figures[`${asked}_lower`]}`);
   show("beware", found.beware);

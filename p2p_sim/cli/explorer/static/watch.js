@@ -1,8 +1,8 @@
-// A sweep while it runs: asks every second while something runs, every three seconds else.
-import { ask, byId, element, show } from "./common.js";
+// A sweep while it runs: asks every second while something runs, every three seconds else; follows to a sweep that starts.
+import { ask, byId, element, repeatedly, show } from "./common.js";
 
 const STATES = { running: "It is running.", finished: "It is finished.", stopped: "It is not running: the same command goes on where it stopped." };
-let key = new URLSearchParams(location.hash.slice(1)).get("results") ?? "", rounds = 0, known = "", rowsShown = "", failuresShown = "";
+let key = new URLSearchParams(location.hash.slice(1)).get("results") ?? "", rounds = 0, known = "", running = null, rowsShown = "", failuresShown = "";
 
 function duration(seconds) {
   if (seconds < 90) return `${Math.max(1, Math.round(seconds))} seconds`;
@@ -22,6 +22,21 @@ async function directories() {
     if (!own.some((one) => one.key === key)) key = (own.find((one) => one.running) ?? own[0])?.key ?? "";
     byId("results").value = key;
   }
+  const started = own.find((one) => one.running && running && !running.has(one.key) && one.key !== key);
+  running = new Set(own.filter((one) => one.running).map((one) => one.key));
+  if (started && byId("follow").checked) {
+    turn(started.key);
+    byId("results").value = key;
+    show("followed", `${started.name} has started, and this page has turned to it.`);
+  }
+}
+
+// Shows another directory from now on.
+function turn(to) {
+  key = to;
+  history.replaceState(null, "", `#results=${key}`);
+  rowsShown = failuresShown = "";
+  byId("failures").replaceChildren();
 }
 
 function seen(found) {
@@ -47,7 +62,7 @@ function seen(found) {
 async function round() {
   let wait = 3000;
   try {
-    if (rounds++ % 5 === 0 || !key) await directories();
+    if (rounds++ % 2 === 0 || !key) await directories();
     if (key) {
       const asked = key, found = await ask("watch", new URLSearchParams({ results: asked }));
       if (asked === key) seen(found);
@@ -63,21 +78,10 @@ async function round() {
   return wait;
 }
 
-let timer = 0;
-async function go() {
-  clearTimeout(timer);
-  const wait = await round();
-  clearTimeout(timer);
-  timer = setTimeout(go, wait);
-}
-
 byId("results").addEventListener("change", ({ target }) => {
-  key = target.value;
-  history.replaceState(null, "", `#results=${key}`);
-  rowsShown = failuresShown = "";
-  byId("seen").hidden = true;
-  byId("failures").replaceChildren();
+  turn(target.value);
+  show("followed", "");
   go();
 });
 byId("choice").addEventListener("submit", (event) => event.preventDefault());
-go();
+const go = repeatedly(round);

@@ -1,17 +1,20 @@
-// What is it worth? Results, axes and groups are chosen; the chart, the chosen point and a table follow.
-import { Asking, ask, byId, copy, element, figure, lines, prefix, show } from "./common.js";
+// What is it worth? Runs, axes and groups are chosen; the chart, the chosen point and a table of points follow.
+import { Asking, byId, copy, element, figure, lines, prefix, show } from "./common.js";
 import { Chart } from "./chart.js";
+import { Runs } from "./runs.js";
 
 const form = byId("choice");
 const shown = new Asking("worth", "status", "error"), told = new Asking("point", "copied", "error");
 const chart = new Chart(byId("chart"), "Points of the results; the table below has the same points", picked);
-const chosen = { x: "", y: "", group: "", log_x: "", log_y: "" };
+const NOTHING = { x: "", y: "", group: "", facet: "", heat: "", log_x: "", log_y: "" };
+const chosen = { ...NOTHING };
+const runs = new Runs(() => again());
 const answers = { limit: () => byId("limit").value.trim(), each: () => (byId("each").checked ? "yes" : "") };
-let only = {}, drawn = null, latest = "", soon = 0;
+let only = {}, drawn = null, latest = "", soon = 0, before = null;
 
 function query() {
   const asked = new URLSearchParams();
-  for (const box of form.querySelectorAll("[name=results]:checked")) asked.append("results", box.value);
+  for (const key of runs.chosen) asked.append("results", key);
   for (const [name, value] of Object.entries(chosen)) if (value) asked.set(name, value);
   for (const [key, value] of Object.entries(only)) if (value) asked.set(`only.${key}`, value);
   return asked;
@@ -35,30 +38,50 @@ function limits(axes) {
   if (focused) byId("only").querySelector(`[data-only="${CSS.escape(focused)}"]`)?.focus();
 }
 
+// The command names its options; here the fields have labels.
+function plain(message) {
+  const fields = { "--x": "x", "--y": "y", "--group": "group", "--facet": "facet", "--heat": "heat" };
+  return message.replaceAll(/--(?:x|y|group|facet|heat)\b/g, (option) => `“${document.querySelector(`label[for=${fields[option]}]`).textContent}”`);
+}
+
 function answered(found, message) {
   byId("chart").classList.toggle("busy", !found?.shown);
   if (!found) return nothing(message);
-  show("error", found.error ?? "");
+  show("error", plain(found.error ?? ""));
   const now = found.shown;
   options(byId("x"), found.columns, now?.x.column ?? chosen.x);
-  options(byId("y"), found.numbers, now?.y.column ?? chosen.y);
+  options(byId("y"), chosen.heat ? found.columns : found.numbers, now?.y.column ?? chosen.y);
   options(byId("group"), found.groups, chosen.group, "chosen for you");
+  options(byId("facet"), found.facets, chosen.facet, "one panel for all");
+  options(byId("heat"), found.numbers, chosen.heat, "none: lines");
+  byId("suggested").replaceChildren(...(found.suggested ?? []).map(({ text, ...columns }) => {
+    const button = element("button", { type: "button" }, text);
+    button.addEventListener("click", () => {
+      Object.assign(chosen, columns);
+      again();
+    });
+    return button;
+  }));
   limits(found.axes);
   byId("downloads").hidden = !now;
+  byId("ranked").hidden = Boolean(now?.heat);
   if (!now) return;
   drawn = now;
   byId("chart").dataset.query = query();
+  if (!now.heat && !now.lines.some((line) => line.points.some((point) => point.key === chart.chosen))) close();
   byId("log_x").checked = now.x.log;
   byId("log_y").checked = now.y.log;
   show("chart-heading", now.title);
   show("caption", now.caption);
-  chart.draw({ ...now, marked: true, ordered: true });
+  chart.draw({ ...now, marked: true });
   for (const format of ["png", "svg", "csv"]) byId(format).href = `${prefix}/api/download?${query()}&format=${format}`;
   table();
 }
 
 function nothing() {
   byId("downloads").hidden = true;
+  byId("suggested").replaceChildren();
+  close();
   byId("chart").replaceChildren();
   byId("table").replaceChildren();
   show("caption", "");
@@ -71,7 +94,7 @@ const falling = (column) => /error|risk|epsilon|advantage|damage/.test(column);
 function bestFirst() {
   const limit = byId("limit").value.trim() === "" ? Infinity : Number(byId("limit").value);
   const better = (a, b) => (falling(drawn.y.column) ? a.y - b.y : b.y - a.y);
-  const found = drawn.lines.map((line) => line.points.filter((point) => drawn.x.names || !(point.x > limit)).map((point) => ({ ...point, line: line.label })).sort(better));
+  const found = drawn.lines.map((line) => line.points.filter((point) => drawn.x.names || !(point.x > limit)).map((point) => ({ ...point, line: [drawn.panels[point.panel], line.label].filter(Boolean).join(", ") })).sort(better));
   return found.flatMap((points) => (byId("each").checked ? points.slice(0, 1) : points)).sort(better);
 }
 
@@ -85,7 +108,7 @@ function lead(kept) {
 }
 
 function table() {
-  if (!drawn) return;
+  if (!drawn || drawn.heat) return;
   show("limit-label", `Only with ${drawn.x.name} at most`);
   byId("limited").hidden = Boolean(drawn.x.names);
   show("head-x", drawn.x.name);
@@ -98,8 +121,8 @@ function table() {
     const button = element("button", { type: "button", class: "link" }, "show");
     button.setAttribute("aria-label", `Show the point ${point.said}`);
     button.addEventListener("click", () => {
-      chart.choose(point.key);
-      byId("point-heading").scrollIntoView({ block: "nearest" });
+      chart.mark(point.key)?.focus();
+      byId("stage").scrollIntoView({ block: "nearest" });
     });
     const interval = point.low === null ? "" : `${figure(point.low)} to ${figure(point.high)}`;
     const row = element("tr");
@@ -110,6 +133,7 @@ function table() {
   }));
 }
 
+// The point's figures and its scenario, beside it: on the side of the figure where there is more room.
 function picked(key) {
   clearTimeout(soon);
   soon = setTimeout(() => {
@@ -122,17 +146,38 @@ function picked(key) {
       byId("point").hidden = false;
       lines("point-lines", found.lines);
       show("point-scenario", found.scenario);
+      beside(key);
     });
   }, 120);
+}
+
+function beside(key) {
+  if (getComputedStyle(byId("point")).position !== "absolute") return;  // on a phone it stands below
+  const card = byId("point"), stage = byId("stage").getBoundingClientRect(), mark = chart.mark(key)?.getBoundingClientRect();
+  if (!mark) return;
+  card.style.maxHeight = `${stage.height}px`;
+  const x = (mark.left + mark.right) / 2 - stage.left, right = x < stage.width / 2;
+  card.style.left = right ? `${Math.min(mark.right - stage.left + 8, stage.width - card.offsetWidth)}px` : "auto";
+  card.style.right = right ? "auto" : `${Math.min(stage.right - mark.left + 8, stage.width - card.offsetWidth)}px`;
+  card.style.top = `${Math.max(0, Math.min((mark.top + mark.bottom) / 2 - stage.top - 60, stage.height - card.offsetHeight))}px`;
+}
+
+function close() {
+  clearTimeout(soon);
+  byId("point").hidden = true;
 }
 
 function remember() {
   const asked = query();
   for (const name of ["limit", "each"]) if (answers[name]()) asked.set(name, answers[name]());
+  runs.remember(asked);
   history.replaceState(null, "", `#${asked}`);
 }
 
 function again() {
+  const now = [...runs.chosen].sort().join();
+  if (now !== before && before !== null) Object.assign(chosen, NOTHING, (only = {}, {}));  // other runs have other columns
+  before = now;
   const asked = query();
   remember();
   if (asked.has("results")) shown.of(asked, answered);
@@ -140,17 +185,14 @@ function again() {
 }
 
 form.addEventListener("change", ({ target }) => {
-  if (target.name === "results") Object.assign(chosen, { x: "", y: "", group: "", log_x: "", log_y: "" }, (only = {}, {}));
-  else if (target.dataset.only) only[target.dataset.only] = target.value;
+  if (target.dataset.only) only[target.dataset.only] = target.value;
   else if (target.type === "checkbox") chosen[target.name] = target.checked ? "yes" : "no";
   else if (target.name in chosen) {
     chosen[target.name] = target.value;
-    if (target.name !== "group") chosen[`log_${target.name}`] = "";
+    if (target.name === "heat") Object.assign(chosen, { x: "", y: "", group: "", facet: "" });
+    else if (target.name === "x" || target.name === "y") chosen[`log_${target.name}`] = "";
   } else return;
   again();
-});
-byId("filter").addEventListener("input", ({ target }) => {
-  for (const label of byId("results").querySelectorAll("label")) label.hidden = !label.textContent.toLowerCase().includes(target.value.toLowerCase());
 });
 form.addEventListener("submit", (event) => event.preventDefault());
 byId("best").addEventListener("submit", (event) => event.preventDefault());
@@ -158,28 +200,27 @@ byId("best").addEventListener("input", () => {
   remember();
   table();
 });
+byId("close").addEventListener("click", () => {
+  close();
+  chart.mark(chart.chosen)?.focus();
+  close();
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || byId("point").hidden) return;
+  const inside = byId("point").contains(document.activeElement);
+  if (inside) chart.mark(chart.chosen)?.focus();
+  close();
+});
 byId("copy-scenario").addEventListener("click", () => copy(latest, "copied", "The scenario is"));
 
-const { results, left_out } = await ask("results", "");
-const kept = new URLSearchParams(location.hash.slice(1)), before = new Set(kept.getAll("results"));
+const kept = new URLSearchParams(location.hash.slice(1));
 for (const [name, value] of kept) {
   if (name in chosen) chosen[name] = value;
   else if (name.startsWith("only.")) only[name.slice(5)] = value;
 }
 byId("limit").value = kept.get("limit") ?? "";
 byId("each").checked = kept.get("each") === "yes";
-const preferred = results.find((one) => !one.published && one.finished) ?? results.find((one) => !one.published) ?? results.find((one) => one.name === "comparison/adult") ?? results[0];
-byId("none").hidden = results.length > 0;
-function listed(one) {
-  const box = element("input", { type: "checkbox", name: "results", value: one.key });
-  box.checked = before.size ? before.has(one.key) : one === preferred;
-  return element("label", { class: "choice" }, box, one.label);
-}
-const published = results.filter((one) => one.published);
-byId("results").append(...results.filter((one) => !one.published).map(listed));
-if (published.length) byId("results").append(element("p", { class: "tag" }, "Published studies"), ...published.map(listed));
-byId("left-out").hidden = Object.keys(left_out).length === 0;
-for (const [why, names] of Object.entries(left_out)) byId("left-out").append(element("p", { class: "help" }, `${why}: ${names.join(", ")}.`));
-const first = byId("results").querySelector(":checked");
-if (first) byId("results").scrollTop = first.offsetTop - byId("results").offsetTop - 90;
+runs.restore(kept);
+await runs.follow();
+runs.onremember = remember;
 again();
