@@ -34,6 +34,7 @@ def _check_budget(epsilon: object) -> object:
 
 
 Budget = Annotated[float | Literal["inf"], BeforeValidator(_check_budget)]
+Norm = Annotated[float, Field(ge=1e-9, le=1e9)]
 NEW_KEYS = ("num_groups", "shuffle_features", "only_group")
 """Keys that a scenario's identity leaves out where they have their default."""
 UNDERSTOOD = (
@@ -54,8 +55,8 @@ class OrganisationsConfig(OwnMechanism, Extended):
     "inf": no noise, and nothing is private."""
     l2: float = Field(default=0.01, ge=1e-9, le=1e6)
     """λ: weight of the penalty of each model against the mean loss, 1e-9 to 1e6."""
-    norm_bound: float = Field(default=1.0, ge=1e-9, le=1e9)
-    """Public norm at which each row (of a group) is clipped, 1e-9 to 1e9."""
+    norm_bound: Norm | tuple[Norm, ...] = 1.0
+    """Public norm at which each row (of a group) is clipped, 1e-9 to 1e9; or one for each group."""
     groups: tuple[tuple[int, ...], ...] | None = Field(default=None, min_length=1)
     """Disjoint groups of feature indices with a model each, which share ε by importance; absent: one of all."""
     num_groups: int | None = Field(default=None, ge=1, le=10_000)
