@@ -1,5 +1,6 @@
 """One look for all figures: colour-blind-safe colours (Okabe and Ito), each with its own marker."""
 
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#6B6B6B"
+WIDTH_OF_DIGIT = 0.085
+"""Inches that a digit of a tick takes, about."""
 RC: Any = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -143,11 +146,17 @@ def save(figure: "Figure", path: Path) -> None:
     figure.savefig(path, metadata=drop.get(path.suffix))
 
 
-def plain_log_ticks(axis: "Axis", low: float, high: float) -> None:
-    """Plain numbers as ticks of a logarithmic axis that shows low to high, both above 0."""
+def plain_log_ticks(axis: "Axis", low: float, high: float, room: float = math.inf) -> None:
+    """Plain numbers as ticks of a logarithmic axis that shows low to high, both above 0.
+
+    room: inches along the axis, where numbers may run into each other.
+    """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    decades = high / low
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 1000.0 else (1.0,)))
+    subs: tuple[float, ...] = (1.0, 2.0, 5.0)
+    each = room * math.log10(2.0) / max(math.log10(high / low), 0.1)
+    if each < WIDTH_OF_DIGIT * (len(f"{high:,.0f}") + 1):
+        subs = (1.0, 3.0)
+    axis.set_major_locator(LogLocator(subs=subs if high / low < 1000.0 else (1.0,)))
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}" if 1e-4 <= x < 1e7 else f"{x:.0e}"))
     axis.set_minor_formatter(NullFormatter())

@@ -133,9 +133,9 @@ class PrivateHistogram(OfAllUsers):
                 few, others = self.samples(len(points), streams)
                 learner = self.semi_supervised(points.shape[1], seed)
                 learner.fit_disjoint(points[few], labels[few], points[others])
-                return ModelRelease(CellRule(learner, self))
-            rule = self.rule(seed)
-            return ModelRelease(CellRule(rule.fit(points, labels), self))
+                return ModelRelease(CellRule(learner, self), len(learner.density_.masses_))
+            rule = self.rule(seed).fit(points, labels)
+            return ModelRelease(CellRule(rule, self), rule.released_cells)
 
     def samples(self, users: int, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Which users are asked for their labels, and which give features alone; drawn without looking at rows."""

@@ -123,7 +123,8 @@ def check_public(importance: Sequence[float] | None, declared: bool) -> None:
     """ValueError if importance is given and nobody vouches that it does not come from the data."""
     if importance is not None and not declared:
         raise ValueError(
-            "importance: must come from outside the data, else ε fails; set importance_is_public=True if it does"
+            "importance: must come from outside the data, else ε fails; set importance_is_public = true if it does "
+            "(in Python importance_is_public=True)"
         )
 
 

@@ -181,6 +181,8 @@ def _organisations(rows: Any) -> list[Line]:
     if "epsilon_by_organisation" not in rows or rows["epsilon_by_organisation"].isna().any():
         return []
     first, arrived = rows.iloc[0], rows["models_arrived"].astype(int)
+    if first["num_clusters"] == 1:  # nobody to exchange models with
+        return []
     return [
         ("  by organisation, replicate 0", first["epsilon_by_organisation"]),
         ("  shown to", first["shown_by_organisation"]),
@@ -195,6 +197,8 @@ def _network(rows: Any) -> list[Line]:
     if "completion_time_s" not in values:
         return []
     asked, answered = rows["fetches"].sum(), rows["answered"].sum()
+    if asked == 0:  # nobody to ask, as where one organisation is alone
+        return []
     lines = [("requests answered", f"{answered / max(asked, 1):.2%} of {asked:,d}, all replicates")]
     if asked > answered:
         why = ": request and reply can each be lost" if rows["messages_lost"].sum() > 0 else ""
