@@ -106,7 +106,10 @@ class FeatureGroups:
             raise ValueError(f"importance = {list(shares)}: needs a value above 0 for each of the {count} groups")
         if abs(sum(shares) - 1.0) > 1e-9:
             raise ValueError(f"importance = {list(shares)}: must sum to 1, not to {sum(shares):g}")
-        bounds = tuple(float(b) for b in np.broadcast_to(np.asarray(norm_bound, dtype=np.float64), (count,)))
+        given = np.asarray(norm_bound, dtype=np.float64)
+        if given.shape not in ((), (count,)):
+            raise ValueError(f"norm_bound = {norm_bound}: needs one value, or one for each of the {count} groups")
+        bounds = tuple(float(b) for b in np.broadcast_to(given, (count,)))
         if not all(0.0 < b < np.inf for b in bounds):
             raise ValueError(f"norm_bound = {list(bounds)}: every value must be above 0 and finite")
         return cls(members, shares, bounds)
