@@ -8,9 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from p2p_sim import run
 from p2p_sim.analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.attacks.organisations_run import OrganisationTargets, audit_organisations
 from p2p_sim.base.errors import InputError
+from p2p_sim.cli.printing.one_run import print_one_run
+from p2p_sim.mechanisms import organisations
 from p2p_sim.mechanisms.organisations import Organisations
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare
@@ -85,8 +88,8 @@ def test_private_stacking_passes_and_a_third_of_the_noise_is_caught():
 def test_the_attack_on_private_stacking_proves_half_of_what_is_certified():
     done = audit_organisations(case(), 3_000)
     assert done.passed
-    assert done.bound.epsilon_upper < 1.0
-    assert done.bound.adjacency == "label"
+    assert done.bound.epsilon_upper == pytest.approx(2.0)
+    assert done.bound.adjacency == "example"
     assert 0.5 * done.certified[0] < done.attacked[0] < done.certified[0]
     assert done.smallest_rise == pytest.approx(2.0)
 
@@ -103,6 +106,26 @@ def test_rows_that_are_not_clipped_are_caught(monkeypatch):
     asked = case()
     monkeypatch.setattr(rows, "clip_rows", lambda given: given)
     assert not audit_organisations(asked, 500).passed
+
+
+def test_whole_rows_are_replaced_and_a_long_one_that_scales_all_is_caught(monkeypatch):
+    """Two labels of one row would have the same length."""
+    sound = organisations.train_groups
+
+    def scaled(given, *others):
+        return sound(given / max(1.0, np.linalg.norm(given, axis=1).max() / 5.0), *others)
+
+    asked = Case(case().scenario.replace(**{"population.users": 2_400}))
+    monkeypatch.setattr(organisations, "train_groups", scaled)
+    assert not audit_organisations(asked, 300).passed
+
+
+def test_an_audit_prints_the_statement_of_the_run(capsys):
+    asked = case()
+    done = audit_organisations(asked, 200)
+    assert done.bound.epsilon_upper == pytest.approx(run(asked.scenario).row["epsilon_upper"])
+    print_one_run(done, False)
+    assert "each whole row one of two by a fair coin" in " ".join(capsys.readouterr().out.split())
 
 
 def test_other_mechanisms_are_refused():

@@ -145,6 +145,39 @@ def test_idx_files_plain_and_compressed(tmp_path, suffix):
         MnistConfig(users=61).sample((tmp_path,), STREAMS)
 
 
+def test_a_pair_of_classes_in_components_of_public_images(tmp_path):
+    """Where a whole row is private: another image of a user moves no other's features."""
+    write_mnist(tmp_path / "mnist", rows=300)
+    config = MnistConfig(task="pair", one=8, against=0, public_rows=20, pca_dims=3)
+    assert config.looks_at_all_rows is None
+    assert config.model_copy(update={"public_rows": None}).looks_at_all_rows == "population.pca_dims"
+    path = tmp_path / "mnist" / "train-images-idx3-ubyte"
+    classes = read_idx(tmp_path / "mnist" / "train-labels-idx1-ubyte")
+    pair = np.flatnonzero(np.isin(classes, (0, 8)))
+    before = config.sample((tmp_path,), STREAMS)
+    assert len(before.users.labels) == len(pair) - 20
+    users = pair[np.sort(np.random.default_rng(0).permutation(len(pair))[20:])]
+    assert (before.users.labels == (classes[users] == 8)).all()
+    pixels = read_idx(path).copy()
+    pixels[users[0]] = 0
+    write_idx(path, pixels)
+    moved = (config.sample((tmp_path,), STREAMS).users.features != before.users.features).any(axis=1)
+    assert moved.tolist() == [True] + [False] * (len(users) - 1)
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        ({"task": "pair"}, "task = 'pair' needs it"),
+        ({"against": 3}, "no other task has it"),
+        ({"task": "pair", "one": 3, "against": 3}, "must be another class"),
+    ],
+)
+def test_a_pair_needs_two_classes(keys, line):
+    with pytest.raises(ValueError, match=line):
+        MnistConfig(**keys)
+
+
 def test_missing_and_truncated_files_are_named(tmp_path):
     with pytest.raises(InputError, match=r"mnist.*train-images.*--data-dir or P2P_SIM_DATA"):
         MnistConfig().files((tmp_path,))

@@ -11,7 +11,6 @@ from p2p_sim import Scenario, run
 from p2p_sim.analysis.utility.points import points
 from p2p_sim.analysis.utility.quality import quality
 from p2p_sim.analysis.utility.total_variation import LINE_LAWS, half_l1
-from p2p_sim.attacks.histogram_run import audit_density
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.histograms.densities import PCDE, HistogramDensity
@@ -151,14 +150,6 @@ def test_elsewhere_cells_are_counted_alone():
     table = points(pd.DataFrame([row]))
     assert quality(table) == "cells"
     assert quality(points(pd.DataFrame([run(scenario()).row]))) == "half_l1"
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_audit_passes_and_catches_half_the_noise(method):
-    case = Case(scenario(method=method))
-    assert audit_density(case, 4_000).passed
-    planted = prepare(Case(scenario(method=method, target_epsilon=4.0))).mechanism
-    assert not audit_density(case, 4_000, mechanism=planted).passed
 
 
 @pytest.mark.parametrize(

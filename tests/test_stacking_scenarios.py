@@ -203,6 +203,8 @@ def test_an_audit_attacks_parts_and_dealt_groups(keys, table):
         ({"kind": "kmeans"}, "private_stacking", {}, "looks at features, but a whole row is private"),
         (OWNER, "private_stacking", {"groups": [[0, 1], [1, 2]]}, "feature 1 is in several groups"),
         (OWNER, "private_stacking", {"groups": [[0], [1]], "num_groups": 2}, "num_groups: groups are given"),
+        (OWNER, "private_stacking", {"num_groups": 2, "norm_bound": [1.0] * 3}, "one for each of the 2 groups"),
+        (OWNER, "private_stacking", {"norm_bound": 0.0}, "norm_bound = 0.0: must be 1e-9 to 1e9"),
         (OWNER, "private_stacking", {"shuffle_features": True}, "shuffle_features needs num_groups"),
         (OWNER, "private_stacking", {"num_groups": 2**53}, "mechanism.num_groups = 9007199254740992"),
         (OWNER, "private_stacking", {"num_groups": 2, "importance": [0.7, 0.3]}, "must come from outside the data"),

@@ -19,6 +19,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "heterogeneity": ("φ", "cluster heterogeneity φ"),
     "delta": ("δ", "δ"),
     "target_epsilon": ("target ε", "target ε"),
+    "epsilon": ("target ε", "target ε"),
     "excess_risk": ("excess risk", "excess risk (log loss, nats)"),
     "nonprivate_excess_risk": ("excess risk without privacy", "excess risk without privacy (log loss, nats)"),
     "damage_excess_risk": ("damage", "excess risk that adversaries add (log loss, nats)"),

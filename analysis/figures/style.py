@@ -18,6 +18,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#6B6B6B"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 """Letters of an exponent."""
+WIDTH_OF_DIGIT = 0.085
+"""Inches that a digit of a tick takes, about."""
 RC: Any = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -177,11 +179,17 @@ def powers_of_ten(axis: "Axis") -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def plain_log_ticks(axis: "Axis", low: float, high: float) -> None:
-    """Plain numbers as ticks of a logarithmic axis that shows low to high, both above 0."""
+def plain_log_ticks(axis: "Axis", low: float, high: float, room: float = math.inf) -> None:
+    """Plain numbers as ticks of a logarithmic axis that shows low to high, both above 0.
+
+    room: inches along the axis, where numbers may run into each other.
+    """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    decades = high / low
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 1000.0 else (1.0,)))
+    subs: tuple[float, ...] = (1.0, 2.0, 5.0)
+    each = room * math.log10(2.0) / max(math.log10(high / low), 0.1)
+    if each < WIDTH_OF_DIGIT * (len(f"{high:,.0f}") + 1):
+        subs = (1.0, 3.0)
+    axis.set_major_locator(LogLocator(subs=subs if high / low < 1000.0 else (1.0,)))
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}" if 1e-4 <= x < 1e7 else f"{x:.0e}"))
     axis.set_minor_formatter(NullFormatter())

@@ -270,7 +270,7 @@ def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | N
     elif wants_log(shown["at"], view.log_x):
         axes.set_xscale("log")
         positive = shown["at"][shown["at"] > 0]
-        plain_log_ticks(axes.xaxis, positive.min(), positive.max())
+        plain_log_ticks(axes.xaxis, positive.min(), positive.max(), inches(axes)[0])
         if positive.min() == positive.max():
             axes.set_xlim(positive.min() / 3.0, positive.min() * 3.0)
     if wants_log(shown[view.y], view.log_y):

@@ -78,6 +78,9 @@ def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
     mean: pd.DataFrame = values.mean().where(values.count().eq(size, axis=0)).astype(float)
     half = values.std(ddof=1).mul(stdtrit(np.maximum(size - 1, 1), 0.975) / np.sqrt(size), axis=0)
     low, high = (mean - half).add_suffix(LOW), (mean + half).add_suffix(HIGH)
+    for name in names:
+        if name.endswith("auc"):  # which cannot lie elsewhere
+            low[name + LOW], high[name + HIGH] = low[name + LOW].clip(lower=0.0), high[name + HIGH].clip(upper=1.0)
     order = [name + ending for name in names for ending in ("", LOW, HIGH)]
     found: pd.DataFrame = pd.concat([mean, low, high], axis="columns")[order]
     return found

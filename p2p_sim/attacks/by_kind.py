@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from p2p_sim.attacks.aggregates_run import audit_aggregates
-from p2p_sim.attacks.histogram_run import audit_density, audit_rule
+from p2p_sim.attacks.histogram_run import audit_cells
 from p2p_sim.attacks.local_run import audit_local
 from p2p_sim.attacks.model_run import ModelAudit, audit_model
 from p2p_sim.attacks.one_run import OneRunAudit
@@ -27,8 +27,8 @@ ATTACKED: dict[str, Callable[[Case, int], OneRunAudit | ModelAudit]] = {
     "noise_shares": audit_aggregates,
     "shuffled_response": audit_pooled,
     "cluster_rr": audit_pooled,
-    "private_histogram": audit_rule,
-    "private_density": audit_density,
+    "private_histogram": audit_cells,
+    "private_density": audit_cells,
     "private_stacking": audit_organisations,
     "hypothesis_transfer": audit_organisations,
 }

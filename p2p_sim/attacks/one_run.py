@@ -6,7 +6,7 @@ its own. The statistics are those of `analysis/privacy/attack/one_run`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,12 +89,13 @@ class Scope:
     """What an attack looks at. Its power is stated for too little noise alone.
 
     scores: what each score is, in words. looks_for, overlooks: leaks of other kinds that it looks for, and that it
-    does not look for.
+    does not look for. target: what of a user a coin decides: her label, or which of two whole rows is hers.
     """
 
     scores: tuple[str, ...] = ("the score made for the mechanism",)
     looks_for: str = "none"
     overlooks: str = "whatever does not show in the score made for the mechanism"
+    target: Literal["label", "row"] = "label"
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """An audit in one run of organisations that release private models: one target in each organisation.
 
-The target is the first row of an organisation's own model: a row of the largest norm, whose label is a fair coin. The
-attacker knows all other rows and sees all models. A model's weights w fix the noise b that must have led to them, for
-either label; the Hessian is the same for both. So the exact logarithm of the likelihood ratio is (|b₀| - |b₁|)/scale,
-summed over the models of the feature groups. What is proved is held against the ε of the label alone, which is less
-than half of the ε of whole rows (`row_label`): this tests clipping, noise and parts. What a whole row moves before any
-noise is added, such as the scale of a column, is tested by replacing one row of the table: no other row may change.
+The target is the first row of an organisation's own model. A coin decides which of two whole rows it is: a long one, or
+one at the norm bound that points the other way, by its features in every other run, by its label in the others. Clipped
+on their own, they are z and -z. The attacker knows all other rows and sees all models. A model's weights w fix the
+noise b that must have led to them, for either row; the Hessian is the same for both. So the exact logarithm of the
+likelihood ratio is (|b₀| - |b₁|)/scale, summed over the models of the feature groups. Rows z and -z move b by the norm
+of a row, as two labels of one row do; so δ is held against the law of the label (`row_label`), and ε against that of
+whole rows, which is more than twice as large. What a whole row moves before any noise is added, such as the scale of a
+column, is tested by replacing one row of the table, too: no other row may change.
 """
 
 import math
@@ -21,8 +23,7 @@ from p2p_sim.analysis.privacy.attack.power import ERROR
 from p2p_sim.analysis.privacy.others.objective_perturbation import ObjectivePerturbation
 from p2p_sim.analysis.privacy.others.row_label import RowLabel
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITIONS
-from p2p_sim.attacks.one_run import TYPE_ONE, Asked, OneRunAudit, audited
+from p2p_sim.attacks.one_run import TYPE_ONE, Asked, OneRunAudit, Scope, audited
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
@@ -41,8 +42,14 @@ DRAWS = 50_000
 SHARES = (0.0, 0.2, 0.4, 0.7, 0.95)
 """Parts of ε at which δ is tested."""
 LARGEST_TEST_EPSILON = 8.0
-LONG = 10.0
-"""Length of the targets' rows, in units of the norm bound: clipping is tested too."""
+LONG = 100.0
+"""Length of the longer row of a target, in units of the norm bound: clipping is tested too."""
+SCOPE = Scope(
+    ("the likelihood ratio of the models", "how much noise the models would need"),
+    looks_for="rows that are not clipped on their own; a row that moves others before any noise",
+    overlooks="what rows of different directions move the Hessian",
+    target="row",
+)
 
 
 def audit_organisations(
@@ -71,12 +78,13 @@ def audit_organisations(
         )
     groups = claimed.plan.grouped(people.features.shape[1], Streams(case.scenario.seed, 0)).members
     noises = tuple(claimed.stages[k][0].noise for k in claimed.learners)
-    curve = LabelCurve(noises, tuple(len(group) for group in groups))
+    [worst] = claimed.privacy(people.cluster_sizes[[np.argmax([claimed.spends(k) for k in claimed.learners])]], 0.0)
+    curve = OppositeRows(worst, noises, tuple(len(group) for group in groups))
     with one_thread():
         targets = OrganisationTargets(claimed, mechanism or claimed, case, people)
     sizes = int(people.cluster_sizes.min()), int(people.cluster_sizes.max())
     given = {"target_epsilon": claimed.plan.epsilon}
-    return audited(Asked.of(case.scenario), targets, curve, trials, error, given, sizes)
+    return audited(Asked.of(case.scenario), targets, curve, trials, error, given, sizes, scope=SCOPE)
 
 
 @dataclass(frozen=True)
@@ -90,26 +98,28 @@ class OrganisationTargets:
     mechanism: Organisations
     case: Case
     people: Population
-    exact: tuple[bool, ...] = (True,)
+    exact: tuple[bool, ...] = (True, False)
 
     def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
         """As `one_run.Targets` has it."""
-        labels, scores, users = list[bool](), list[float](), 0
+        labels, scores, users = list[bool](), list[tuple[float, float]](), 0
         for run in range(-(-trials // len(self.claimed.learners))):
-            for coin, score in self._run(Streams(seed, run)):
+            for coin, score in self._run(Streams(seed, run), by_features=run % 2 == 1):
                 labels.append(coin)
                 scores.append(score)
             users += self.people.num_users
-        return Seen(np.array(labels), np.array(scores)[None, :]), users, None
+        return Seen(np.array(labels), np.array(scores).T), users, None
 
-    def _run(self, streams: Streams) -> Iterator[tuple[bool, float]]:
-        """Coin and score of each organisation that learns."""
+    def _run(self, streams: Streams, by_features: bool) -> Iterator[tuple[bool, tuple[float, float]]]:
+        """Coin and scores of each organisation that learns. by_features: rows differ in these, not in the label."""
         people, first = self.people, self.people.cluster_offsets[:-1]
         coins = streams.generator("audit-coin").random(len(first)) < 0.5
         place = [int(order_of(streams, k, n)[0]) for k, n in enumerate(people.cluster_sizes.tolist())]
         target = first + place
         features, labels = people.features.astype(np.float64), people.labels.copy()
-        features[target], labels[target] = self._row(streams), coins
+        long, other = LONG * self._row(streams), (-1.0 if by_features else 1.0) * self._row(streams)
+        features[target] = np.where(coins[:, None], other, long)
+        labels[target] = 0 if by_features else coins
         drawn = replace(people, features=features, labels=labels)
         outcome = self.mechanism.release(drawn, self.case.scenario.network, streams, places=self.case.places)
         assert isinstance(outcome.release, ModelRelease)
@@ -123,42 +133,49 @@ class OrganisationTargets:
             yield bool(coins[k]), self._score(drawn, streams, k, combined.models[0], self.claimed.start(came))
 
     def _row(self, streams: Streams) -> Floats:
-        """The targets' features: the first feature of each group is large, all others are 0."""
+        """Features of a target at the norm bounds: the first of each group is as large, all others are 0."""
         row = np.zeros(self.people.features.shape[1])
         groups = self.claimed.plan.grouped(len(row), streams).members
-        row[[group[0] for group in groups]] = LONG * self.claimed.plan.norm_bound
+        row[[group[0] for group in groups]] = self.claimed.plan.norm_bound
         return row
 
     def _score(
         self, people: Population, streams: Streams, k: int, models: GroupModels, priors: tuple[Floats, ...] | None
-    ) -> float:
-        """The logarithm of the likelihood ratio of an organisation's own models, drawn towards the priors or 0."""
+    ) -> tuple[float, float]:
+        """The logarithm of the likelihood ratio of an organisation's own models, drawn towards the priors or 0; and
+        the noise that they would need, the other way round: rows that one row has moved need more of it."""
         noise, start = self.claimed.stages[k][0].noise, int(people.cluster_offsets[k])
         rows = start + order_of(streams, k, int(people.cluster_sizes[k]))[: noise.num_rows]
         signs = np.where(people.labels[rows] == 1, 1.0, -1.0)[:, None]
-        found = 0.0
+        found, needed, target = 0.0, 0.0, models.groups.scaled(self._row(streams)[None, :])
         for j, part in enumerate(models.groups.scaled(people.features[rows].astype(np.float64))):
             weights = models.coefficients[j]
             prior = np.zeros_like(weights) if priors is None else priors[j]
             lengths = list[float]()
+            signed = part * signs
             for sign in (-1.0, 1.0):
-                signs[0] = sign
-                objective = PerturbedObjective(part * signs, noise.l2[j], noise.extra_l2[j], prior)
+                signed[0] = sign * target[j][0]
+                objective = PerturbedObjective(signed, noise.l2[j], noise.extra_l2[j], prior)
                 lengths.append(float(np.linalg.norm(objective.gradient(weights, np.zeros_like(weights)))))
             found += (lengths[0] - lengths[1]) * noise.num_rows / noise.noise_scale
-        return found
+            needed += sum(lengths)
+        return found, -needed
 
 
 @dataclass(frozen=True)
-class LabelCurve:
-    """What is certified of the label of a row. noises: of each target's own models. features: of each group."""
+class OppositeRows:
+    """What is certified of a row z or -z. stated: for whole rows. noises: of each target's own models.
 
+    features: of each group.
+    """
+
+    stated: PrivacyBound
     noises: tuple[ObjectivePerturbation, ...]
     features: tuple[int, ...]
 
     def tested(self) -> list[float]:
         """Parts of the largest ε."""
-        largest = min(self.bound(0.0).epsilon_upper, LARGEST_TEST_EPSILON)
+        largest = min(self._largest, LARGEST_TEST_EPSILON)
         return [share * largest for share in SHARES]
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
@@ -168,9 +185,12 @@ class LabelCurve:
         return np.asarray(np.average(found, axis=0, weights=list(kinds.values())))
 
     def bound(self, delta: float) -> PrivacyBound:
-        """Of the target with the largest ε, for every δ."""
-        worst = max(self.noises, key=lambda noise: noise.label_epsilon).label_privacy()
-        return replace(worst, conditions=(*worst.conditions, *MODEL_EXCHANGE_CONDITIONS))
+        """The statement, which holds for every δ."""
+        return self.stated
+
+    @property
+    def _largest(self) -> float:
+        return max(noise.label_epsilon for noise in self.noises)
 
     def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
         """By as much less noise, from draws of the noise of the first target."""
@@ -190,8 +210,8 @@ class LabelCurve:
 
     def curves(self) -> dict[str, Floats]:
         """The pure ε of the worst target alone."""
-        kept = math.exp(min(self.bound(0.0).epsilon_upper, 700.0))
-        return {"ε of the label": np.maximum(np.maximum(1.0 - kept * TYPE_ONE, (1.0 - TYPE_ONE) / kept), 0.0)}
+        kept = math.exp(min(self._largest, 700.0))
+        return {"ε of these rows": np.maximum(np.maximum(1.0 - kept * TYPE_ONE, (1.0 - TYPE_ONE) / kept), 0.0)}
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
         """Nothing is said of other parameters."""

@@ -103,6 +103,14 @@ class PCL(HistogramClassifier):
     def _share(self, points: Floats) -> Floats:
         return np.clip(0.5 + self._votes(self.partition_.cells(points)) / self.usual_count_, 0.0, 1.0)
 
+    @property
+    def released_cells(self) -> int:
+        """All cells of the space, empty ones included: each has a noisy vote."""
+        if isinstance(self.partition_, Voronoi):
+            return len(self.partition_.centres)
+        assert isinstance(self.partition_, Cubes)
+        return int(self.partition_.per_axis**self.n_features_in_)
+
     def privacy(self, adjacency: Adjacency = "example") -> PrivacyBound:
         """ε of the noisy votes of all cells, for one example, or for one label if features are public."""
         return vote_epsilon(self.epsilon, adjacency)

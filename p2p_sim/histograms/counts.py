@@ -103,6 +103,11 @@ class PCL2b(CellClassifier):
         ones = np.minimum(self.ones_.at(cells), counts)
         return ones / np.where(counts > 0.0, counts, 1.0)
 
+    @property
+    def released_cells(self) -> int:
+        """Cells of the first histogram that passed its threshold."""
+        return len(self.all_.counts)
+
     def privacy(self) -> PrivacyBound:
         """What both histograms say of one example: 2ε at 2δ."""
         return counts_epsilon(self.epsilon, self.delta_, histograms=2, num_rows=self.num_rows_)

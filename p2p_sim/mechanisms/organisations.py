@@ -44,7 +44,7 @@ class Plan:
 
     epsilon: float
     l2: float
-    norm_bound: float
+    norm_bound: float | tuple[float, ...]
     groups: tuple[tuple[int, ...], ...] | None
     importance: tuple[float, ...] | None
     low_share: float

@@ -33,7 +33,16 @@ def _check_budget(epsilon: object) -> object:
     raise ValueError('must be above 0 and at most 100, or "inf" for no noise')
 
 
+def _check_norms(norms: object) -> object:
+    """Refuse what is no norm, or no list of norms."""
+    several = tuple(norms) if isinstance(norms, list | tuple) else (norms,)
+    if several and all(isinstance(norm, int | float) and 1e-9 <= norm <= 1e9 for norm in several):
+        return several if isinstance(norms, list | tuple) else norms
+    raise ValueError("must be 1e-9 to 1e9, or a list of such numbers, one for each group")
+
+
 Budget = Annotated[float | Literal["inf"], BeforeValidator(_check_budget)]
+Norms = Annotated[float | tuple[float, ...], BeforeValidator(_check_norms)]
 NEW_KEYS = ("num_groups", "shuffle_features", "only_group")
 """Keys that a scenario's identity leaves out where they have their default."""
 UNDERSTOOD = (
@@ -54,8 +63,8 @@ class OrganisationsConfig(OwnMechanism, Extended):
     "inf": no noise, and nothing is private."""
     l2: float = Field(default=0.01, ge=1e-9, le=1e6)
     """λ: weight of the penalty of each model against the mean loss, 1e-9 to 1e6."""
-    norm_bound: float = Field(default=1.0, ge=1e-9, le=1e9)
-    """Public norm at which each row (of a group) is clipped, 1e-9 to 1e9."""
+    norm_bound: Norms = 1.0
+    """Public norm at which each row (of a group) is clipped, 1e-9 to 1e9; or one for each group."""
     groups: tuple[tuple[int, ...], ...] | None = Field(default=None, min_length=1)
     """Disjoint groups of feature indices with a model each, which share ε by importance; absent: one of all."""
     num_groups: int | None = Field(default=None, ge=1, le=10_000)

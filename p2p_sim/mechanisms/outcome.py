@@ -71,9 +71,13 @@ class Tally:
 
 @dataclass(frozen=True)
 class ModelRelease:
-    """The release of a mechanism that learns by itself: a predictor, and no labels."""
+    """The release of a mechanism that learns by itself: a predictor, and no labels.
+
+    cells: how many cells the rule or the density behind it has that are released; None: it has none.
+    """
 
     predictor: Predictor
+    cells: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,13 +130,17 @@ class PrivateHistogram(OfAllUsers):
         labels, seed = population.labels, streams.integer_seed("private-histogram")
         with warnings.catch_warnings(action="ignore"):  # what they count is private
             if self.config.rule == "semi_supervised":
-                order = streams.generator("private-histogram-labelled").permutation(len(points))
-                few, others = order[: self.labelled], order[self.labelled :]
+                few, others = self.samples(len(points), streams)
                 learner = self.semi_supervised(points.shape[1], seed)
                 learner.fit_disjoint(points[few], labels[few], points[others])
-                return ModelRelease(CellRule(learner, self))
-            rule = self.rule(seed)
-            return ModelRelease(CellRule(rule.fit(points, labels), self))
+                return ModelRelease(CellRule(learner, self), len(learner.density_.masses_))
+            rule = self.rule(seed).fit(points, labels)
+            return ModelRelease(CellRule(rule, self), rule.released_cells)
+
+    def samples(self, users: int, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which users are asked for their labels, and which give features alone; drawn without looking at rows."""
+        order = streams.generator("private-histogram-labelled").permutation(users)
+        return order[: self.labelled], order[self.labelled :]
 
     def semi_supervised(self, dimensions: int, seed: int) -> "SemiSupervised":
         """The learner of a threshold or half-plane before it has seen a row."""

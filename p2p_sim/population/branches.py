@@ -64,8 +64,8 @@ class BranchesConfig(Source):
     row_by_row: ClassVar[frozenset[str]] = frozenset(
         ("sizes", "groups", "group_size", "signal", "difference", "law", "test_rows")
     )
-    sizes: tuple[int, ...] = Field(default=(2000, 400, 400), min_length=1, max_length=1000)
-    """Rows of the main organisation and of each branch, 2 to 1,000,000 each."""
+    sizes: tuple[int, ...] = Field(default=(2000, 400, 400))
+    """Rows of the main organisation and of each branch, 1 to 1000 of them, 2 to 1,000,000 rows each."""
     groups: int = Field(default=5, ge=1, le=1000)
     """Groups of features, 1 to 1000, the most important first."""
     group_size: int = Field(default=10, ge=1, le=1000)
@@ -82,8 +82,8 @@ class BranchesConfig(Source):
     @field_validator("sizes")
     @classmethod
     def _some_rows(cls, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        if not all(2 <= size <= 1_000_000 for size in sizes):
-            raise ValueError("2 to 1,000,000 rows are allowed for each organisation")
+        if not 1 <= len(sizes) <= 1000 or not all(2 <= size <= 1_000_000 for size in sizes):
+            raise ValueError("1 to 1000 organisations of 2 to 1,000,000 rows each are allowed")
         return sizes
 
     def laws(self) -> list[Branch]:

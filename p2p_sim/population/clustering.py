@@ -28,7 +28,8 @@ class GivenClusters(Clustering):
         """Cluster of each user (n,), numbered from 0."""
         if users.cluster is None:
             raise InputError(
-                "clusters.kind = 'given': this population has no clusters; use 'kmeans', 'grid' or 'random'"
+                "clusters.kind = 'given': this population has no clusters; use 'random' or, where features are public, "
+                "'kmeans' or 'grid'"
             )
         cluster = np.unique(users.cluster, return_inverse=True)[1].astype(np.int64)
         self.check_sizes(np.bincount(cluster))

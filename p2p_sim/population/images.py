@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from p2p_sim.base.config import Extended
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.datasets import DigitTask, OfficialSplit, digit_labels
@@ -24,23 +25,48 @@ MOST_EXACT = 1_000
 """Most pixels for which the principal components come from the full covariance; above, from a randomised solver."""
 
 
-class _ImageConfig(OfficialSplit):
-    row_by_row: ClassVar[frozenset[str]] = frozenset(("users", "task", "one"))
-    task: DigitTask = "even-odd"
-    """"even-odd": label 1 for odd class numbers; "classes": all ten; "one-against-rest": label 1 for class `one`."""
+class _ImageConfig(Extended, OfficialSplit):
+    later: ClassVar[tuple[str, ...]] = ("against", "public_rows")
+    row_by_row: ClassVar[frozenset[str]] = frozenset(("users", "task", "one", "against", "public_rows"))
+    task: DigitTask | Literal["pair"] = "even-odd"
+    """"even-odd": label 1 for odd class numbers; "classes": all ten; "one-against-rest": label 1 for class `one`;
+    "pair": label 1 for class `one`, 0 for class `against`, and no other images."""
     one: int = Field(default=0, ge=0, le=9)
-    """The class that has label 1 where task = "one-against-rest", 0 to 9."""
+    """The class that has label 1 where task = "one-against-rest" or "pair", 0 to 9."""
+    against: int | None = Field(default=None, ge=0, le=9)
+    """The class that has label 0 where task = "pair", 0 to 9."""
     pca_dims: int | None = Field(default=None, ge=1, le=3_072)
     """Replace the pixels by this many principal components of the (public) training features; absent: pixels."""
+    public_rows: int | None = Field(default=None, ge=2)
+    """So many training images, the same in all replicates, are public and no users, and principal components come from
+    these alone; absent: from all training images, which no ε for whole rows covers."""
+
+    @model_validator(mode="after")
+    def _pair(self) -> Self:
+        if (self.task == "pair") != (self.against is not None):
+            raise ValueError("against: task = 'pair' needs it, and no other task has it")
+        if self.against == self.one and self.against is not None:
+            raise ValueError(f"against = {self.against}: must be another class than one")
+        return self
+
+    @property
+    def looks_at_all_rows(self) -> str | None:
+        """Components of public rows look at no user's."""
+        key = super().looks_at_all_rows
+        return None if key == "population.pca_dims" and self.public_rows is not None else key
 
     @property
     def known_classes(self) -> int | None:
         return 10 if self.task == "classes" else 2
 
     def _sample(self, read: Reader, paths: tuple[Path, ...], streams: Streams) -> Sample:
-        train, numbers, test, test_numbers = load_images(read, paths, self.pca_dims, tuple(map(state, paths)))
-        labels, num_classes = digit_labels(numbers, self.task, self.one)
-        holdout = Examples(test, digit_labels(test_numbers, self.task, self.one)[0])
+        classes = None if self.against is None else (self.one, self.against)
+        train, numbers, test, test_numbers = load_images(
+            read, paths, self.pca_dims, tuple(map(state, paths)), classes, self.public_rows
+        )
+        task: DigitTask = "one-against-rest" if self.task == "pair" else self.task
+        labels, num_classes = digit_labels(numbers, task, self.one)
+        holdout = Examples(test, digit_labels(test_numbers, task, self.one)[0])
         return Sample(self._choose(Examples(train, labels), streams), num_classes, holdout)
 
 
@@ -122,20 +148,36 @@ def _check_classes(labels: Bytes, path: Path) -> None:
 
 @lru_cache(maxsize=2)
 def load_images(
-    read: Reader, paths: tuple[Path, ...], pca_dims: int | None, states: tuple[State, ...]
+    read: Reader,
+    paths: tuple[Path, ...],
+    pca_dims: int | None,
+    states: tuple[State, ...],
+    classes: tuple[int, int] | None = None,
+    public_rows: int | None = None,
 ) -> tuple[NDArray[np.float32], Bytes, NDArray[np.float32], Bytes]:
     """Training features (n, d) in [0, 1] or principal components, class numbers, test features, test class numbers.
 
-    states: of the files, so that changed ones are read again.
+    states: of the files, so that changed ones are read again. classes: of the images; None: all.
+    public_rows: training images, drawn once, that are left out, and from which alone components come.
     """
     train, numbers, test, test_numbers = read(paths)
+    if classes is not None:
+        chosen, tested = np.isin(numbers, classes), np.isin(test_numbers, classes)
+        train, numbers, test, test_numbers = train[chosen], numbers[chosen], test[tested], test_numbers[tested]
     flat = [images.reshape(len(images), -1).astype(np.float32) / np.float32(255) for images in (train, test)]
+    public = flat[0]
+    if public_rows is not None:
+        if public_rows > len(numbers) - 2:
+            raise InputError(f"population.public_rows = {public_rows}: must leave 2 of {len(numbers)} training images")
+        order = np.random.default_rng(0).permutation(len(numbers))
+        public, users = flat[0][order[:public_rows]], np.sort(order[public_rows:])
+        flat[0], numbers = flat[0][users], numbers[users]
     if pca_dims is not None:
-        if pca_dims > min(flat[0].shape):
-            raise InputError(f"population.pca_dims = {pca_dims}: at most {min(flat[0].shape)} for {paths[0]}")
+        if pca_dims > min(public.shape):
+            raise InputError(f"population.pca_dims = {pca_dims}: at most {min(public.shape)} for {paths[0]}")
         from sklearn.decomposition import PCA
 
         solver = "covariance_eigh" if flat[0].shape[1] <= MOST_EXACT else "randomized"
-        components = PCA(pca_dims, svd_solver=solver, random_state=0).fit(flat[0])
+        components = PCA(pca_dims, svd_solver=solver, random_state=0).fit(public)
         flat = [components.transform(part).astype(np.float32) for part in flat]
     return flat[0], numbers, flat[1], test_numbers

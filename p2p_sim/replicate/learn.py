@@ -31,7 +31,7 @@ class Learned:
     risk: of the model that learned from it. honest: of one that learned from the same replicate with everybody honest;
     None if everybody was. floor: excess risk that infinitely many exchanged labels would leave; None where unknown.
     groups: share and error rates of the groups that the scenario asks for, by column of the row.
-    values: figures of labels that are numbers, or of a density, by column of the row; none if labels are classes.
+    values: figures of labels that are numbers, or of a density or a rule of cells, by column of the row; else none.
     """
 
     risk: Risk
@@ -59,6 +59,8 @@ def learn(case: Case, people: People, mechanism: Mechanism, outcome: Outcome) ->
         floor = None if scenario.learner.knows_clusters else value_floor(people, mechanism.value_law(outcome))
     risk, groups = measured(found, scenario.learner.loss), by_group(found, scenario.groups)
     values = value_figures(found.population, found.numbers) if scenario.learner.loss == "squared" else {}
+    if isinstance(outcome.release, ModelRelease) and outcome.release.cells is not None:
+        values = {"cells": float(outcome.release.cells)}
     return Learned(risk, honest, floor, groups, values)
 
 

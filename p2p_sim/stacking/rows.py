@@ -106,7 +106,10 @@ class FeatureGroups:
             raise ValueError(f"importance = {list(shares)}: needs a value above 0 for each of the {count} groups")
         if abs(sum(shares) - 1.0) > 1e-9:
             raise ValueError(f"importance = {list(shares)}: must sum to 1, not to {sum(shares):g}")
-        bounds = tuple(float(b) for b in np.broadcast_to(np.asarray(norm_bound, dtype=np.float64), (count,)))
+        given = np.asarray(norm_bound, dtype=np.float64)
+        if given.shape not in ((), (count,)):
+            raise ValueError(f"norm_bound = {norm_bound}: needs one value, or one for each of the {count} groups")
+        bounds = tuple(float(b) for b in np.broadcast_to(given, (count,)))
         if not all(0.0 < b < np.inf for b in bounds):
             raise ValueError(f"norm_bound = {list(bounds)}: every value must be above 0 and finite")
         return cls(members, shares, bounds)
@@ -123,7 +126,8 @@ def check_public(importance: Sequence[float] | None, declared: bool) -> None:
     """ValueError if importance is given and nobody vouches that it does not come from the data."""
     if importance is not None and not declared:
         raise ValueError(
-            "importance: must come from outside the data, else ε fails; set importance_is_public=True if it does"
+            "importance: must come from outside the data, else ε fails; set importance_is_public = true if it does "
+            "(in Python importance_is_public=True)"
         )
 
 

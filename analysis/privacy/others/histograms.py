@@ -167,6 +167,24 @@ def choice_epsilon(epsilon: float) -> PrivacyBound:
     return PrivacyBound(epsilon / 2.0, epsilon, 0.0, "learner", "example", "exponential mechanism", conditions)
 
 
+def choice_delta(epsilon: float, at: float) -> float:
+    """δ at an ε of that choice, exactly in the worst case; rounded up.
+
+    The logarithm of the odds has a range of ε, so that δ is at most (1 - e^((at-ε)/2))²/(1 - e^-ε), which two sides of
+    suitable sizes attain (Dong, Durfee and Rogers 2020, Optimal differential privacy composition for exponential
+    mechanisms).
+
+    Args:
+        epsilon: ε of the choice, above 0. at: where δ is asked for, at least 0.
+
+    >>> round(choice_delta(1.0, 0.0), 6) == round(math.tanh(0.25), 6)
+    True
+    """
+    check_positive_epsilon(epsilon)
+    check_epsilon(at)
+    return float(math.expm1(0.5 * min(0.0, at - epsilon)) ** 2 / -math.expm1(-epsilon) * (1.0 + 1e-12))
+
+
 def disjoint(parts: Sequence[PrivacyBound]) -> PrivacyBound:
     """The bound of several releases about different people: the largest ε and the largest δ.
 

@@ -12,6 +12,7 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.cli.printing.values import Line, at_least, at_most, print_conditions, print_object, print_table, say
 
 REALISED_MEAN = "mean over the targets, in the realised networks"
+COINS = {"label": "each label a fair coin", "row": "each whole row one of two by a fair coin"}
 
 
 def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
@@ -52,13 +53,11 @@ def print_one_run(audit: OneRunAudit, as_json: bool) -> None:
     if as_json:
         return print_object(one_run_record(audit))
     parameters = ", ".join(f"{name} {value:.4g}" for name, value in audit.parameters.items())
+    coins = COINS[audit.scope.target]
     where = f", {audit.engine} engine" if audit.engine else ""
     lines: list[Line] = [
         ("mechanism", f"{audit.mechanism}{where}" + (f"; {parameters}" if parameters else "")),
-        (
-            "targets",
-            f"{audit.targets:,d} of {audit.users:,d} users, each label a fair coin; error {audit.error:g}",
-        ),
+        ("targets", f"{audit.targets:,d} of {audit.users:,d} users, {coins}; error {audit.error:g}"),
         *([("clusters", _sizes(*audit.clusters))] if audit.clusters else []),
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
         ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
@@ -98,7 +97,7 @@ def draw_one_run(audit: object, path: Path) -> None:
     if not isinstance(audit, OneRunAudit):
         raise InputError("--figure: drawn for an audit in one run, of clusters above 30 users")
     curves = {"certified, from the δ that was tested": audit.law.tradeoff(TYPE_ONE)} | audit.curves
-    plot_attacked(curves, TYPE_ONE, audit.drawn, f"{audit.scenario}: tests of one user's label", path)
+    plot_attacked(curves, TYPE_ONE, audit.drawn, f"{audit.scenario}: tests of one user's {audit.scope.target}", path)
 
 
 def learned_lines(audit: OneRunAudit) -> list[Line]:

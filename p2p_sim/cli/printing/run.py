@@ -288,6 +288,8 @@ def _organisations(rows: Any) -> list[Line]:
     if "epsilon_by_organisation" not in rows or rows["epsilon_by_organisation"].isna().any():
         return []
     first, arrived = rows.iloc[0], rows["models_arrived"].astype(int)
+    if first["num_clusters"] == 1:  # nobody to exchange models with
+        return []
     return [
         ("  by organisation, replicate 0", first["epsilon_by_organisation"]),
         ("  shown to", first["shown_by_organisation"]),
@@ -302,7 +304,9 @@ def _network(rows: Any, verbose: bool) -> list[Line]:
     if "completion_time_s" not in values:
         return []
     asked, answered = rows["fetches"].sum(), rows["answered"].sum()
-    lines = [("requests answered", f"{answered / asked:.2%} of {asked:,d}, all replicates")] if asked else []
+    if asked == 0:  # nobody to ask, as where one organisation is alone
+        return []
+    lines = [("requests answered", f"{answered / asked:.2%} of {asked:,d}, all replicates")]
     if asked > answered:
         why = ": request and reply can each be lost" if rows["messages_lost"].sum() > 0 else ""
         lines.append(("  not answered", f"{asked - answered:,d} ({(asked - answered) / asked:.1%}){why}"))
