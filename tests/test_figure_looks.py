@@ -97,7 +97,7 @@ def test_a_bound_has_the_same_digits_in_the_figure_and_in_the_table(tmp_path):
     plot_privacy_utility(rows, "t", tmp_path / "f.svg")
     text = (tmp_path / "f.svg").read_text()
     table = points_table(points(rows, []).assign(failures=0), [])
-    cells = {heading: cell.text for (heading, _), cell in zip(table["columns"], table["lines"][0], strict=True)}
+    cells = {column.heading: cell.text for column, cell in zip(table["columns"], table["lines"][0], strict=True)}
     assert cells["ε, Lemma 9"] == "4.029"
     assert cells["ε, learner"] == "0.7422"
     for figure in ("4.029", "0.7422"):

@@ -127,7 +127,7 @@ def test_the_opening_tells_what_happened():
     assert names[run.labels.noisy[user]] in captions["alpha"]
     assert "It does." in captions["alpha"]
     assert names[run.labels.noisy[peer]] in captions["reply"]
-    assert "She does." in captions["theta"]
+    assert "She does; else she sends nothing." in captions["theta"]
 
 
 @pytest.mark.parametrize(

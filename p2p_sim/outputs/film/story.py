@@ -80,7 +80,7 @@ def protagonist(film: Film) -> int:
         np.bincount(sent.sender[first], minlength=len(everybody)) == 1,
         labels.noisy != labels.true,
         np.isin(everybody, record.source[taken & (record.source != everybody)]),
-        labels.noisy[peer] != labels.noisy,
+        labels.noisy[peer] != labels.true,  # else it looks as if her true label went out
     ]
     score = sum(2 ** (len(points) - place) * point[film.users] for place, point in enumerate(points))
     return int(film.users[np.argmax(score)])
@@ -95,8 +95,8 @@ def story_of(film: Film) -> Story:
     carriers = carriers[(carriers != user) & (carriers != peer)]
     steps = [*_noise(record, user), *_exchange(film, user, peer)]
     if carriers.size:
-        text = Markup("Others ask {} too: user {} passes on <b>her</b> noisy label, {}.")
-        steps.append(Step("hers", 3600, text.format(USER, carriers[0], mark_of(int(labels.noisy[user])))))
+        text = Markup("Others ask {} in turn: user {} passes on <b>{}’s</b> noisy label, {}.")
+        steps.append(Step("hers", 3600, text.format(USER, carriers[0], USER, mark_of(int(labels.noisy[user])))))
     sample = f"; {film.users.size:,} of them are shown" if film.timeline is not None else ""
     steps.append(Step("crowd", 2000, Markup("All {:,} users do what {} did{}.").format(record.num_users, USER, sample)))
     learned, true = learned_of(record, user), int(labels.true[user])
@@ -129,7 +129,7 @@ def _drawn(label: int) -> int:
 def _noise(record: ObservedNetwork, user: int) -> list[Step]:
     """Her true label, and the coin α."""
     true, noisy, alpha = int(record.labels.true[user]), int(record.labels.noisy[user]), record.labels.flip_prob
-    begin = Markup("<b>{}</b> (user {}) has a secret label: {}. It never leaves her computer.")
+    begin = Markup("<b>{}</b> (user {}) has a secret label, such as a diagnosis: {}. It never leaves her computer.")
     begin = begin.format(USER, user, mark_of(true))
     coin = Markup("Her computer adds noise to it, once. Only the noisy message is given away.")
     if noisy >= 0 and alpha is not None:
@@ -164,7 +164,7 @@ def _exchange(film: Film, user: int, peer: int) -> list[Step]:
     coin = Markup(
         'Coin <b>θ</b>: with probability {:.3g} she passes {} on to the learner. <span class="then">{}.</span>'
     )
-    outcome = "She does" if passes else "She does not: the learner gets nothing"
+    outcome = "She does; else she sends nothing" if passes else "She does not: the learner gets nothing"
     steps.append(Step("theta", 4000, coin.format(record.sampling_rate, owner, outcome)))
     if np.isfinite(record.submitted_s[user]):
         text = Markup("The <b>learner</b> gets {} from {}. It is not told whose label it is.").format(mark, USER)

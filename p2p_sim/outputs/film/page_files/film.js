@@ -21,8 +21,8 @@ const narrate = (tick, doing) => {
   if (clock >= END) return say(captions[CROWD + 1]);
   const here = playing ? [] : happened().filter(([at]) => Math.abs(clockAt(at) - clock) < 1e-6);
   if (here.length) return say(here.map(([, text]) => text).join("; ") + ".");
-  const [, wait, hold, passed, failed] = doing.map(number);
-  say(`The others do as ${tale.name} did: ${wait} wait, ${hold} hold a label, ${passed} passed one on, ${failed} got none.`);
+  const [idle, wait, hold, passed, failed] = doing.map(number);
+  say(`All users, ${tale.name} too: ${idle} have not begun, ${wait} wait, ${hold} keep a label, ${passed} passed one on, ${failed} got none.`);
 };
 const show = () => {
   const tick = tickAt(clock);
