@@ -35,6 +35,17 @@ def test_it_is_the_same_table_as_in_a_file(tmp_path):
     assert rows[0]["epsilon_upper"] == rows[1]["epsilon_upper"]
 
 
+def test_a_table_goes_wherever_a_population_does():
+    population, noise = p2p_sim.table(people(), label="ill"), {"flip_prob": 0.1}
+    replaced = p2p_sim.load_scenario("quickstart").replace(population=population)
+    read = p2p_sim.Scenario.from_tree({"population": population, "mechanism": noise})
+    made = p2p_sim.Scenario(population=population, mechanism=noise)
+    assert replaced.population == read.population == made.population == population
+    assert (read, made.mechanism.kind) == (made, "label_exchange")
+    assert replaced.replace(**{"population.test_fraction": 0.5}).population.test_fraction == 0.5
+    assert p2p_sim.run(made.replace(engine="vectorised")).accuracy > 0.5
+
+
 def test_its_identity_is_its_content():
     frames = people(), people(), people(299)
     first, same, other = (Case(scenario(p2p_sim.table(frame, label="ill"))).identity for frame in frames)

@@ -55,16 +55,13 @@ class Extended(Config):
 
 
 class OneLine(type(BaseModel)):  # type: ignore[misc]
-    """The class of configuration classes whose mistakes are one line when they are called: an `InputError`."""
+    """The class of configuration classes that are called with the keys of a tree: a mistake is one `InputError`."""
 
-    def __call__(cls, *positional: Any, **given: Any) -> Any:
+    def __call__(cls, *positional: Any, **tree: Any) -> Any:
         """Make a value from keywords."""
         if positional:
             raise InputError(f"{cls.__name__}: takes its keys by name, such as {next(iter(cls.model_fields))}=...")
-        try:
-            return super().__call__(**given)
-        except ValidationError as error:
-            raise InputError(explain(error, cls)) from None
+        return cls.from_tree(tree)
 
 
 MOST_NAMED = 12
