@@ -68,6 +68,31 @@ def test_keys_replace_what_is_proposed():
     assert p2p_sim.table(people(), label="ill", features=["age"], one_hot=False).features == ("age",)
 
 
+def test_columns_that_are_left_out_are_warned_of_in_one_line():
+    frame = people().assign(note=[f"text {k}" for k in range(300)], number=np.arange(300))
+    with pytest.warns(UserWarning, match="1 of 4 columns besides 'ill' are left out .'note': a text with 300") as lines:
+        p2p_sim.table(frame, label="ill")
+    assert [("\n" in str(line.message), line.filename == __file__) for line in lines] == [(False, True)]
+
+
+@pytest.mark.filterwarnings("error")
+def test_identifiers_and_what_is_left_out_as_asked_need_no_warning():
+    p2p_sim.table(people().assign(number=np.arange(300)), label="ill")
+    p2p_sim.table(people().assign(note=[f"text {k}" for k in range(300)]), label="ill", features=["age"])
+
+
+def test_numbers_as_texts_are_numbers_with_either_decimal_sign():
+    frame, rows = people(), []
+    for sign in ("", ".", ","):
+        if sign:
+            frame["score"] = [str(value).replace(".", sign) for value in people()["score"]]
+        population = p2p_sim.table(frame, label="ill", **({"decimal": ","} if sign == "," else {}))
+        assert population.decimal == (sign if sign == "," else ".")
+        assert p2p_sim.table(frame, label="ill") == population
+        rows.append(p2p_sim.run(scenario(population)).row["error_rate"])
+    assert rows[0] == rows[1] == rows[2]
+
+
 @pytest.mark.parametrize(
     ("frame", "label", "keys", "line"),
     [

@@ -86,6 +86,7 @@ ALIKE = {
     "thousands with commas": ("t.csv", written(";", ".", ",")),
     "thousands with blanks": ("t.csv", written(";", ",", " ")),
     "a byte-order mark": ("t.csv", b"\xef\xbb\xbf" + written().encode()),
+    "UTF-32": ("t.csv", written().encode("utf-32")),
     "Latin-1": ("t.csv", written().encode("latin-1")),
     "UTF-16": ("t.csv", written().encode("utf-16")),
     "UTF-16 without a mark": ("t.csv", written().encode("utf-16-le")),
@@ -101,11 +102,16 @@ def test_it_is_read_as_the_table_written_plainly(name, plain, tmp_path, monkeypa
     assert accuracy(tmp_path, monkeypatch, *ALIKE[name])[0] == pytest.approx(plain, abs=1e-12)
 
 
-def test_parquet_and_feather_are_the_same_table(plain, tmp_path, monkeypatch):
+@pytest.mark.parametrize("sign", ["", ".", ","])
+def test_parquet_and_feather_are_the_same_table(sign, plain, tmp_path, monkeypatch):
+    """Also where they hold numbers as texts, with either decimal sign."""
+    frame = numbers()
+    if sign:
+        frame["score"] = [f"{value:.3f}".replace(".", sign) for value in frame["score"]]
     for suffix in ("parquet", "feather"):
         folder = tmp_path / suffix
         folder.mkdir()
-        getattr(numbers(), f"to_{suffix}")(folder / f"t.{suffix}")
+        getattr(frame, f"to_{suffix}")(folder / f"t.{suffix}")
         content = (folder / f"t.{suffix}").read_bytes()
         assert accuracy(folder, monkeypatch, f"t.{suffix}", content)[0] == pytest.approx(plain, abs=1e-12)
 
@@ -123,6 +129,76 @@ def test_dates_become_days(form, plain, tmp_path, monkeypatch):
     assert "dates become days from 1970-01-01: 'born'" in told
     assert f'dates = {{ "born" = "{form}" }}' in (tmp_path / "mine.toml").read_text()
     assert found == pytest.approx(plain, abs=0.05)
+
+
+FORMS = ["%d %b %Y", "%B %d, %Y", "%Y-%m-%dT00:00:00.000Z", "%Y%m%d", "%d-%m-%Y", "%Y/%m/%d"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_dates_of_other_forms_are_the_same_days(form, tmp_path, monkeypatch):
+    accuracies = []
+    for number, shape in enumerate(("%Y-%m-%d", form)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found, told = accuracy(folder, monkeypatch, "t.csv", written(frame=with_dates(shape)))
+        assert "dates become days from 1970-01-01: 'born'" in told
+        accuracies.append(found)
+    assert accuracies[0] == accuracies[1]
+
+
+@pytest.mark.parametrize(
+    ("column", "line"),
+    [
+        ([f"c{k % 5}" if k % 3 == 0 else f"{k / 7:.2f}" for k in range(ROWS)],
+         "column 'more' is left out: most cells are numbers, 100 are not ('c0', 'c1', 'c2', ...): name these in "
+         "population.missing, or correct them"),
+        ([f"c{k % 5}" if k % 3 == 0 else f"{k % 8}" for k in range(ROWS)],
+         "column 'more': most cells are numbers, 100 are not ('c0', 'c1', 'c2', ...): name these in "
+         "population.missing, or correct them; as it stands each value becomes a feature"),
+        ([f"{k / 7:.2f} €" for k in range(ROWS)],
+         "column 'more' is left out: numbers with a unit, such as '0.00 €': write the numbers alone"),
+        ([f"{k % 9}%" for k in range(ROWS)], "column 'more': numbers with a unit, such as '0%'"),
+        ([f"{k % 28 + 1:02}.{k // 28 + 1:02}.{(60 + k % 35) % 100:02}" for k in range(ROWS)],
+         "column 'more' is left out: dates such as '01.01.60', of which the centuries cannot be told apart"),
+        ([f"Q{k % 4 + 1} on {k % 28 + 1}/1/2{k % 1000:03}" for k in range(ROWS)],
+         "column 'more' is left out: a text with 300 different values"),
+        ([f"Monday {k % 28 + 1}.{k // 28 + 1}.2020" for k in range(ROWS)],
+         "column 'more' is left out: dates such as 'Monday 1.1.2020', in a form that is not recognised"),
+        (["soon" if k == 7 else f"{k % 28 + 1:02}.{k // 28 + 1:02}.2020" for k in range(ROWS)],
+         '"soon" is read as a missing value'),
+        (pd.date_range("2000-01-01", periods=ROWS).strftime("%Y-%m-%d"), "dates become days from 1970-01-01: 'more'"),
+    ],
+    ids=["numbers and words", "few of them", "a unit", "few with a unit", "two-digit years", "no dates",
+         "another form of dates", "dates and a word", "dates in order"],
+)  # fmt: skip
+def test_a_column_that_is_not_what_it_seems_is_named(column, line, tmp_path, monkeypatch):
+    _, told = accuracy(tmp_path, monkeypatch, "t.csv", written(frame=numbers().assign(more=column)))
+    assert line in told
+    assert ("column 'more' is left out" in told) == ("left out" in line)
+
+
+def test_each_column_has_its_own_decimal_sign(plain, tmp_path, monkeypatch):
+    frame = numbers()
+    frame["score"] = [f"{value:.3f}".replace(".", ",") for value in frame["score"]]
+    assert accuracy(tmp_path, monkeypatch, "t.csv", written(";", frame=frame))[0] == pytest.approx(plain, abs=1e-12)
+
+
+def test_columns_that_leave_a_third_one_open_are_refused(tmp_path, monkeypatch):
+    rows = "".join(f"1.{k:03},5;2.{k % 7 + 1};3.{k:03};{'yes' if k % 3 else 'no'}\n" for k in range(60))
+    line = refused(tmp_path, monkeypatch, f"a;b;c;{LABEL}\n{rows}")
+    assert "columns 'a' and 'b' write numbers in different ways, '1.000,5' and '2.1'; write them alike" in line
+
+
+def test_a_separator_is_stated(plain, tmp_path, monkeypatch):
+    text = written().replace("age", "age;in;years;at;the;first;visit", 1)
+    assert accuracy(tmp_path, monkeypatch, "t.csv", text, LABEL, "--separator", ",")[0] == pytest.approx(
+        plain, abs=1e-12
+    )
+    for folder in ("guessed", "wrong"):
+        (tmp_path / folder).mkdir()
+    assert "line 2: 1 cells, but line 1 has 7 cells" in refused(tmp_path / "guessed", monkeypatch, text)
+    line = refused(tmp_path / "wrong", monkeypatch, text, "--separator", "ab")
+    assert "--separator ab: must be a character that separates cells" in line
 
 
 def test_missing_values_in_five_spellings(plain, tmp_path, monkeypatch):
@@ -165,13 +241,15 @@ def test_numbers_of_two_readings_need_a_key(tmp_path, monkeypatch):
     [
         (written().replace("\n", "\n1,2\n", 40).replace("\n1,2\n", "\n", 39), "cells, but line 1 has 6 cells"),
         (written().replace(",score,", ",age,"), "line 1: two columns are called 'age'"),
+        ("", "t.csv: is empty; a table has a line of names and a row for each user"),
+        ("\n \n\n", "t.csv: is empty"),
         (f"{LABEL}\n" + "yes\nno\n" * 30, "no column besides the label 'outcome' can be learned from"),
         (
             written(";", ",").replace(";", ";", 1).replace("1,7", "1.7"),
             "column 'income' writes numbers in different ways",
         ),
     ],
-    ids=["ragged", "equal names", "one column", "two conventions"],
+    ids=["ragged", "equal names", "empty", "blank", "one column", "two conventions"],
 )
 def test_what_cannot_be_read_is_one_line(content, line, tmp_path, monkeypatch):
     assert line in refused(tmp_path, monkeypatch, content)

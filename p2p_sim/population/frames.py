@@ -1,6 +1,7 @@
 """A data frame of Python as a population: kept as a file that is named by its content."""
 
 import hashlib
+import warnings
 from typing import Any
 
 from pydantic import ValidationError
@@ -38,7 +39,11 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     path = frames() / name
     if not path.is_file():
         write_whole(path, content)
-    given = {**look_at(path, label).keys, **keys}
+    stated = {key: sign for key in ("decimal", "thousands") if isinstance(sign := keys.get(key), str)}
+    proposed = look_at(path, label, stated)
+    if "features" not in keys and proposed.lost:
+        warnings.warn(f"table: {proposed.loss(label)}; features=[...] states which are used", UserWarning, stacklevel=2)
+    given = {**proposed.keys, **keys}
     plain = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
     try:
         return TableConfig.model_validate({"path": name, "label": label, **plain})

@@ -29,14 +29,14 @@ from p2p_sim.population.table_file import (
     records,
     suffix_of,
 )
-from p2p_sim.population.table_numbers import CONVENTIONS, PLAIN, Convention, conventions, date_formats
+from p2p_sim.population.table_numbers import CONVENTIONS, PLAIN, Convention, conventions, date_formats, days
 
 MARKER = "?"
 """Stands for a missing value wherever it occurs."""
 MOST_MARKERS, MOST_CATEGORIES, MOST_CLASSES = 3, 100, 256
 """Texts of a column of numbers that stand for missing values; values of a column that becomes one-hot; classes."""
 WITH_UNIT = r"(?:[€$£¥]\s?)?[+-]?[\d.,'\s]*\d\s?(?:[%‰€$£¥]|\s[A-Za-z]{1,3})?"
-LIKE_A_DATE = r".{0,5}\d{1,4}[ ./-]\s?[A-Za-z0-9]+[ ./,-]+\d{1,4}.*"
+LIKE_A_DATE = r".{0,12}\d{1,4}[ ./-]\s?[A-Za-z0-9]+[ ./,-]+\d{1,4}.*"
 """A number with a unit; and a text of three parts, as of a date."""
 IDENTIFIED = 20
 """Rows from which on a column with a value of its own in every row is taken for an identifier."""
@@ -55,12 +55,23 @@ class Look:
     notes: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def lost(self) -> dict[str, str]:
+        """Columns that are left out, and why, identifiers aside."""
+        return {name: why for name, why in self.left_out.items() if not why.endswith("identifier")}
+
+    def loss(self, label: str) -> str:
+        """The lost columns in words."""
+        columns = len(self.lost) + len(self.keys["features"])
+        reasons = "; ".join(f"{name!r}: {why}" for name, why in self.lost.items())
+        return f"{len(self.lost)} of {columns} columns besides {label!r} are left out ({reasons})"
+
 
 def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = None) -> Look:
     """How a table is to be read.
 
     Args:
-        path: of the table. label: its column. stated: keys that are known: decimal, thousands, encoding.
+        path: of the table. label: its column. stated: keys that are known: separator, decimal, thousands, encoding.
 
     Raises:
         InputError: it cannot be read, has no such column, the column cannot be a label, or it is not clear how numbers
@@ -138,12 +149,14 @@ def _layout(path: Path, label: str | None, found: Look) -> Layout:
         return Layout()
     tabs = suffix_of(path) in (".tsv", ".tsv.gz")
     encoding = found.keys.get("encoding") or _encoding(path, found)
+    if (given := found.keys.get("separator", ";")) in '"\r\n' or len(given) > 1 or given.isalnum():
+        raise InputError(f"--separator {given}: must be a character that separates cells, such as ';' or '|'")
     with opened(path, encoding) as file:
         line = next(file, "")
-        separator = "\t" if tabs else max(SEPARATORS, key=line.count)
+        separator = found.keys.get("separator") or ("\t" if tabs else max(SEPARATORS, key=line.count))
         file.seek(0)
         _, first = next(records(file, separator), (0, []))
-    if separator != "," and not tabs:
+    if separator != "," and not tabs and "separator" not in found.keys:
         found.keys["separator"] = separator
         found.notes.append(f"cells are separated by {separator!r}")
     numbered = label is not None and label not in first and label.isdecimal() and 1 <= int(label) <= len(first)
@@ -258,16 +271,18 @@ def _contents(name: str, counts: pd.Series, style: Convention, found: Look) -> C
         formats = {form: dated for form, dated in formats.items() if rows[dated].sum() == most}
         fits = next(iter(formats.values()))
     form = next(iter(formats), "")
-    if len(formats) > 1:
+    unclear = "day and month" if len(formats) > 1 else "the centuries" if form and _wraps(texts[fits], form) else ""
+    if unclear:
         found.left_out[name] = (
-            f"dates such as {min(texts)!r}, of which day and month cannot be told apart; population.dates states a "
+            f"dates such as {min(texts)!r}, of which {unclear} cannot be told apart; population.dates states a "
             f"format, such as {{ {quoted(name)} = {quoted(form)} }}"
         )
         return Contents()
     words = texts[~fits].tolist()
     if (numbers or form) and len(words) <= MOST_MARKERS:
-        return Contents(numbers and not form, form, words)
-    if reason := _mixed(name, texts, words, int(rows[~fits].sum()), form if form else numbers):
+        return Contents(bool(numbers) and not form, form, words)
+    usual = f"dates of the form {form}" if form else "numbers" if numbers else ""
+    if reason := _mixed(name, texts, words, int(rows[~fits].sum()), usual):
         if len(texts) > MOST_CATEGORIES:
             found.left_out[name] = reason
         else:
@@ -275,17 +290,21 @@ def _contents(name: str, counts: pd.Series, style: Convention, found: Look) -> C
     return Contents()
 
 
-def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, form: str | bool) -> str:
+def _wraps(texts: pd.Series, form: str) -> bool:
+    """Whether years of two digits are so far apart that some are likely of another century: 69 is 1969, 68 is 2068."""
+    return "%y" in form and float(np.ptp(days(texts, form))) > 365.25 * 60
+
+
+def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual: str) -> str:
     """Why a column that looks like numbers or dates is none, and a way out; empty if it does not look like them.
 
     Args:
-        words: texts that do not fit, in so many cells. form: of most cells: a format of dates, or whether numbers.
+        words: texts that do not fit, in so many cells. usual: what most cells are.
     """
-    if form:
-        what = "numbers" if form is True else f"dates of the form {form}"
+    if usual:
         shown = shortened(", ".join(map(repr, sorted(words)[:MOST_MARKERS])))
         way_out = "name these in population.missing, or correct them"
-        return f"most cells are {what}, {cells:,} are not ({shown}, ...): {way_out}"
+        return f"most cells are {usual}, {cells:,} are not ({shown}, ...): {way_out}"
     if len(texts) and texts.str.fullmatch(WITH_UNIT).mean() > 0.5:
         return f"numbers with a unit, such as {texts[0]!r}: write the numbers alone"
     few = texts[texts.str.fullmatch(LIKE_A_DATE)].iloc[:50]
