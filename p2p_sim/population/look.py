@@ -80,7 +80,7 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
     found = Look(dict(stated or {}))
     try:
         layout = _layout(path, label, found)
-    except (OSError, EOFError, UnicodeError, zlib.error, csv.Error) as error:
+    except (OSError, EOFError, UnicodeError, LookupError, zlib.error, csv.Error) as error:
         raise InputError(f"--data {path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     columns = read_columns(path, layout, as_words=True)
     if label is None or label not in columns:
