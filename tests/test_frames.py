@@ -1,6 +1,8 @@
 """A data frame as the population of a scenario."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -91,6 +93,37 @@ def test_numbers_as_texts_are_numbers_with_either_decimal_sign():
         assert p2p_sim.table(frame, label="ill") == population
         rows.append(p2p_sim.run(scenario(population)).row["error_rate"])
     assert rows[0] == rows[1] == rows[2]
+
+
+PEAK = """
+import resource, sys
+import pandas as pd
+import p2p_sim
+from p2p_sim.outputs.new_scenario import from_table
+from pathlib import Path
+if sys.argv[1] == "frame":
+    population = p2p_sim.table(pd.read_feather("wide.feather"), label="y")
+else:
+    population = p2p_sim.load_scenario(from_table("csv", Path("wide.csv"), "y").path).population
+parts = {"clusters": {"kind": "balanced", "count": 100}, "mechanism": {"flip_prob": 0.1}}
+p2p_sim.run(p2p_sim.Scenario(engine="vectorised", population=population, **parts))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_a_frame_needs_no_more_memory_than_its_file(tmp_path):
+    """A frame of 10^5 rows by 20, in a process of its own."""
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.normal(size=(100_000, 20)).round(3), columns=[f"x{k}" for k in range(20)])
+    wide["y"] = np.where(wide["x0"] > 0, "yes", "no")
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    wide.to_feather(tmp_path / "wide.feather")
+    peaks = {}
+    for source in ("frame", "csv"):
+        called = [sys.executable, "-c", PEAK, source]
+        peaks[source] = int(subprocess.run(called, cwd=tmp_path, check=True, capture_output=True).stdout)
+    assert peaks["frame"] <= 1.5 * peaks["csv"]
 
 
 @pytest.mark.parametrize(
