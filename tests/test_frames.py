@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 
 import p2p_sim
 from p2p_sim.base.errors import InputError
+from p2p_sim.population.files import find_named
 from p2p_sim.replicate.case import Case
 
 
@@ -95,6 +97,31 @@ def test_numbers_as_texts_are_numbers_with_either_decimal_sign():
     assert rows[0] == rows[1] == rows[2]
 
 
+ENDS = """
+import os, sys, pandas as pd, p2p_sim
+from p2p_sim.population.files import find_named
+population = p2p_sim.table(pd.DataFrame({"a": range(60), "b": [1, 2, 4] * 20, "y": ["u", "v"] * 30}), label="y")
+if os.fork() == 0:
+    sys.exit()  # runs what was registered for the end
+os.wait()
+print(population.path, find_named(population.path, (), "path"), flush=True)
+input()
+"""
+
+
+def test_the_file_of_a_frame_is_there_while_its_process_lives():
+    called = [sys.executable, "-c", ENDS]
+    with subprocess.Popen(called, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        name, path = process.stdout.readline().split()
+        assert str(find_named(name, (), "population.path")) == path
+        assert Path(path).parent.stat().st_mode & 0o777 == 0o700
+        process.communicate("\n")
+    assert process.returncode == 0
+    assert not Path(path).parent.exists()
+    with pytest.raises(InputError, match=r"while the process lives that called p2p_sim\.table: call it again"):
+        find_named(name, (), "population.path")
+
+
 PEAK = """
 import resource, sys
 import pandas as pd
@@ -134,6 +161,7 @@ def test_a_frame_needs_no_more_memory_than_its_file(tmp_path):
         (people().set_axis(["a", "a", "b", "ill"], axis="columns"), "ill", {}, "two columns are called 'a'"),
         (people(), "ill", {"test_fraction": 2.0}, "test_fraction"),
         (people(), "ill", {"colour": 1}, "colour"),
+        (people().assign(odd=[1, "a"] * 150), "ill", {}, "^frame: .*onver.* column odd with type object$"),
     ],
 )
 def test_what_is_no_population_is_one_line(frame, label, keys, line):

@@ -28,7 +28,7 @@ FRAME = "frame-"
 
 
 def frames() -> Path:
-    """This user's directory of the data frames that became populations.
+    """This user's directory of the data frames that became populations, in a directory for each process that made some.
 
     Raises:
         InputError: it belongs to somebody else.
@@ -46,10 +46,13 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
     Raises:
         InputError: there is none.
     """
-    for place in (*places, Path(), *([frames()] if path.startswith(FRAME) else [])):
+    of_a_frame = path.startswith(FRAME)
+    made = list(frames().iterdir()) if of_a_frame else []
+    for place in (*places, Path(), *made):
         if is_file(place / path):
             return place / path
-    raise InputError(f"{key} = {path!r}: no such file")
+    hint = "; it is there while the process lives that called p2p_sim.table: call it again" if of_a_frame else ""
+    raise InputError(f"{key} = {path!r}: no such file{hint}")
 
 
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:

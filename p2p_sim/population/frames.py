@@ -1,7 +1,12 @@
 """A data frame of Python as a population: kept as a file that is named by its content."""
 
+import atexit
 import hashlib
+import os
+import shutil
 import warnings
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,8 +23,8 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     """A data frame as the population of a scenario, one row a user.
 
     What is done with each column is what `p2p-sim new` would propose: texts become one-hot, numbers are standardised,
-    missing values are filled in, identifiers are left out. Its identity is the frame's content, wherever it came from;
-    other processes of this user and machine read it too.
+    missing values are filled in, identifiers are left out. Its identity is the frame's content, wherever it came from.
+    The frame is in a file that other processes of this user and machine read, until this process ends.
 
     Args:
         frame: a pandas data frame, or anything with `__dataframe__` (Polars, PyArrow and others).
@@ -36,7 +41,7 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     """
     content = _content(frame)
     name = f"{FRAME}{hashlib.sha256(content).hexdigest()[:16]}.feather"
-    path = frames() / name
+    path = _own_directory(os.getpid()) / name
     if not path.is_file():
         write_whole(path, content)
     stated = {key: sign for key in ("decimal", "thousands") if isinstance(sign := keys.get(key), str)}
@@ -49,6 +54,15 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
         return TableConfig.model_validate({"path": name, "label": label, **plain})
     except ValidationError as error:
         raise InputError(explain(error, TableConfig)) from None
+
+
+@cache
+def _own_directory(process: int) -> Path:
+    """Where this process keeps its frames; removed when it ends, but not by a process that was forked from it."""
+    directory = frames() / str(process)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    atexit.register(lambda: shutil.rmtree(directory, ignore_errors=True) if os.getpid() == process else None)
+    return directory
 
 
 def _content(frame: Any) -> bytes:
@@ -69,7 +83,7 @@ def _content(frame: Any) -> bytes:
         else:
             held = from_dataframe(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InputError(f"frame: {str(error).splitlines()[0]}") from None
+        raise InputError(f"frame: {'; '.join(map(str, error.args))}") from None
     sink = pa.BufferOutputStream()
     plain = held.replace_schema_metadata(None).combine_chunks()
     with pa.ipc.new_file(sink, plain.schema) as out:
