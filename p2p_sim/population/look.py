@@ -20,7 +20,6 @@ from p2p_sim.population.table_file import (
     Values,
     guessed_encoding,
     is_missing,
-    is_number,
     is_words,
     looks_like_data,
     opened,
@@ -29,7 +28,7 @@ from p2p_sim.population.table_file import (
     records,
     suffix_of,
 )
-from p2p_sim.population.table_numbers import CONVENTIONS, PLAIN, Convention, conventions, date_formats, days
+from p2p_sim.population.table_numbers import PLAIN, Convention, common_convention, date_formats, days
 
 MARKER = "?"
 """Stands for a missing value wherever it occurs."""
@@ -181,73 +180,17 @@ def _encoding(path: Path, found: Look) -> str | None:
 
 
 def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], found: Look) -> Convention:
-    """How columns of numbers are written: plainly, or under one other convention.
-
-    Raises:
-        InputError: a column, or two of them, are written in several ways, or it is not clear how.
-    """
+    """How columns of numbers are written, as stated or as they look."""
     stated = Convention(found.keys.get("decimal", "."), found.keys.get("thousands", ""))
     if stated != PLAIN:
         return stated
-    columns = {name: cells for name, counts in texts.items() if len(cells := _digits(counts))}
-    for name, cells in columns.items():
-        if not conventions(cells):
-            other = next(text for text in cells if not conventions(pd.Series([cells.iloc[0], text])))
-            said = f"column {name!r} writes numbers in different ways, {cells.iloc[0]!r} and {other!r}"
-            raise InputError(f"{path}: {said}; write them alike")
-    # where all are written alike, that is how; a column of 1.234 says nothing where its neighbour is 1.234,5
-    styles = conventions(*columns.values())
-    points = [cells for cells in columns.values() if cells.str.contains(".", regex=False).any()]
-    if not columns or (styles[:1] == [PLAIN] and not (layout.separator != "," and points and len(styles) > 1)):
-        return PLAIN
-    if not styles:  # plain columns beside others: the others decide, and must not change how a plain one reads
-        styles = conventions(*(cells for cells in columns.values() if not PLAIN.reads(cells).all()))
-        plain = [cells for cells in points if PLAIN.reads(cells).all()]
-        if not styles or any(style.reads(cells).all() for cells in plain for style in styles):
-            raise InputError(f"{path}: {_contradiction(columns)}")
-    if len(styles) != 1:
-        raise InputError(f"{path}: {_undecided(columns, styles)}")
-    [style] = styles
+    style = common_convention(path, texts, layout.separator)
     found.keys |= {"decimal": style.decimal} if style.decimal != "." else {}
     found.keys |= {"thousands": style.thousands} if style.thousands else {}
-    between = f", with {style.thousands!r} between thousands" if style.thousands else ""
-    found.notes.append(f"numbers are written with the decimal sign {style.decimal!r}{between}")
+    if style != PLAIN:
+        between = f", with {style.thousands!r} between thousands" if style.thousands else ""
+        found.notes.append(f"numbers are written with the decimal sign {style.decimal!r}{between}")
     return style
-
-
-def _digits(counts: pd.Series) -> pd.Series:
-    """The different texts with a digit, if they are half of all or more and each is a number in some way; else none."""
-    texts = pd.Series(counts.index)
-    texts = texts[texts.str.contains(r"\d")].reset_index(drop=True)
-    left = texts
-    for style in CONVENTIONS:
-        left = left[~style.reads(left)]
-    return texts if 2 * len(texts) >= len(counts) and left.empty else texts.iloc[:0]
-
-
-def _undecided(columns: Mapping[str, pd.Series], styles: Sequence[Convention]) -> str:
-    """Which column has several readings, and what to state."""
-    shown = {name: _telling(texts) for name, texts in columns.items()}
-    name, text = next((item for item in shown.items() if not item[1].isdigit()), next(iter(shown.items())))
-    ways = " or ".join(
-        " ".join(f"--{key} {quoted(sign)}" for key, sign in zip(("decimal", "thousands"), style, strict=True) if sign)
-        for style in styles
-    )
-    return f"column {name!r} has {text!r}, which is a number in several ways; state {ways}"
-
-
-def _contradiction(columns: Mapping[str, pd.Series]) -> str:
-    """Which two columns write numbers in different ways."""
-    first = next(name for name, texts in columns.items() if not PLAIN.reads(texts).all())
-    other = next((name for name, texts in columns.items() if not conventions(columns[first], texts)), "")
-    other = other or next(name for name, texts in columns.items() if PLAIN.reads(texts).all() and name != first)
-    texts = f"{_telling(columns[first])!r} and {_telling(columns[other])!r}"
-    return f"columns {first!r} and {other!r} write numbers in different ways, {texts}; write them alike"
-
-
-def _telling(texts: pd.Series) -> str:
-    """A text that is not written plainly, if there is one."""
-    return str(next((text for text in texts if not is_number(text)), texts.iloc[0]))
 
 
 class Contents(NamedTuple):

@@ -1,10 +1,15 @@
 """How a table writes numbers and dates: decimal signs, thousands separators, formats of dates."""
 
+import json
 import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from p2p_sim.base.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,6 +85,78 @@ def conventions(*columns: "pd.Series") -> list[Convention]:
             few = all(style.reads(texts.iloc[:50]).all() for texts in columns)
             fits += [style] if few and all(style.reads(texts).all() for texts in columns) else []
     return fits
+
+
+def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: str) -> Convention:
+    """How columns of numbers are written: plainly, or under one other convention.
+
+    Args:
+        path: of the table, for messages. counts: of each column, how often each text occurs. separator: of cells.
+
+    Raises:
+        InputError: a column, or two of them, are written in several ways, or it is not clear how.
+    """
+    import pandas as pd
+
+    columns = {name: cells for name, texts in counts.items() if len(cells := _digits(texts))}
+    for name, cells in columns.items():
+        if not conventions(cells):
+            other = next(text for text in cells if not conventions(pd.Series([cells.iloc[0], text])))
+            said = f"column {name!r} writes numbers in different ways, {cells.iloc[0]!r} and {other!r}"
+            raise InputError(f"{path}: {said}; write them alike")
+    # where all are written alike, that is how; a column of 1.234 says nothing where its neighbour is 1.234,5
+    styles = conventions(*columns.values())
+    points = [cells for cells in columns.values() if cells.str.contains(".", regex=False).any()]
+    if not columns or (styles[:1] == [PLAIN] and not (separator != "," and points and len(styles) > 1)):
+        return PLAIN
+    if not styles:  # plain columns beside others: the others decide, and must not change how a plain one reads
+        styles = conventions(*(cells for cells in columns.values() if not PLAIN.reads(cells).all()))
+        plain = [cells for cells in points if PLAIN.reads(cells).all()]
+        if not styles or any(style.reads(cells).all() for cells in plain for style in styles):
+            raise InputError(f"{path}: {_contradiction(columns)}")
+    if len(styles) != 1:
+        raise InputError(f"{path}: {_undecided(columns, styles)}")
+    return styles[0]
+
+
+def _digits(counts: "pd.Series") -> "pd.Series":
+    """The different texts with a digit, if they are half of all or more and each is a number in some way; else none."""
+    texts = counts.index.to_series()
+    texts = texts[texts.str.contains(r"\d")].reset_index(drop=True)
+    left = texts
+    for style in CONVENTIONS:
+        left = left[~style.reads(left)]
+    return texts if 2 * len(texts) >= len(counts) and left.empty else texts.iloc[:0]
+
+
+def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention]) -> str:
+    """Which column has several readings, and what to state."""
+    shown = {name: _telling(texts) for name, texts in columns.items()}
+    name, text = next((item for item in shown.items() if not item[1].isdigit()), next(iter(shown.items())))
+    ways = " or ".join(
+        " ".join(
+            f"--{key} {json.dumps(sign, ensure_ascii=False)}"
+            for key, sign in zip(("decimal", "thousands"), style, strict=True)
+            if sign
+        )
+        for style in styles
+    )
+    return f"column {name!r} has {text!r}, which is a number in several ways; state {ways}"
+
+
+def _contradiction(columns: "Mapping[str, pd.Series]") -> str:
+    """Which two columns write numbers in different ways."""
+    first = next(name for name, texts in columns.items() if not PLAIN.reads(texts).all())
+    other = next((name for name, texts in columns.items() if not conventions(columns[first], texts)), "")
+    other = other or next(name for name, texts in columns.items() if PLAIN.reads(texts).all() and name != first)
+    texts = f"{_telling(columns[first])!r} and {_telling(columns[other])!r}"
+    return f"columns {first!r} and {other!r} write numbers in different ways, {texts}; write them alike"
+
+
+def _telling(texts: "pd.Series") -> str:
+    """A text that is not written plainly, if there is one."""
+    odd = texts[~PLAIN.reads(texts)]
+    return str((odd if len(odd) else texts).iloc[0])
 
 
 def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
