@@ -14,7 +14,7 @@ def rows(small: bool = False) -> Iterator[Row]:
     """All measurements."""
     salabim = salabim_module()
     if salabim is None:
-        print("salabim is missing, so it is left out: install p2p-sim[bench]")
+        print("salabim is missing, so it is left out: pip install -e '.[bench]'")
     window_s = 20 * MEDIAN_S
     for peer, count, program in (
         ("SimPy, a process a user", 50_000, with_simpy),

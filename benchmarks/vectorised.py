@@ -37,7 +37,7 @@ def compiled(wanted: bool) -> Iterator[None]:
 def ways() -> dict[str, bool]:
     """NumPy, and numba where it is installed."""
     if find_spec("numba") is None:
-        print("numba is missing, so it is left out: install p2p-sim[fast]")
+        print("numba is missing, so it is left out: pip install -e '.[fast]'")
         return {"NumPy": False}
     return {"NumPy": False, "compiled": True}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field, PrivateAttr, ValidationError, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
 from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.shown import card
@@ -87,7 +87,7 @@ class PrivacyConfig(Config):
 class Scenario(Extended, metaclass=OneLine):
     """One experiment: users, clusters, mechanism, network, learner and the privacy statement."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: str = Field(default="scenario", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """Names the output directory; letters, digits, dots, dashes and underscores."""
     seed: int = Field(default=1, ge=0, le=2**63 - 1)
     """Root seed of all random streams, 0 to 2**63 - 1."""
@@ -232,12 +232,13 @@ class Scenario(Extended, metaclass=OneLine):
         """A copy with dotted keys changed: `replace(**{"mechanism.flip_prob": 0.2})` or `replace(seed=2)`."""
         tree = self.model_dump(mode="json")
         for key, value in changes.items():
-            set_key(tree, key, value)
+            set_key(tree, key, value.model_dump(mode="json") if isinstance(value, BaseModel) else value)
         return type(self).from_tree(tree, self._folder)
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any], folder: Path = Path()) -> Self:
-        """Validate a nested mapping, as read from TOML; one InputError names the first fault."""
+        """Validate a nested mapping, as read from TOML, or with parts such as a `table`; one InputError names the first
+        fault."""
         if not isinstance(tree, Mapping):
             raise InputError(f"tree {is_a(tree)}: must be a mapping of keys to values; load_scenario reads files")
         mechanism = tree.get("mechanism")
@@ -324,5 +325,8 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
 
 
 def _plain(value: object) -> Any:
-    """A number of NumPy as one of Python; what JSON lacks, such as a TOML date, as something that no field takes."""
+    """A part of a scenario as its tree, a number of NumPy as one of Python; what JSON lacks, such as a TOML date, as
+    something that no field takes."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
     return value.item() if isinstance(value, np.generic) else [str(value)]

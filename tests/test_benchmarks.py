@@ -73,7 +73,7 @@ def test_a_missing_peer_is_one_line(monkeypatch, capsys):
     monkeypatch.setattr(peers, "find_spec", lambda name: None)
     names = [row.name for row in bench.simulators.rows(small=True)]
     assert names == ["SimPy, a process a user"]
-    assert capsys.readouterr().out == "salabim is missing, so it is left out: install p2p-sim[bench]\n"
+    assert capsys.readouterr().out == "salabim is missing, so it is left out: pip install -e '.[bench]'\n"
 
 
 def test_a_row_is_read_as_it_was_written(tmp_path):

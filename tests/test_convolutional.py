@@ -33,7 +33,7 @@ pytestmark = pytest.mark.figures
 
 SIDE, CLASSES = 16, 3
 with_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="needs PyTorch: pip install 'p2p-sim[deep]'"
+    importlib.util.find_spec("torch") is None, reason="needs PyTorch: pip install -e '.[deep]'"
 )
 
 
@@ -67,7 +67,9 @@ def same(one: list[np.ndarray], two: list[np.ndarray]) -> bool:
 
 def test_without_pytorch_one_line_names_the_extra(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"^learner\.kind = 'convolutional': needs PyTorch, about 200 MB .*\[deep\]'$"):
+    with pytest.raises(
+        InputError, match=r"^learner\.kind = 'convolutional': needs PyTorch, about 200 MB .*\[deep\]' in"
+    ):
         ConvolutionalConfig().check_installed()
     pixels, labels = images(3)
     with pytest.raises(InputError, match="deep"):

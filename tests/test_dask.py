@@ -185,7 +185,9 @@ def test_no_scheduler_no_worker_and_no_dask_are_said_in_one_line(tmp_path, monke
     with scheduler(tmp_path):
         assert "has no workers; start some: dask worker" in said(str(tmp_path / "scheduler.json"))
     monkeypatch.setitem(sys.modules, "distributed", None)
-    assert said("tcp://127.0.0.1:9").endswith("needs Dask's distributed: pip install 'p2p-sim[dask]'")
+    assert said("tcp://127.0.0.1:9").endswith(
+        "needs Dask's distributed: pip install -e '.[dask]' in the project's directory"
+    )
 
 
 @pytest.mark.slow

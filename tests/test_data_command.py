@@ -141,7 +141,7 @@ def test_the_list_names_every_data_set_its_size_and_its_source():
 
 def test_without_pooch_fetching_names_the_extra(small, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pooch", None)
-    with pytest.raises(InputError, match=r"needs the extra \[data\] \(pooch\)"):
+    with pytest.raises(InputError, match=r"needs pooch: pip install -e '\.\[data\]'"):
         fetch(small["plain"], tmp_path)
 
 

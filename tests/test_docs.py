@@ -52,3 +52,13 @@ def test_the_start_page_names_every_page_one_a_line():
     named = [re.findall(r"\]\(([\w-]+)\.md\)", line) for line in lines]
     assert sorted(page for line in named for page in line) == sorted(pages)
     assert {len(line) for line in named} == {1}
+
+
+def test_extras_are_installed_without_replacing_the_installation():
+    """An editable install stays one, and no page speaks of a package index that does not have p2p-sim."""
+    pages = {page.name: page.read_text(encoding="utf-8") for page in (*PAGES, ROOT / "CHANGELOG.md")}
+    wrong = r"pip install (--\S+ )*'?(\.\[|p2p-sim)"
+    found = [name for name, text in pages.items() for _ in re.finditer(wrong, text)]
+    assert found == ["install.md"] * len(found)
+    assert re.search(wrong, "pip install '.[tune]'")
+    assert re.search(wrong, "pip install p2p-sim")

@@ -18,8 +18,9 @@ def data(n=600, classes=2):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_own_checks_pass():
-    results = check_estimator(LabelExchangeClassifier(flip_prob=0.0, random_state=0), on_skip=None, on_fail=None)
+@pytest.mark.parametrize("keys", [{}, {"random_state": 0}, {"flip_prob": 0.0}], ids=["default", "seed", "no noise"])
+def test_scikit_learns_own_checks_pass(keys):
+    results = check_estimator(LabelExchangeClassifier(**keys), on_skip=None, on_fail=None)
     failed = [(found["check_name"], found["exception"]) for found in results if found["status"] == "failed"]
     assert failed == []
 

@@ -488,7 +488,9 @@ def test_without_the_extra_it_is_one_line(monkeypatch):
     monkeypatch.setattr(command_module, "find_spec", lambda name: None)
     status, out, err = command("explore", "--no-open")
     assert (status, out) == (2, "")
-    assert err == "p2p-sim: explore: needs Starlette and uvicorn: pip install 'p2p-sim[explore]'\n"
+    assert (
+        err == "p2p-sim: explore: needs Starlette and uvicorn: pip install -e '.[explore]' in the project's directory\n"
+    )
 
 
 def test_bad_arguments_are_one_line(tmp_path):

@@ -206,6 +206,9 @@ WRONG = {
     "plots = 3 (int)": lambda s, rows: p2p_sim.sweep(s, AXES, plots=3),
     "mechanism: is missing": lambda s, rows: p2p_sim.Scenario(name="x"),
     "Scenario: takes its keys by name": lambda s, rows: p2p_sim.Scenario("x"),
+    "seed: a scenario is frozen; scenario.replace(seed=...) makes": lambda s, rows: setattr(s, "seed", 3),
+    'scenario.replace(**{"PART.flip_prob": ...})': lambda s, rows: setattr(s.mechanism, "flip_prob", 0.3),
+    "row: a result is frozen; dataclasses.replace(": lambda s, rows: setattr(p2p_sim.run(s), "row", {}),
     "tree = [1] (list)": lambda s, rows: p2p_sim.Scenario.from_tree([1]),
     "path = 3 (int): must be a path": lambda s, rows: p2p_sim.load_scenario(3),
     "overrides = 'seed=2' (str)": lambda s, rows: p2p_sim.load_scenario("x.toml", "seed=2"),
@@ -233,3 +236,21 @@ def test_a_wrong_argument_is_one_line(message, scenario, swept, tmp_path, monkey
 def test_numbers_of_numpy_are_numbers(scenario):
     changed = scenario.replace(**{"mechanism.flip_prob": np.float32(0.25), "population.users": np.int64(80)})
     assert (changed.mechanism.flip_prob, changed.population.users) == (0.25, 80)
+
+
+def test_a_row_and_a_frame_have_the_same_keys_and_no_column_is_object(scenario, swept, tmp_path):
+    row, runs = p2p_sim.run(scenario).row, p2p_sim.run_all(scenario, tmp_path)
+    assert list(row) == list(runs)
+    assert set(swept[0]) == set(row) | set(AXES)
+    assert row["accuracy"] == runs["accuracy"][0]
+    for frame in (runs, swept[0], p2p_sim.load_results(swept[1])):
+        assert list(frame.columns[frame.dtypes == "object"]) == []
+        assert all((frame[name].dtype.kind == "f") == (value is None) for name, value in row.items() if value is None)
+
+
+def test_dir_and_help_show_what_one_needs(scenario):
+    names = {name for name in dir(scenario) if not name.startswith("_")}
+    assert {"seed", "mechanism", "replace", "model_dump"} <= names
+    assert not {"model_fields_set", "model_copy", "json", "parse_raw"} & names
+    first = p2p_sim.__doc__.split("\n\n")[1].splitlines()
+    assert [line.split("(")[0] for line in first] == ["load_scenario", "table", "run", "run_all", "sweep"]

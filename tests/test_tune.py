@@ -257,7 +257,7 @@ def test_without_optuna_one_line_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     options = ("--epsilon", "1", "--workers", "1", "--out", tmp_path / "out", "--quiet")
     status, _, said = command("tune", written_scenario(tmp_path), *options)
-    assert (status, said) == (2, "p2p-sim: tune: needs Optuna: pip install 'p2p-sim[tune]'\n")
+    assert (status, said) == (2, "p2p-sim: tune: needs Optuna: pip install -e '.[tune]' in the project's directory\n")
     assert not (tmp_path / "out").exists()
 
 

@@ -20,21 +20,30 @@ def is_privacy(name: str) -> bool:
 
 
 def derived(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with accuracies, and with the paired loss and ratio against the same learner without privacy."""
+    """The rows with accuracies, and with the paired loss and ratio against the same learner without privacy.
+
+    A gap in a column of numbers, or in one that has no value at all, is NaN.
+    """
     table = rows.copy()
-    if "nonprivate_error_rate" in table:  # gaps where nothing was learned without privacy
-        table["nonprivate_error_rate"] = table["nonprivate_error_rate"].astype(float)
+    for name in table.columns[table.dtypes == "object"]:
+        if table[name].map(lambda cell: cell is None or type(cell) in (int, float)).all():
+            table[name] = table[name].astype(float)
     if "error_rate" in table:
-        table["error_rate"] = table["error_rate"].astype(float)  # gaps where nothing predicts labels
         table["accuracy"] = 1.0 - table["error_rate"]
     if "nonprivate_error_rate" in table:
         table["nonprivate_accuracy"] = 1.0 - table["nonprivate_error_rate"]
-    if "majority_error_rate" in table:  # gaps in rows of earlier versions
-        table["majority_accuracy"] = 1.0 - table["majority_error_rate"].astype(float)
+    if "majority_error_rate" in table:
+        table["majority_accuracy"] = 1.0 - table["majority_error_rate"]
     if {"error_rate", "nonprivate_error_rate"} <= set(table):
         table["excess_error_rate"] = table["error_rate"] - table["nonprivate_error_rate"]
         table["relative_accuracy"] = table["accuracy"] / table["nonprivate_accuracy"]
     return with_losses(table)
+
+
+def with_derived(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the keys that a frame of rows has as columns; None where there is no value."""
+    [whole] = derived(pd.DataFrame([row])).to_dict("records")
+    return row | {str(key): None if pd.isna(value) else value for key, value in whole.items() if key not in row}
 
 
 def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
@@ -87,14 +96,11 @@ def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
 
 
 def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """The rows with derived columns, numbers with gaps as floats; infinite values become gaps, except privacy."""
+    """The rows with derived columns; infinite values become gaps, except privacy."""
     table = derived(rows)
     for name in table.columns.difference([*axes, *_NOT_MEASURED]):
-        column = table[name]
-        if column.isna().all():
+        if table[name].isna().all():
             table[name] = np.nan
-        elif column.dtype == object and column.dropna().map(lambda v: type(v) in (int, float)).all():
-            table[name] = column.astype(float)
         if table[name].dtype.kind == "f" and not is_privacy(name):
             table[name] = table[name].where(np.isfinite(table[name]))
     return table

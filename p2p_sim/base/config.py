@@ -20,6 +20,9 @@ from p2p_sim.base.described import descriptions
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.nearest import nearest
 
+_OF_PYDANTIC = {name for name in dir(BaseModel) if not name.startswith("__")} - {"model_dump"}
+"""Names that every model has."""
+
 
 class Config(BaseModel):
     """A frozen part of a scenario.
@@ -29,6 +32,17 @@ class Config(BaseModel):
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse to change a key."""
+        if not name.startswith("_"):
+            change = f"{name}=..." if hasattr(self, "replace") else f'**{{"PART.{name}": ...}}'
+            raise InputError(f"{name}: a scenario is frozen; scenario.replace({change}) makes another")
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        """Keys and what can be done with them, without what comes from Pydantic."""
+        return [name for name in super().__dir__() if name not in _OF_PYDANTIC]
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -55,16 +69,13 @@ class Extended(Config):
 
 
 class OneLine(type(BaseModel)):  # type: ignore[misc]
-    """The class of configuration classes whose mistakes are one line when they are called: an `InputError`."""
+    """The class of configuration classes that are called with the keys of a tree: a mistake is one `InputError`."""
 
-    def __call__(cls, *positional: Any, **given: Any) -> Any:
+    def __call__(cls, *positional: Any, **tree: Any) -> Any:
         """Make a value from keywords."""
         if positional:
             raise InputError(f"{cls.__name__}: takes its keys by name, such as {next(iter(cls.model_fields))}=...")
-        try:
-            return super().__call__(**given)
-        except ValidationError as error:
-            raise refusal(error, cls) from None
+        return cls.from_tree(tree)
 
 
 MOST_NAMED, MOST_FAULTS = 12, 100

@@ -6,6 +6,15 @@ LONGEST_LINE, LONGEST_QUOTE = 500, 100
 """Characters of a message, and of a value in it, which may be as long as a file."""
 
 
+def needs(packages: str, extra: str) -> str:
+    """That packages are missing which an extra brings, as the end of a message.
+
+    >>> needs("Optuna", "tune")
+    "needs Optuna: pip install -e '.[tune]' in the project's directory"
+    """
+    return f"needs {packages}: pip install -e '.[{extra}]' in the project's directory"
+
+
 class InputError(Exception):
     """A mistake in the input: one clear line that names the key or file, the value and what is allowed.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, needs
 from p2p_sim.cli.options import Quiet
 
 
@@ -26,7 +26,7 @@ def explore(
     Example: p2p-sim explore results
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise InputError("explore: needs Starlette and uvicorn: pip install 'p2p-sim[explore]'")
+        raise InputError(f"explore: {needs('Starlette and uvicorn', 'explore')}")
     from p2p_sim.cli.explorer.serve import serve
 
     def say(address: str) -> None:

@@ -21,6 +21,9 @@ def new(
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column that is to be protected, for --data.")
     ] = None,
+    separator: Annotated[
+        str | None, typer.Option(metavar="SIGN", help="What stands between two cells of the table, if it is not clear.")
+    ] = None,
     decimal: Annotated[
         str | None, typer.Option(metavar="SIGN", help="Decimal sign of the table's numbers, if it is not clear.")
     ] = None,
@@ -47,7 +50,7 @@ def new(
     elif start is not None:
         raise InputError(f"--from {start}: does not go with --data {data}; choose one")
     else:
-        given = {"decimal": decimal, "thousands": thousands, "encoding": encoding}
+        given = {"separator": separator, "decimal": decimal, "thousands": thousands, "encoding": encoding}
         made = from_table(name, data, label, {key: value for key, value in given.items() if value is not None})
     print(made.path)
     if quiet:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, needs
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
 from p2p_sim.learning.learner import Loss, OwnLearner, Received
@@ -59,9 +59,7 @@ class ConvolutionalConfig(OwnLearner):
     def check_installed(self) -> None:
         """Refuse to go on without PyTorch, or without the GPU that is asked for."""
         if importlib.util.find_spec("torch") is None:
-            raise InputError(
-                "learner.kind = 'convolutional': needs PyTorch, about 200 MB (CPU): pip install 'p2p-sim[deep]'"
-            )
+            raise InputError(f"learner.kind = 'convolutional': {needs('PyTorch, about 200 MB (CPU)', 'deep')}")
         self._device()
 
     def fit(self, features: NDArray[np.floating], labels: NDArray[np.uint8], num_classes: int) -> Predictor:

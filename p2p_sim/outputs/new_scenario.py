@@ -113,7 +113,8 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
     """A scenario for a user's own table, in the current directory.
 
     Args:
-        name: of the scenario. data: the table. label: its column. stated: decimal, thousands, encoding, if known.
+        name: of the scenario. data: the table. label: its column. stated: separator, decimal, thousands, encoding, if
+            known.
 
     Raises:
         InputError: the table cannot be used, or the file exists. Nothing is changed then.
@@ -128,20 +129,14 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
     _write(path, text)
     count, users = proposed(found.rows)
     note = f"clusters: {count}, of about {users // count} users each, by the number of users alone; see the file"
-    return Made(path, (*found.notes, note), case.identity, _loss(found, label))
+    return Made(path, (*found.notes, note), case.identity, _loss(found, str(label)))
 
 
-def _loss(found: Look, label: str | None) -> str:
+def _loss(found: Look, label: str) -> str:
     """Which columns are left out, why, and what to do, where these are more than half; else empty."""
-    lost = {name: why for name, why in found.left_out.items() if not why.endswith("identifier")}
-    kept = len(found.keys.get("features", ()))
-    if not lost or len(lost) <= kept:
+    if len(found.lost) <= len(found.keys.get("features", ())):
         return ""
-    why = "; ".join(f"{name!r}: {reason}" for name, reason in lost.items())
-    return (
-        f"{len(lost)} of {len(lost) + kept} columns besides {label!r} are left out ({why}); correct them in the table, "
-        "or list those that are meant in population.features"
-    )
+    return f"{found.loss(label)}; correct them in the table, or list those that are meant in population.features"
 
 
 def proposed(rows: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.population.table_file import Table, Values, is_number
+from p2p_sim.population.table_file import Table, Values, is_missing, is_number
 from p2p_sim.population.table_numbers import conventions
 
 Floats = NDArray[np.float64]
@@ -45,14 +45,6 @@ class Column(NamedTuple):
 def is_text(values: Values) -> bool:
     """Whether a column holds texts, or a mixture."""
     return values.ndim == 1 and values.dtype.kind in "OUST"
-
-
-def is_missing(values: Values) -> NDArray[np.bool_]:
-    """Rows (n,) in which a column has no value."""
-    import pandas as pd
-
-    found = np.asarray(pd.isna(values), dtype=np.bool_)
-    return found if found.ndim == 1 else np.asarray(found.reshape(len(found), -1).any(axis=1))
 
 
 def column_of(table: Table, name: str, treatment: Treatment, kept: Rows) -> Column:
@@ -101,7 +93,9 @@ def _numbers(table: Table, name: str, values: Values, kept: Rows) -> Floats:
 
 def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
     """What to do with a column that holds some words."""
-    for one in conventions([text for text in texts if text is not None]):
+    import pandas as pd
+
+    for one in conventions(pd.Series([text for text in texts if text is not None], dtype=object)):
         said = f"population.decimal = {quoted(one.decimal)}" if one.decimal != "." else ""
         more = f"population.thousands = {quoted(one.thousands)}" if one.thousands else ""
         cells = count(len(texts), "cell")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.base.errors import InputError, RunFailed, needs
 from p2p_sim.population.data_sets import DataFile, DataSet, check
 
 LONGEST = 400
@@ -58,8 +58,7 @@ def _pooch() -> Any:
         import pooch
     except ImportError:
         raise InputError(
-            "fetching needs the extra [data] (pooch): pip install 'p2p-sim[data]'; or put the files in place "
-            "yourself (`p2p-sim data where` says where)"
+            f"fetching {needs('pooch', 'data')}; or put the files in place yourself (`p2p-sim data where` says where)"
         ) from None
     pooch.get_logger().setLevel("ERROR")
     return pooch

@@ -29,7 +29,7 @@ FRAME = "frame-"
 
 
 def frames() -> Path:
-    """This user's directory of the data frames that became populations.
+    """This user's directory of the data frames that became populations, in a directory for each process that made some.
 
     Raises:
         InputError: it belongs to somebody else.
@@ -47,11 +47,14 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
     Raises:
         InputError: there is none.
     """
-    for place in (*places, Path(), *([frames()] if path.startswith(FRAME) else [])):
+    of_a_frame = path.startswith(FRAME)
+    made = list(frames().iterdir()) if of_a_frame else []
+    for place in (*places, Path(), *made):
         if is_file(place / path):
             return place / path
+    hint = "; it is there while the process lives that called p2p_sim.table: call it again" if of_a_frame else ""
     nowhere = (no_file(place / path) for place in (*places, Path()))
-    raise InputError(f"{key} = {path!r}: {min(nowhere)}")  # a directory, if one of the places has one
+    raise InputError(f"{key} = {path!r}: {min(nowhere)}{hint}")  # a directory, if one of the places has one
 
 
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:

@@ -1,6 +1,12 @@
 """A data frame of Python as a population: kept as a file that is named by its content."""
 
+import atexit
 import hashlib
+import os
+import shutil
+import warnings
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,7 +25,8 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     What is done with each column is what `p2p-sim new` would propose: texts become one-hot, numbers are standardised,
     missing values are filled in, identifiers are left out. This looks at the rows, so a mechanism to which a whole row
     is private refuses the table; `proposed=False` states that all keys are public. Its identity is the frame's content,
-    wherever it came from; other processes of this user and machine read it too.
+    wherever it came from. The frame is in a file that other processes of this user and machine read, until this process
+    ends.
 
     Args:
         frame: a pandas data frame, or anything with `__dataframe__` (Polars, PyArrow and others).
@@ -36,15 +43,28 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     """
     content = _content(frame)
     name = f"{FRAME}{hashlib.sha256(content).hexdigest()[:16]}.feather"
-    path = frames() / name
+    path = _own_directory(os.getpid()) / name
     if not path.is_file():
         write_whole(path, content)
-    given = {**look_at(path, label).keys, **keys}
+    stated = {key: sign for key in ("decimal", "thousands") if isinstance(sign := keys.get(key), str)}
+    proposed = look_at(path, label, stated)
+    if "features" not in keys and proposed.lost:
+        warnings.warn(f"table: {proposed.loss(label)}; features=[...] states which are used", UserWarning, stacklevel=2)
+    given = {**proposed.keys, **keys}
     plain = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
     try:
         return TableConfig.model_validate({"path": name, "label": label, **plain})
     except ValidationError as error:
         raise refusal(error, TableConfig) from None
+
+
+@cache
+def _own_directory(process: int) -> Path:
+    """Where this process keeps its frames; removed when it ends, but not by a process that was forked from it."""
+    directory = frames() / str(process)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    atexit.register(lambda: shutil.rmtree(directory, ignore_errors=True) if os.getpid() == process else None)
+    return directory
 
 
 def _content(frame: Any) -> bytes:
@@ -65,7 +85,7 @@ def _content(frame: Any) -> bytes:
         else:
             held = from_dataframe(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InputError(f"frame: {str(error).splitlines()[0]}") from None
+        raise InputError(f"frame: {'; '.join(map(str, error.args))}") from None
     sink = pa.BufferOutputStream()
     plain = held.replace_schema_metadata(None).combine_chunks()
     with pa.ipc.new_file(sink, plain.schema) as out:

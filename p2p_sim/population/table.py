@@ -18,7 +18,6 @@ from p2p_sim.population.features import (
     Treatment,
     column_of,
     doubts,
-    is_missing,
     is_text,
     spreads,
     transformed,
@@ -26,7 +25,7 @@ from p2p_sim.population.features import (
 from p2p_sim.population.files import find_named
 from p2p_sim.population.grouping import Grouping, by_column
 from p2p_sim.population.population import Examples, Sample
-from p2p_sim.population.table_file import Layout, Table, Values, read_table
+from p2p_sim.population.table_file import Layout, Table, Values, is_missing, read_table
 from p2p_sim.population.table_labels import name_of, numbered_classes, numbers_of
 from p2p_sim.population.table_numbers import Convention
 from p2p_sim.population.table_used import UsedRows, complete_values, named_column, plain_column, with_another_row

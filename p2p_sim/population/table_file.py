@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,14 @@ SEPARATORS = (",", ";", "\t", "|")
 """Those that are recognised."""
 TEXTS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 SUFFIXES = (*TEXTS, ".parquet", ".feather", ".npz")
-MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-"""Encodings by the bytes with which a file begins."""
+MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""Encodings by the bytes with which a file begins; the mark of UTF-32 begins with that of UTF-16."""
 
 
 class Layout(NamedTuple):
@@ -101,7 +107,32 @@ class Table:
 
 
 def read_table(path: Path, layout: Layout) -> Table:
-    """The columns of a file.
+    """The columns of a file, with days from 1970-01-01 in place of dates.
+
+    Raises:
+        InputError: it cannot be read, its first line is taken for names and looks like data, or a date is none.
+    """
+    columns, forms = read_columns(path, layout), dict(layout.dates)
+    for name in forms.keys() - columns.keys():
+        raise InputError(f"population.dates: {path} has no column {name!r}")
+    table = Table(path, layout, dict(columns))
+    for name, values in columns.items():
+        dated = name in forms and values.ndim == 1
+        if dated or values.dtype.kind == "M":
+            table.columns[name] = days(values, forms.get(name))
+        elif layout.numbers != PLAIN and is_words(values):
+            table.columns[name] = _numbers(values, layout.numbers)
+        if dated and (wrong := np.flatnonzero(np.isnan(table.columns[name]) & ~is_missing(values))).size:
+            place, text = table.cell(name, int(wrong[0]))
+            raise InputError(f"{path}: {place}: {text!r} is no date of the form {forms[name]!r}")
+    return table
+
+
+def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str, Any]:
+    """The columns as they stand in a file, as arrays with NaN for a missing text.
+
+    Args:
+        as_words: whether all cells of a CSV file stay texts; columns are then series, which need less memory.
 
     Raises:
         InputError: it cannot be read, or its first line is taken for names and looks like data.
@@ -113,7 +144,7 @@ def read_table(path: Path, layout: Layout) -> Table:
         if suffix == ".npz":
             columns = _read_npz(path)
         else:
-            frame = _read_csv(path, layout) if suffix in TEXTS else _read_arrow(path, suffix)
+            frame = _read_csv(path, layout, as_words) if suffix in TEXTS else _read_arrow(path, suffix)
             columns = {str(name): frame[name].to_numpy() for name in frame.columns}
     except InputError:
         raise
@@ -124,33 +155,42 @@ def read_table(path: Path, layout: Layout) -> Table:
         raise InputError(f"population.path = {str(path)!r}: cannot be read ({first})") from None
     if suffix not in TEXTS and layout.missing:
         columns = {name: _with_gaps(values, layout.missing) for name, values in columns.items()}
-    return _with_days(Table(path, layout, columns))
+    return columns
+
+
+def is_words(values: "Values | pd.Series") -> bool:
+    """Whether all values of a column that are there are texts."""
+    import pandas as pd
+
+    return values.dtype.kind == "O" and pd.api.types.infer_dtype(values, skipna=True) == "string"
+
+
+def is_missing(values: Values) -> NDArray[np.bool_]:
+    """Rows (n,) in which a column has no value."""
+    import pandas as pd
+
+    gaps = np.asarray(pd.isna(values), dtype=np.bool_)
+    return gaps if gaps.ndim == 1 else np.asarray(gaps.reshape(len(gaps), -1).any(axis=1))
+
+
+def _numbers(words: Values, style: Convention) -> Values:
+    """A column of texts as numbers, written in a style or plainly; as it is if a text is none."""
+    import pandas as pd
+
+    gaps = is_missing(words)
+    for numbers in (one.numbers(pd.Series(words[~gaps], dtype=str)) for one in (style, PLAIN)):
+        if numbers is not None and gaps.any():
+            values = np.full(len(words), np.nan)
+            values[~gaps] = numbers
+            return values
+        if numbers is not None:
+            return numbers
+    return words
 
 
 def suffix_of(path: Path) -> str:
     """The ending that says how a file is read, such as .csv.gz."""
     return "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
-
-
-def _with_days(table: Table) -> Table:
-    """The table with days from 1970-01-01 in place of dates: of columns of dates, and of texts that the layout names.
-
-    Raises:
-        InputError: the layout names a column that does not exist, or a text is no date of its format.
-    """
-    named, columns = dict(table.layout.dates), dict(table.columns)
-    for name in named.keys() - columns.keys():
-        raise InputError(f"population.dates: {table.path} has no column {name!r}")
-    for name, values in table.columns.items():
-        if values.dtype.kind == "M":
-            columns[name] = days(values)
-        elif name in named and values.ndim == 1:
-            columns[name] = days(values, named[name])
-            there = np.array([isinstance(value, str) for value in values.tolist()])
-            if (wrong := np.flatnonzero(there & np.isnan(columns[name]))).size:
-                place, text = table.cell(name, int(wrong[0]))
-                raise InputError(f"{table.path}: {place}: {text!r} is no date of the form {named[name]!r}")
-    return Table(table.path, table.layout, columns)
 
 
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
@@ -200,15 +240,15 @@ def _read_arrow(path: Path, suffix: str) -> "pd.DataFrame":
     return pd.read_parquet(path) if suffix == ".parquet" else pd.read_feather(path)
 
 
-def _read_csv(path: Path, layout: Layout) -> "pd.DataFrame":
+def _read_csv(path: Path, layout: Layout, as_words: bool) -> "pd.DataFrame":
     import pandas as pd
 
-    with opened(path, layout.encoding) as file:
-        names = _checked(path, records(file, layout.separator), layout)
+    names = _checked(path, layout)
+    dates = [int(name) - 1 if layout.header is False else name for name, _ in layout.dates]
     frame = pd.read_csv(
         path, sep=layout.separator, header=None if layout.header is False else 0, na_values=list(layout.missing),
-        decimal=layout.numbers.decimal, thousands=layout.numbers.thousands or None, skipinitialspace=True, engine="c",
-        encoding=encoding_of(path, layout.encoding), index_col=False,
+        dtype=str if as_words else dict.fromkeys(dates, str), decimal=layout.numbers.decimal, skipinitialspace=True,
+        engine="c", encoding=encoding_of(path, layout.encoding), index_col=False,
     )  # fmt: skip
     assert len(frame.columns) == names
     if layout.header is False:
@@ -216,30 +256,42 @@ def _read_csv(path: Path, layout: Layout) -> "pd.DataFrame":
     return frame
 
 
-def _checked(path: Path, lines: Iterator[tuple[int, list[str]]], layout: Layout) -> int:
+def _checked(path: Path, layout: Layout) -> int:
     """How many columns a CSV file has.
 
     Raises:
         InputError: a record has more or fewer cells than the first, two names are equal, or a first line that is taken
             for names looks like data. pandas takes such files, and moves or renames what is in them.
     """
-    begin, first = next(lines, (1, []))
+    with opened(path, layout.encoding) as file:
+        begin, first = next(records(file, layout.separator), (1, []))
+        _check_names(path, begin, first, layout)
+        if set(map(len, _reader(file, layout.separator))) <= {len(first)}:
+            return len(first)
+        file.seek(0)  # some line is blank, or has too many or too few cells: a slower look finds it
+        for line, record in records(file, layout.separator):
+            if len(record) != len(first):
+                names = layout.header is not False and len(record) > len(first)
+                what = "names; every column needs one" if names else "cells"
+                raise InputError(f"{path}, line {line}: {len(record)} cells, but line {begin} has {len(first)} {what}")
+    return len(first)
+
+
+def _check_names(path: Path, begin: int, first: list[str], layout: Layout) -> None:
+    """Raise InputError if a first record is none, looks like data where names are expected, or has a name twice."""
+    if not first:
+        raise InputError(f"{path}: is empty; a table has a line of names and a row for each user")
     if layout.header is None and looks_like_data(first, layout.missing):
         shown = shortened(layout.separator.join(first[:5]))
         raise InputError(
             f"{path}, line 1: {shown!r} looks like data, not like names of columns; state population.header = "
             'false (columns are then called "1", "2", and so on), or header = true if these are the names'
         )
-    named = layout.header is not False
-    if named and (twice := next((name for i, name in enumerate(first) if name in first[:i]), None)) is not None:
+    twice = next((name for i, name in enumerate(first) if name in first[:i]), None)
+    if layout.header is not False and twice is not None:
         raise InputError(
             f"{path}, line {begin}: two columns are called {twice!r}; every column needs a name of its own"
         )
-    for line, record in lines:
-        if len(record) != len(first):
-            what = "names; every column needs one" if named and len(record) > len(first) else "cells"
-            raise InputError(f"{path}, line {line}: {len(record)} cells, but line {begin} has {len(first)} {what}")
-    return len(first)
 
 
 def encoding_of(path: Path, stated: str | None) -> str:
@@ -265,11 +317,15 @@ def opened(path: Path, encoding: str | None = None) -> Iterator[TextIO]:
 
 def records(file: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
     """The records of a CSV file that are not blank, each with the number of its first line, from 1."""
-    reader, line = csv.reader(file, delimiter=separator, skipinitialspace=True), 1
+    reader, line = _reader(file, separator), 1
     for record in reader:
         if len(record) > 1 or (record and record[0].strip()):
             yield line, record
         line = reader.line_num + 1
+
+
+def _reader(file: TextIO, separator: str) -> Any:
+    return csv.reader(file, delimiter=separator, skipinitialspace=True)
 
 
 def is_number(text: str) -> bool:

@@ -1,17 +1,27 @@
 """How a table writes numbers and dates: decimal signs, thousands separators, formats of dates."""
 
+import json
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.base.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 FORMATS = (
-    "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%Y %H:%M:%S",
-    "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y",
+    "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%fZ", "%Y-%m-%dT%H:%M:%SZ",
+    "%Y-%m-%d %H:%M", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d.%m.%Y %H:%M:%S", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y",
+    "%d/%m/%y", "%m/%d/%y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y",
 )  # fmt: skip
 """Of dates that are recognised."""
+LONGEST_DATE = 30
+"""Characters."""
 DAY = np.timedelta64(1, "D")
 
 
@@ -22,15 +32,34 @@ class Convention(NamedTuple):
     thousands: str = ""
 
     @property
-    def pattern(self) -> re.Pattern[str]:
+    def pattern(self) -> str:
         """What a whole cell must match to be a number."""
         grouped = rf"|[1-9]\d{{0,2}}(?:{re.escape(self.thousands)}\d{{3}})+" if self.thousands else ""
         point = re.escape(self.decimal)
-        return re.compile(rf"[+-]?(?:(?:\d+{grouped})(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?")
+        return rf"\s*[+-]?(?:(?:\d+{grouped})(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?\s*"
 
-    def reads(self, texts: Iterable[str]) -> bool:
-        """Whether all texts are numbers under it."""
-        return all(map(self.pattern.fullmatch, texts))
+    def reads(self, texts: "pd.Series") -> NDArray[np.bool_]:
+        """Which texts (n,) are numbers under it."""
+        import pandas as pd
+
+        if self == PLAIN:
+            return ~np.isnan(pd.to_numeric(texts.to_numpy(dtype=object), errors="coerce"))
+        return texts.str.fullmatch(self.pattern).to_numpy(np.bool_)
+
+    def numbers(self, texts: "pd.Series") -> NDArray[np.generic] | None:
+        """The numbers (n,) that all texts are under it, whole ones as integers; None if some text is none."""
+        import pandas as pd
+
+        if not self.reads(texts.iloc[:50]).all():
+            return None
+        if self != PLAIN:
+            if not self.reads(texts).all():
+                return None
+            if self.thousands:
+                texts = texts.str.replace(self.thousands, "", regex=False)
+            texts = texts.str.replace(self.decimal, ".", regex=False)
+        values: NDArray[np.generic] = pd.to_numeric(texts.to_numpy(dtype=object), errors="coerce")
+        return None if np.isnan(values).any() else values
 
 
 PLAIN = Convention()
@@ -41,34 +70,121 @@ CONVENTIONS = (
 """Those that are recognised; before each one with thousands, the same one without them."""
 
 
-def conventions(*columns: Sequence[str]) -> list[Convention]:
+def conventions(*columns: "pd.Series") -> list[Convention]:
     """Those under which all texts of all columns are numbers, each without thousands where none is needed.
 
-    >>> conventions(["42,0", "7"]), conventions(["1.234,5"], ["7,5"])
-    ([Convention(decimal=',', thousands='')], [Convention(decimal=',', thousands='.')])
-    >>> [tuple(one) for one in conventions(["1,234"])], conventions(["3 days"])
-    ([(',', ''), ('.', ',')], [])
+    >>> import pandas as pd
+    >>> [tuple(style) for style in conventions(pd.Series(["42,0", "7"]))], conventions(pd.Series(["3 days"]))
+    ([(',', '')], [])
+    >>> [tuple(style) for style in conventions(pd.Series(["1,234"]))]
+    [(',', ''), ('.', ',')]
     """
-    found = list[Convention]()
-    for one in CONVENTIONS:
-        if one.decimal not in {kept.decimal for kept in found} and all(map(one.reads, columns)):
-            found.append(one)
-    return found
+    fits = list[Convention]()
+    for style in CONVENTIONS:
+        if style.decimal not in {simpler.decimal for simpler in fits}:
+            few = all(style.reads(texts.iloc[:50]).all() for texts in columns)
+            fits += [style] if few and all(style.reads(texts).all() for texts in columns) else []
+    return fits
 
 
-def date_formats(texts: Sequence[str]) -> list[str]:
-    """Of `FORMATS`, those under which all texts are dates.
+def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: str) -> Convention:
+    """How columns of numbers are written: plainly, or under one other convention.
 
-    >>> date_formats(["31/12/2020"]), date_formats(["01/02/2020"]), date_formats(["12"])
-    (['%d/%m/%Y'], ['%d/%m/%Y', '%m/%d/%Y'], [])
+    Args:
+        path: of the table, for messages. counts: of each column, how often each text occurs. separator: of cells.
+
+    Raises:
+        InputError: a column, or two of them, are written in several ways, or it is not clear how.
     """
     import pandas as pd
 
-    wanted = [form for form in FORMATS if texts and len(re.split(r"\D+", texts[0])) == len(re.findall("%", form))]
-    return [form for form in wanted if not pd.to_datetime(pd.Series(texts), format=form, errors="coerce").isna().any()]
+    columns = {name: cells for name, texts in counts.items() if len(cells := _digits(texts))}
+    for name, cells in columns.items():
+        if not conventions(cells):
+            other = next(text for text in cells if not conventions(pd.Series([cells.iloc[0], text])))
+            said = f"column {name!r} writes numbers in different ways, {cells.iloc[0]!r} and {other!r}"
+            raise InputError(f"{path}: {said}; write them alike")
+    # where all are written alike, that is how; a column of 1.234 says nothing where its neighbour is 1.234,5
+    styles = conventions(*columns.values())
+    points = [cells for cells in columns.values() if cells.str.contains(".", regex=False).any()]
+    if not columns or (styles[:1] == [PLAIN] and not (separator != "," and points and len(styles) > 1)):
+        return PLAIN
+    if not styles:  # plain columns beside others: the others decide, and must not change how a plain one reads
+        styles = conventions(*(cells for cells in columns.values() if not PLAIN.reads(cells).all()))
+        plain = [cells for cells in points if PLAIN.reads(cells).all()]
+        if not styles or any(style.reads(cells).all() for cells in plain for style in styles):
+            raise InputError(f"{path}: {_contradiction(columns)}")
+    if len(styles) != 1:
+        raise InputError(f"{path}: {_undecided(columns, styles)}")
+    return styles[0]
 
 
-def days(values: NDArray[np.generic], form: str | None = None) -> NDArray[np.float64]:
+def _digits(counts: "pd.Series") -> "pd.Series":
+    """The different texts with a digit, if they are half of all or more and each is a number in some way; else none."""
+    texts = counts.index.to_series()
+    texts = texts[texts.str.contains(r"\d")].reset_index(drop=True)
+    left = texts
+    for style in CONVENTIONS:
+        left = left[~style.reads(left)]
+    return texts if 2 * len(texts) >= len(counts) and left.empty else texts.iloc[:0]
+
+
+def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention]) -> str:
+    """Which column has several readings, and what to state."""
+    shown = {name: _telling(texts) for name, texts in columns.items()}
+    name, text = next((item for item in shown.items() if not item[1].isdigit()), next(iter(shown.items())))
+    ways = " or ".join(
+        " ".join(
+            f"--{key} {json.dumps(sign, ensure_ascii=False)}"
+            for key, sign in zip(("decimal", "thousands"), style, strict=True)
+            if sign
+        )
+        for style in styles
+    )
+    return f"column {name!r} has {text!r}, which is a number in several ways; state {ways}"
+
+
+def _contradiction(columns: "Mapping[str, pd.Series]") -> str:
+    """Which two columns write numbers in different ways."""
+    first = next(name for name, texts in columns.items() if not PLAIN.reads(texts).all())
+    other = next((name for name, texts in columns.items() if not conventions(columns[first], texts)), "")
+    other = other or next(name for name, texts in columns.items() if PLAIN.reads(texts).all() and name != first)
+    texts = f"{_telling(columns[first])!r} and {_telling(columns[other])!r}"
+    return f"columns {first!r} and {other!r} write numbers in different ways, {texts}; write them alike"
+
+
+def _telling(texts: "pd.Series") -> str:
+    """A text that is not written plainly, if there is one."""
+    odd = texts[~PLAIN.reads(texts)]
+    return str((odd if len(odd) else texts).iloc[0])
+
+
+def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
+    """Of `FORMATS`, those under which at least half of the texts are dates, and which texts (n,) are.
+
+    >>> import pandas as pd
+    >>> list(date_formats(pd.Series(["31/12/2020", "soon"]))), list(date_formats(pd.Series(["01/02/2020"])))
+    (['%d/%m/%Y'], ['%d/%m/%Y', '%m/%d/%Y'])
+    >>> date_formats(pd.Series(["12", "1.5"]))
+    {}
+    """
+    if not 0 < texts.str.len().median() <= LONGEST_DATE:
+        return {}
+    formats = dict[str, NDArray[np.bool_]]()
+    for form in FORMATS:
+        few = texts.iloc[:: max(1, len(texts) // 50)]
+        if 2 * _dated(few, form).sum() >= len(few) and 2 * (dated := _dated(texts, form)).sum() >= len(texts):
+            formats[form] = dated
+    return formats
+
+
+def _dated(texts: "pd.Series", form: str) -> NDArray[np.bool_]:
+    """Which texts are dates of a format; pandas takes 2020131 for one of %Y%m%d."""
+    dated = ~np.isnan(days(texts, form))
+    return dated & texts.str.fullmatch(r"(19|20)\d{6}").to_numpy(np.bool_) if form == "%Y%m%d" else dated
+
+
+def days(values: "NDArray[np.generic] | pd.Series", form: str | None = None) -> NDArray[np.float64]:
     """Days from 1970-01-01 (n,) of dates, or of texts of a format; NaN for what is none."""
     import pandas as pd
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.population.features import Column, Rows, is_missing, is_text
-from p2p_sim.population.table_file import Table, Values
+from p2p_sim.population.features import Column, Rows, is_text
+from p2p_sim.population.table_file import Table, Values, is_missing
 
 FAR = 1e3
 """How many times as large as the largest number of a column the number of a row that is replaced is."""

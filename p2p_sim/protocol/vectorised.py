@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, needs
 from p2p_sim.base.streams import Streams
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.shards import Shard
@@ -27,7 +27,7 @@ def compiled_wanted() -> bool:
     if value not in ("", "0", "1"):
         raise InputError(f"{COMPILED} = {value!r}: should be 1 (compiled) or 0 (NumPy)")
     if value == "1" and find_spec("numba") is None:
-        raise InputError(f"{COMPILED} = 1: needs numba; install p2p-sim[fast], or leave the variable out")
+        raise InputError(f"{COMPILED} = 1: {needs('numba', 'fast')}, or leave the variable out")
     return value == "1"
 
 

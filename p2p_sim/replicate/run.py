@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from p2p_sim.analysis.privacy.statement import record
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
@@ -51,13 +51,14 @@ class Exchanged:
     outcome: Outcome
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False)
 class Result:
     """A finished replicate.
 
     release: the noisy data set, or a model; population: its users, stored cluster by cluster.
     privacy: the learner's bound for each cluster, in the population's order.
-    row: the flat result; terms: the statements of its columns of ε, under the identifier in its column `statement`.
+    row: the flat result, whose keys are the columns of `load_results`.
+    terms: the statements of its columns of ε, under the identifier in its column `statement`.
     transcript: what the observers saw, if it was recorded.
     case, exchanged: what it is the result of, without what is known of the network.
     """
@@ -81,6 +82,12 @@ class Result:
         """Share of the rows about which the private model is right; None where no classes are predicted."""
         found = self.row["error_rate"]
         return None if found is None else 1.0 - float(found)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field once."""
+        if name in vars(self) or name not in self.__dataclass_fields__:
+            raise InputError(f"{name}: a result is frozen; dataclasses.replace(result, {name}=...) makes another")
+        super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         """The result in one line."""
@@ -208,11 +215,13 @@ def exchange(case: Case, record: bool = False) -> Exchanged:
 
 def complete(case: Case, done: Exchanged) -> Result:
     """Account for the privacy of a release, learn from it, and measure what was learned."""
+    from p2p_sim.analysis.utility.points import with_derived
+
     people, outcome = done.population, done.outcome
     row, terms, privacy = measure(case, people, done.mechanism, outcome)
     assert not isinstance(outcome.release, Tally)
     kept = replace(done, outcome=replace(outcome, transcript=None, arrival_s=None, realised=None))
-    return Result(outcome.release, people, privacy, row, terms, outcome.transcript, case, kept)
+    return Result(outcome.release, people, privacy, with_derived(row), terms, outcome.transcript, case, kept)
 
 
 def measure(

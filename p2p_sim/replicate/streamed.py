@@ -24,7 +24,7 @@ from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.memory import check_memory, streams
 from p2p_sim.replicate.row import Row
-from p2p_sim.replicate.run import measure, run, set_up
+from p2p_sim.replicate.run import exchange, measure, set_up
 
 
 class _ByShard(Protocol):
@@ -118,7 +118,7 @@ def measure_streamed(case: Case, ready: Streamed, parts: Sequence[Outcome]) -> t
 def row_alone(case: Case) -> tuple[Row, Terms]:
     """Run one replicate for its row, and the statements of its columns."""
     if not streams(case.scenario):
-        result = run(case.scenario, case.replicate, case.data_dir)
-        return result.row, result.terms
+        done = exchange(case)
+        return measure(case, done.population, done.mechanism, done.outcome)[:2]
     ready = prepare_streamed(case)
     return measure_streamed(case, ready, [exchange_streamed(ready, (0, ready.people.num_shards))])

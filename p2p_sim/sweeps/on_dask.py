@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.base.errors import InputError, RunFailed, needs
 from p2p_sim.scenario import MODEL_VERSION
 from p2p_sim.sweeps.dask_worker import compare, perform_there, versions
 from p2p_sim.sweeps.task_queue import TaskQueue
@@ -91,7 +91,7 @@ def _connect(address: str, within_s: float) -> Any:
         import dask
         from distributed import Client, Security
     except ImportError:
-        raise InputError(f"dask {address}: needs Dask's distributed: pip install 'p2p-sim[dask]'") from None
+        raise InputError(f"dask {address}: " + needs("Dask's distributed", "dask")) from None
     scheduler = _scheduler(address)
     for name in ("distributed", "distributed.client"):  # each has a level of its own; what they say, we say in a line
         logging.getLogger(name).setLevel(logging.CRITICAL)

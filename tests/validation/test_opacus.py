@@ -11,8 +11,8 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig, clipped_gradient_sum
 from p2p_sim.population.population import Population
 
-opacus = pytest.importorskip("opacus", reason="needs Opacus: pip install 'p2p-sim[deep]'")
-torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'p2p-sim[deep]'")
+opacus = pytest.importorskip("opacus", reason="needs Opacus: pip install -e '.[deep]'")
+torch = pytest.importorskip("torch", reason="needs PyTorch: pip install -e '.[deep]'")
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base.errors import InputError, needs
 from p2p_sim.base.files import repair_jsonl
 from p2p_sim.sweeps.tuning.space import Dimension, Settings, Space
 
@@ -55,7 +55,7 @@ class Trials:
         try:
             import optuna
         except ImportError:
-            raise InputError("tune: needs Optuna: pip install 'p2p-sim[tune]'") from None
+            raise InputError(f"tune: {needs('Optuna', 'tune')}") from None
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._space, self._seed, self._sampling = space, seed, sampling
         self._distributions = {one.key: _distribution(one) for one in space.dimensions}
