@@ -134,6 +134,18 @@ def test_votes_count_as_they_should(data):
     assert model.decision_function(rows[:50]) == pytest.approx(signs.mean(axis=1))
 
 
+def test_votes_with_equal_sums_tie(data):
+    """.1 + .3 - .2 - .4 and its like are equal as numbers, and differ in their last bits as sums."""
+    rows, labels = data
+    groups, importance = [[0], [1], [2], [3]], [0.4, 0.3, 0.2, 0.1]
+    model = FeatureStacking(math.inf, groups=groups, importance=importance, importance_is_public=True,
+                            combiner="weighted", low_share=1.0).fit(rows, labels)  # fmt: skip
+    scores = np.unique(model.decision_function(rows))
+    assert np.diff(scores).min() > 1e-6
+    sums = np.unique(np.sign(model.models_.margins(rows)) @ importance)
+    assert np.diff(sums).min() < 1e-15  # the control: unrounded, some differ
+
+
 def test_groups_are_alone_with_their_part_of_epsilon(data):
     """With λ_k = λ q_k² a group's model is a PLR of its features, its noise divided by q_k: basic composition."""
     rows, labels = data

@@ -137,13 +137,21 @@ def _exports(
     """What is written besides the results, and by whom; refused before anything runs if it cannot be."""
     if export is None and transcript is None:
         return []
-    from p2p_sim.outputs.export import check_destination, check_transcript, export_release, export_transcript
+    from p2p_sim.outputs.export import (
+        check_destination,
+        check_release,
+        check_transcript,
+        export_release,
+        export_transcript,
+    )
 
     found: list[tuple[Path, Callable[[Scenario, Path, Path | None], int]]] = []
     for option, path, write in (("--export", export, export_release), ("--transcript", transcript, export_transcript)):
         if path is not None:
             check_destination(option, path)
             found.append((path, write))
+    if export is not None:
+        check_release(scenario)
     if export is not None and export == transcript:
         raise InputError(f"--transcript {transcript}: is the file of --export too; choose another name")
     if transcript is not None and scenario.engine != "events":

@@ -32,6 +32,15 @@ def check_destination(option: str, path: Path) -> None:
         raise InputError(f"{option} {path}: {path.parent} cannot be written to")
 
 
+def check_release(scenario: Scenario) -> None:
+    """Refuse to export what is no list of labels."""
+    if scenario.mechanism.releases in ("model", "density"):
+        raise InputError(
+            f"mechanism.kind = {scenario.mechanism.kind!r}: releases a {scenario.mechanism.releases}, and --export "
+            "writes labels; leave it out"
+        )
+
+
 def check_transcript(scenario: Scenario) -> None:
     """Refuse a transcript of messages that carry more than a class each."""
     if scenario.mechanism.releases in ("bits", "soft", "values"):

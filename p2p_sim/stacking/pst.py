@@ -95,7 +95,8 @@ class _Stacking(PrivateBinaryClassifier):
             return np.asarray(meta_features(margins) @ self.high_coef_)
         votes = np.tanh(0.5 * margins) if self.combiner == "mean" else np.sign(margins)
         shares = np.full(margins.shape[1], 1.0 / margins.shape[1]) if self.combiner == "majority" else self._shares()
-        return np.asarray(votes @ shares)
+        # sums of shares that tie differ in their last bits: rounded, they tie in the area under the ROC curve too
+        return np.round(votes @ shares, 12)
 
     def _margins(self, rows: Floats) -> Floats:
         raise NotImplementedError
