@@ -18,3 +18,8 @@ def command(*arguments: object) -> tuple[int, str, str]:
         except SystemExit as ending:
             status = int(ending.code or 0)
     return status, out.getvalue(), err.getvalue()
+
+
+def unwrapped(text: str) -> str:
+    """What a command prints in one line: into a pipe it has lines of at most 100 columns."""
+    return " ".join(text.split())

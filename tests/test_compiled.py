@@ -90,5 +90,5 @@ def test_the_setting_is_one_clear_line(monkeypatch):
     with pytest.raises(InputError, match=r"^P2P_SIM_COMPILED = 'yes': should be 1 \(compiled\) or 0 \(NumPy\)$"):
         release(monkeypatch, people([5]), "yes")
     monkeypatch.setattr(vectorised, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"^P2P_SIM_COMPILED = 1: needs numba; install p2p-sim\[fast\]"):
+    with pytest.raises(InputError, match=r"^P2P_SIM_COMPILED = 1: needs numba: pip install -e '\.\[fast\]'"):
         release(monkeypatch, people([5]), "1")

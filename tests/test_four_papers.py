@@ -3,6 +3,7 @@
 One is left out, as the page says: it trains networks.
 """
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -89,6 +90,8 @@ def test_a_command_of_the_page_runs(line, tmp_path, monkeypatch):
     for need in entry.needs:
         if is_here(need) is False and (need.startswith(DATA_SET) or need == DEEP):
             pytest.skip(f"needs {need}")
+    if "news20" in name and not os.environ.get("P2P_SIM_DATA"):
+        pytest.skip("needs the documents of NEWS20")
     monkeypatch.chdir(tmp_path)
     status, _, err = command(verb, name, *smaller(verb, name), *options, "--out", "out")
     assert status == 0, err

@@ -24,7 +24,7 @@ from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.run import prepare
 from p2p_sim.stacking.pst import GroupModels
 from p2p_sim.stacking.rows import FeatureGroups
-from tests.commands import command
+from tests.commands import command, unwrapped
 from tests.conftest import ROOT
 
 LAW = {"kind": "synthetic", "users": 400, "num_clusters": 5, "heterogeneity": 0.6,
@@ -362,4 +362,4 @@ def test_the_command_line_refuses_with_status_2_and_runs_to_json(tmp_path, monke
     assert json.loads(out)["adjacency"] == "example"
     _, shown, _ = call("replicates=1")
     assert "models in time, by organisation" in shown
-    assert "any one row, features and label," in shown
+    assert "any one row (features and label)" in unwrapped(shown)

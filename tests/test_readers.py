@@ -22,7 +22,7 @@ from p2p_sim.population.datasets import DigitsConfig
 from p2p_sim.population.heart import HeartConfig
 from p2p_sim.population.table import TableConfig
 from p2p_sim.storage.results import check_column
-from tests.commands import command
+from tests.commands import command, unwrapped
 from tests.conftest import ROOT
 
 
@@ -95,7 +95,7 @@ def test_on_a_sparse_overlay_the_neighbours_are_named_and_not_the_clusters(tmp_p
     status, out, err = command("run", "synthetic", *few, "--set", ring, "--out", "ring")
     assert status == 0, err
     assert command("report", "ring")[0] == 0
-    for text in (out, Path("ring/report.html").read_text("utf-8")):
+    for text in (unwrapped(out), Path("ring/report.html").read_text("utf-8")):
         assert "The cause is the number of neighbours" in text
         assert "Larger clusters help" not in text
 

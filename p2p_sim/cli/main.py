@@ -137,16 +137,12 @@ def _exports(
     """What is written besides the results, and by whom; refused before anything runs if it cannot be."""
     if export is None and transcript is None:
         return []
-    from p2p_sim.outputs.export import (
-        check_destination,
-        check_release,
-        check_transcript,
-        export_release,
-        export_transcript,
-    )
+    from p2p_sim.outputs.export import check_destination, check_release, check_transcript
+    from p2p_sim.outputs.export import export_release as release
+    from p2p_sim.outputs.export import export_transcript as messages
 
     found: list[tuple[Path, Callable[[Scenario, Path, Path | None], int]]] = []
-    for option, path, write in (("--export", export, export_release), ("--transcript", transcript, export_transcript)):
+    for option, path, write in (("--export", export, release), ("--transcript", transcript, messages)):
         if path is not None:
             check_destination(option, path)
             found.append((path, write))

@@ -7,16 +7,18 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import no_file, write_whole
 from p2p_sim.base.shipped import find_scenario
 from p2p_sim.base.toml import parsed, read_toml
-from p2p_sim.population.look import Look, look_at
 from p2p_sim.replicate.advice import examined
 from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import Scenario
+
+if TYPE_CHECKING:
+    from p2p_sim.population.look import Look
 
 COMMENTS = {
     "path": "beside this file, in the data directory, or here",
@@ -119,6 +121,8 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
     Raises:
         InputError: the table cannot be used, or the file exists. Nothing is changed then.
     """
+    from p2p_sim.population.look import look_at  # late: loads pandas
+
     path = _target(name)
     if not data.is_file():
         raise InputError(f"--data {data}: {no_file(data)}")
@@ -132,7 +136,7 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
     return Made(path, (*found.notes, note), case.identity, _loss(found, str(label)))
 
 
-def _loss(found: Look, label: str) -> str:
+def _loss(found: "Look", label: str) -> str:
     """Which columns are left out, why, and what to do, where these are more than half; else empty."""
     if len(found.lost) <= len(found.keys.get("features", ())):
         return ""
@@ -151,7 +155,7 @@ def proposed(rows: int) -> tuple[int, int]:
     return min(MOST_CLUSTERS, math.isqrt(users)), users
 
 
-def _text(name: str, data: Path, label: str, found: Look) -> str:
+def _text(name: str, data: Path, label: str, found: "Look") -> str:
     count, users = proposed(found.rows)
     delta = f"1e-{len(str(users)) + 1}"
     keys = {"path": str(data), "label": label, **found.keys}

@@ -184,7 +184,7 @@ export class Runs {
     });
     const cells = this.visible.slice(1).map(({ key }) => {
       const text = cell(run, key)?.[0] ?? "";
-      return element("td", { title: key === "state" && run.why ? run.why : text }, key === "state" && run.why ? `${text}: ${run.why}` : text);
+      return element("td", { title: key === "state" && run.why ? run.why : text }, key === "state" && run.why ? run.why : text);
     });
     return element("tr", { "aria-rowindex": place + 2, ...(box.checked ? { class: "on" } : {}) }, element("th", { scope: "row", title: run.name }, element("label", {}, box, run.name)), ...cells);
   }

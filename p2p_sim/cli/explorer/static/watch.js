@@ -36,6 +36,7 @@ function turn(to) {
   key = to;
   history.replaceState(null, "", `#results=${key}`);
   rowsShown = failuresShown = "";
+  byId("seen").hidden = true;
   byId("failures").replaceChildren();
 }
 
