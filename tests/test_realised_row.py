@@ -36,8 +36,8 @@ def test_every_column_is_that_of_a_plain_loop(count, seed):
         people = done.population
         labels = np.split(people.labels, people.cluster_offsets[1:-1])
         for name, value in gains(done.outcome.realised, scenario.mechanism.flip_prob, labels).items():
-            # the row's law is coarse, so that it says more; two bounds of an overlay may differ by some tenths of 1%
-            assert row[name] >= value * 0.995 - 1e-12, (name, row[name], value, scenario.model_dump_json())
+            # the row's law is coarse, so that it says more; two bounds of an overlay, at other points, may differ by 1%
+            assert row[name] >= value * 0.99 - 1e-12, (name, row[name], value, scenario.model_dump_json())
             gained += name == "advantage_uniform" and row[name] <= value * 1.0001
     assert realised > 0.7 * count
     assert watched > 0.2 * count

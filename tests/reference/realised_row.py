@@ -3,7 +3,7 @@ another, nothing kept, nothing left out. The figures of one cluster are the acco
 own; how they are chosen and put together is what this file is held against."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,7 +125,19 @@ def gain(cluster: PlainCluster, alpha: float, share: float) -> float:
     if not isinstance(model, FetchDistribution):
         return rarer * model.delta(epsilon).upper
     hidden = np.flatnonzero(protected(cluster, False))
-    return rarer * max(model.user_delta(int(user), epsilon) for user in hidden)
+    return rarer * max(implied(lambda e, user=int(user): model.user_delta(user, e), epsilon) for user in hidden)
+
+
+def implied(delta: Callable[[float], float], epsilon: float) -> float:
+    """The least δ(ε) that a curve of upper bounds implies at some points.
+
+    (ε', δ') with ε' >= ε, in both directions, gives δ(ε) <= max(δ', 1 - (1 + e^ε)(1 - δ')/(1 + e^ε')).
+    """
+    least = delta(epsilon)
+    for other in epsilon + np.array([0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8, 1.2]):
+        there = delta(float(other))
+        least = min(least, max(there, 1.0 - (1.0 + math.exp(epsilon)) * (1.0 - there) / (1.0 + math.exp(other))))
+    return least
 
 
 def gains(shards: tuple[RealisedShard, ...], alpha: float, labels: list[np.ndarray]) -> dict[str, float]:

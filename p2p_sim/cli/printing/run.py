@@ -259,7 +259,7 @@ def meaning(rows: Any) -> str:
     factor = at_most(math.exp(learner)) if learner < LARGEST_EXPONENT else "above 1e+300"
     return (
         f"If {protected} were another, {seen} would be at most e^ε = {factor} times as probable, "
-        f"plus δ. This is the largest ε of all {'clusters and ' * exchange}replicates; a smaller ε is more private."
+        f"plus δ. ε is the largest of all {'clusters and ' * exchange}replicates; a smaller ε is more private."
     )
 
 

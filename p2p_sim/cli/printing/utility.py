@@ -105,5 +105,7 @@ def measured(rows: Any) -> list[str]:
             f"right for fewer than 1 in {1.0 / uniform:.0f} of them here."
         )
     if replicates > 1:
-        said.append(f"Each figure is a mean over {replicates} replicates, with the 95% interval of this mean.")
+        said.append(
+            f"Each of these figures is a mean over {replicates} replicates, with the 95% interval of this mean."
+        )
     return said

@@ -108,7 +108,7 @@ def check_given(q: Question, delta: float | None, epsilon: float | None) -> None
 def _answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
     check_given(q, delta, epsilon)
     local = local_epsilon(q.flip_prob, q.num_classes)
-    faults = () if q.degree is None else ("network.overlay",)
+    faults = () if q.degree is None else ("the overlay",)
     situation = Situation(q.num_classes, faults=faults, rounds=q.rounds, fresh=q.fresh, observer=q.observer)
     lemma9 = Stated(None)
     if delta is not None and q.cluster_size is not None:
