@@ -58,7 +58,7 @@ FLIPPED = "flips her label with probability α, once: that is her noisy label."
 RANDOMIZED = "makes a noisy message of her label, once: that is her noisy label."
 FETCHED = (
     "She requests the noisy label of a random peer in her cluster, and with probability θ she passes it on to the "
-    "learner: that is a submission."
+    "learner: that is a submission. The learner knows who sent it, and not whose label it is."
 )
 """What users do in a label exchange."""
 
@@ -280,6 +280,8 @@ def reservations(rows: Any, verbose: bool = True) -> list[str]:
     guesses = sentences(rows, verbose)
     if verbose and guesses and SHARES_KNOWN in guesses[-1]:
         guesses.append("In the last of these, somebody knows beforehand how frequent each label is in each cluster.")
+    if guesses:
+        guesses.append("This holds for whichever user, even if somebody knows all other labels.")
     return [*guesses, *said, "The noise is simulated; it protects nobody's real data."]
 
 

@@ -96,6 +96,8 @@ def measured(rows: Any) -> list[str]:
     if rows["error_rate"].notna().all() and "squared_error" not in values:
         where = "under the known law of labels" if "excess_risk" in values else "among rows that no user holds"
         said.append(f"Accuracy is the share of right predictions {where}.")
+    if "nonprivate_error_rate" in values:
+        said.append("Without privacy, the learner has the true label of every user.")
     if "excess_risk" in values:
         said.append("Excess risk is the expected loss above that of the best model of the learner's class.")
     uniform = float(rows["guess_uniform"].astype(float).iloc[0]) if "guess_uniform" in rows else 0.0
