@@ -59,7 +59,7 @@ def test_no_bound_is_below_the_enumerated_truth(users, degree, flip_prob, rate):
 @pytest.mark.parametrize("degree", [3, 40, 130])
 def test_it_is_what_bounds_every_kind_of_place_of_a_drawn_overlay(degree):
     drawn = FetchDistribution(weights(400, degree, 7), 0.2, 0.5)
-    [place] = drawn.bounds_by_kind(np.arange(400))
+    [place] = drawn._bounds_by_kind(np.arange(400))
     assert RegularExchange(degree, 0.2, 0.5).epsilon(1e-5).epsilon_upper == pytest.approx(place.epsilon(1e-5), rel=1e-5)
 
 

@@ -103,7 +103,7 @@ class FetchDistribution(Accountant):
         """Certified upper bound on δ(ε) for the worst-placed user; the lower value is 0."""
         check_epsilon(epsilon)
         users, far = self._split(None)
-        places = self._places_of(users, far) if users.size <= CLOSELY else chain(self.bounds_by_kind(users), far)
+        places = self._places_of(users, far) if users.size <= CLOSELY else chain(self._bounds_by_kind(users), far)
         return Bracket(0.0, max((place.delta(epsilon) for place in places), default=0.0))
 
     def user_delta(self, user: int, epsilon: float) -> float:
@@ -141,7 +141,7 @@ class FetchDistribution(Accountant):
         worst = self._worst(self._places_of(looked_at, far), delta)
         if few or worst == local_epsilon(self.flip_prob):
             return self._stated(worst, delta, self.basis, self.conditions), None
-        most = self._worst(chain(self.bounds_by_kind(found), far), delta)
+        most = self._worst(chain(self._bounds_by_kind(found), far), delta)
         condition = Condition(
             SAMPLE_ALONE, f"of {SAMPLED:,} users, evenly spaced among {found.size:,}; no bound for others"
         )
@@ -328,7 +328,7 @@ class FetchDistribution(Accountant):
         tails = self._tails.lacking(users, weights) if hiding else None
         return TargetLevels(weights, self._rates[users], counts, self.flip_prob, tails, copies)
 
-    def bounds_by_kind(self, users: NDArray[np.int64]) -> Iterator[UserBound]:
+    def _bounds_by_kind(self, users: NDArray[np.int64]) -> Iterator[UserBound]:
         """Bounds that hold for all of these users, whatever their neighbourhoods: one for each kind of place."""
         kinds = self._places.kinds(users) if not self._known[users].any() else None
         if kinds is None or len(kinds.counts) > MOST_KINDS:

@@ -80,7 +80,7 @@ class RegularExchange(Accountant):
         """What bounds each user: they all have the same kind of place."""
         users = self.degree + 1
         weights = (np.ones((users, users)) - np.eye(users)) / self.degree
-        [place] = FetchDistribution(weights, self.flip_prob, self.sampling_rate).bounds_by_kind(np.arange(users))
+        [place] = FetchDistribution(weights, self.flip_prob, self.sampling_rate)._bounds_by_kind(np.arange(users))
         return place
 
 
