@@ -82,7 +82,7 @@ class _Events:
             self.law = law[: int(np.flatnonzero(law > 1e-30)[-1]) + 1]
         # p by y, in units that keep its mean over b, and with the target's bit
         self.y = np.arange(int(self.units.sum()) + 1)
-        p = self.y * (float(columns.sum()) / max(len(self.y) - 1, 1) / len(fetchers.own))
+        p = np.asarray(self.y * (float(columns.sum()) / max(len(self.y) - 1, 1) / len(fetchers.own)), dtype=np.float64)
         self.chances = self.sides(p, p + fetchers.own.mean())
 
     def sides(self, zero: Floats, one: Floats) -> tuple[Floats, Floats]:
@@ -163,7 +163,7 @@ class _Sample:
         if keep <= 0.0:
             return 0.0
         # E F0, rounded down, and F0, rounded up
-        gain, loss = (scipy.stats.binom.sf(self.event - 1, len(its.fetchers.own), side) for side in its.chances)
+        gain, loss = np.asarray(scipy.stats.binom.sf(self.event - 1, len(its.fetchers.own), its.chances))
         reference, doubt = keep * gain - lose * loss, _ROUNDING * (keep * gain + lose * loss)
         mean = float(its.law @ (reference - doubt)[: len(its.law)]) - 1e-20 * lose
         reference, weight = reference + doubt, np.exp(np.minimum(psi - tilt * its.y, 700.0))
