@@ -18,7 +18,7 @@ from p2p_sim.analysis.privacy.claims import clustering_matrices as matrices
 from p2p_sim.analysis.privacy.claims.algorithm1 import label_epsilon, laplace_nodes
 from p2p_sim.analysis.privacy.claims.claim import at_least, at_most
 from p2p_sim.analysis.privacy.claims.comparison import bounds_table, gaussian_epsilon, shuffled_epsilon
-from p2p_sim.analysis.privacy.others.centralised import laplace_tail
+from p2p_sim.analysis.privacy.others.centralised import ClusterResampling, laplace_tail
 from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from tests.conftest import ROOT
@@ -116,7 +116,10 @@ def test_theorem_1_fails_for_three_classes_whatever_its_parameters():
 
 
 def test_the_corrected_theorem_1_is_not_refuted_and_is_tight():
-    verdict = Claim("", "", "", lambda: privacy.theorem1_cases(privacy.corrected_theorem1)).check()
+    def corrected(scale: float, resampling_prob: float, threshold: float) -> float:
+        return ClusterResampling(2, 2, resampling_prob, scale, threshold, True).pure_epsilon
+
+    verdict = Claim("", "", "", lambda: privacy.theorem1_cases(corrected)).check()
     assert verdict.holds
     assert verdict.tightest == pytest.approx(1.0, abs=1e-4)
     assert verdict.where["tightest"]["K"] >= 3

@@ -34,7 +34,7 @@ def test_different_releases_are_together_above_each_alone():
     releases = (LabelExchange(100, 0.1, 0.5), LabelExchange(60, 0.2, 1.0))
     whole = Composition(releases, (2, 3))
     lower = whole.epsilon(1e-5).epsilon_lower
-    assert whole.lower_epsilon(1e-5) == lower > max(release.lower_epsilon(1e-5) for release in releases)
+    assert lower > max(release.epsilon(1e-5).epsilon_lower for release in releases)
 
 
 def test_a_release_whose_law_is_not_known_is_forgotten():
@@ -42,7 +42,7 @@ def test_a_release_whose_law_is_not_known_is_forgotten():
     alone, both = Composition((exchange,), (1,)), Composition((exchange, steps), (1, 1))
     assert both.adjacency == "label"
     assert both.epsilon(1e-5).epsilon_lower == alone.epsilon(1e-5).epsilon_lower > 0.0
-    assert both.lower_epsilon(1e-5) <= both.epsilon(1e-5).epsilon_upper
+    assert both.epsilon(1e-5).epsilon_lower <= both.epsilon(1e-5).epsilon_upper
 
 
 def test_of_flipped_labels_it_is_the_exact_one():

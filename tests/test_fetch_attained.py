@@ -1,30 +1,27 @@
-"""Lower ends for any fetch distribution: against enumeration, with planted mistakes."""
+"""What is attained on overlays: against enumeration, with planted mistakes."""
 
 import math
 
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sparse
 
+from p2p_sim.analysis.bounds import attained
 from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
-from p2p_sim.analysis.privacy.networks import attained, similar_world
 from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
-from p2p_sim.analysis.privacy.statement.conditions import PASSIVE
+from studies.privacy import worst_placed
 from tests.fetch_enumeration import FewUsers, random_laws
 from tests.reference import fetch as reference
 
 LAWS = random_laws(50)
 
 
-def fetch_of(law: FewUsers) -> FetchDistribution:
-    return FetchDistribution(law.weights, law.flip_prob, law.rates)
-
-
 @pytest.mark.parametrize("index", range(50))
 @pytest.mark.slow_where(lambda index: index >= 20)
 def test_the_upper_end_lies_above_the_truth(index):
     law = LAWS[index]
-    fetch = fetch_of(law)
+    fetch = FetchDistribution(law.weights, law.flip_prob, law.rates)
     for epsilon in (0.1, 0.5, 1.5):
         assert fetch.delta(epsilon).upper >= law.delta(epsilon) * (1.0 - 1e-12)
 
@@ -42,28 +39,15 @@ def test_laws_are_the_same_each_time_and_of_all_sizes():
     assert {len(law.weights) for law in LAWS} == {3, 4, 5, 6}
 
 
-@pytest.mark.parametrize("index", range(50))
-@pytest.mark.slow_where(lambda index: index >= 20)
-def test_the_lower_end_of_few_users_is_the_truth(index):
-    law = LAWS[index]
-    for delta in (1e-3, 0.05):
-        truth = law.epsilon(delta)
-        lower = fetch_of(law).lower_epsilon(delta)
-        assert lower <= truth
-        exposed = (law.rates @ law.weights**2).argmax()
-        assert lower >= law.user_epsilon(int(exposed), delta) - 1e-5
-
-
-def submitters(law: FewUsers, target: int) -> similar_world.Submitters:
+def fetchers(law: FewUsers, target: int) -> attained.Fetchers:
     """Those who may fetch from the target."""
     users = np.flatnonzero((law.weights[:, target] > 0.0) & (law.rates > 0.0))
-    others = np.delete(law.weights[users], target, axis=1)
-    alpha = law.flip_prob
-    return similar_world.Submitters(others, law.weights[users, target], law.rates[users], alpha, 1.0 - alpha)
+    rows = law.rates[users, None] * law.weights[users]
+    return attained.Fetchers(np.delete(rows, target, axis=1), rows[:, target], law.flip_prob)
 
 
 def sampled_epsilon(law: FewUsers, target: int, delta: float) -> float:
-    return attained.attained_epsilon(submitters(law, target), lambda epsilon: delta)
+    return attained.attained_epsilon(fetchers(law, target), delta)
 
 
 def above_the_truth() -> tuple[int, list[float]]:
@@ -85,24 +69,23 @@ def test_sampled_lower_ends_lie_below_enumeration_and_some_are_near():
 
 @pytest.mark.parametrize("worth", ["without the flip", "keep too large"])
 def test_a_wrong_worth_is_caught(monkeypatch, worth):
-    def wrong(view: similar_world.Submitters, epsilon: float, upper: bool) -> tuple[float, float]:
-        grow, flip_prob = np.exp(epsilon), view.flip_prob
-        return (1.0, grow) if worth == "without the flip" else (1.0 - flip_prob, grow * (1.0 - flip_prob) - flip_prob)
+    def wrong(flip_prob: float, epsilon: float) -> tuple[float, float, float]:
+        grow, keep = np.exp(epsilon), 1.0 - flip_prob
+        return (1.0, grow, 0.0) if worth == "without the flip" else (keep, grow * keep - flip_prob, 0.0)
 
-    monkeypatch.setattr(attained, "worth_of", wrong)
-    monkeypatch.setattr(similar_world, "worth_of", wrong)
+    monkeypatch.setattr(attained, "worth", wrong)
     assert above_the_truth()[0] > 0
 
 
 def test_too_large_an_effect_of_the_bit_is_caught(monkeypatch):
     """As if every fetch from the target counted twice."""
-    draw = attained._Sample._draw
+    draw = attained._Sample.draw
 
     def doubled(self, count, rng):
-        y, zero, one = draw(self, count, rng)
-        return y, zero, zero + 2.0 * (one - zero)
+        y, likelier, other = draw(self, count, rng)
+        return [y, other + 2.0 * (likelier - other), other]
 
-    monkeypatch.setattr(attained._Sample, "_draw", doubled)
+    monkeypatch.setattr(attained._Sample, "draw", doubled)
     assert above_the_truth()[0] > 0
 
 
@@ -138,9 +121,8 @@ def test_no_value_is_below_the_range_that_the_margin_assumes(monkeypatch):
     monkeypatch.setattr(attained, "mean_at_least", recorded)
     for law in LAWS[:10]:
         sampled_epsilon(law, 0, 0.01)
-    graph = nx.to_scipy_sparse_array(nx.random_regular_graph(10, 60, seed=1), format="csr") / 10.0
-    for weights, theta in ((graph, 1.0), (complete(60, 0.2), 0.1)):
-        FetchDistribution(weights, 0.1, theta).lower_epsilon(1e-4)
+    for weights, theta in ((overlay(10, 60), 1.0), (complete(60, 0.2), 0.1)):
+        attained.attained_epsilon(worst_placed(weights, 0.1, theta), 1e-4)
     assert len(shares) > 100
     assert 0.05 < max(shares) <= 1.0
 
@@ -149,7 +131,7 @@ def test_at_least_so_many_successes():
     rng = np.random.default_rng(4)
     chances = rng.random((3, 7))
     for successes in range(8):
-        found = attained._at_least(chances, successes)
+        found = attained.at_least(chances, successes)
         for line, value in zip(chances, found, strict=True):
             law = np.ones(1)
             for p in line:
@@ -157,68 +139,37 @@ def test_at_least_so_many_successes():
             assert value == pytest.approx(law[successes:].sum(), rel=1e-12)
 
 
-def complete(n: int, spread: float = 0.0, seed: int = 5) -> np.ndarray:
+def overlay(degree: int, users: int) -> sparse.csr_array:
+    """Everybody fetches from as many users."""
+    return (
+        sparse.csr_array(nx.to_scipy_sparse_array(nx.random_regular_graph(degree, users, seed=1), dtype=float)) / degree
+    )
+
+
+def complete(n: int, spread: float = 0.0) -> sparse.csr_array:
     """Everybody fetches from everybody, with weights disturbed by a share of up to `spread`."""
-    rows = 1.0 + spread * np.random.default_rng(seed).uniform(-1.0, 1.0, (n, n))
-    return rows / rows.sum(axis=1, keepdims=True)
+    rows = 1.0 + spread * np.random.default_rng(5).uniform(-1.0, 1.0, (n, n))
+    return sparse.csr_array(rows / rows.sum(axis=1, keepdims=True))
 
 
 @pytest.mark.parametrize("theta", [pytest.param(0.1, marks=pytest.mark.slow), 1.0])
 def test_equal_rows_attain_nearly_the_exact_figure(theta):
     exact = LabelExchange(100, 0.1, theta).epsilon(1e-6)
-    lower = FetchDistribution(complete(100), 0.1, theta).lower_epsilon(1e-6)
+    lower = attained.attained_epsilon(worst_placed(complete(100), 0.1, theta), 1e-6)
     assert 0.95 * exact.epsilon_lower <= lower <= exact.epsilon_upper
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("theta", [0.1, 1.0])
 def test_disturbed_rows_attain_about_as_much(theta):
-    fetch = FetchDistribution(complete(200, 0.2), 0.1, theta)
-    lower = fetch.lower_epsilon(1e-6)
+    table = complete(200, 0.2)
+    lower = attained.attained_epsilon(worst_placed(table, 0.1, theta), 1e-6)
     assert 0.9 * LabelExchange(200, 0.1, theta).epsilon(1e-6).epsilon_lower <= lower
-    assert lower <= fetch.epsilon(1e-6).epsilon_upper
+    assert lower <= FetchDistribution(table, 0.1, theta).epsilon(1e-6).epsilon_upper
 
 
 def test_a_sparse_overlay_attains_nearly_the_local_figure_and_the_same_digits_again():
-    graph = nx.to_scipy_sparse_array(nx.random_regular_graph(10, 400, seed=1), format="csr") / 10.0
-    lower = FetchDistribution(graph, 0.1, 1.0).lower_epsilon(1e-6)
+    target = worst_placed(overlay(10, 400), 0.1, 1.0)
+    lower = attained.attained_epsilon(target, 1e-6)
     assert 0.95 * local_epsilon(0.1) <= lower <= local_epsilon(0.1)
-    assert lower == FetchDistribution(graph, 0.1, 1.0).lower_epsilon(1e-6)
-
-
-@pytest.mark.parametrize("members", [(5,), (4, 5)])
-@pytest.mark.parametrize("delta", [0.05, 0.3])
-def test_members_of_overlays_attain_it(members, delta):
-    weights = random_laws(20, 6)[7].weights
-    n, pooled = len(weights), np.zeros(len(weights), dtype=bool)
-    inside = tuple(m - 6 + n for m in members)
-    pooled[list(inside)] = True
-    lower = FetchDistribution(weights, 0.2, 1.0, members=pooled).lower_epsilon(delta)
-    truth = reference.member_delta(weights, 0.2, np.ones(n, dtype=bool), inside, lower * (1.0 - 1e-6))
-    assert lower > 0.0
-    assert truth > delta
-
-
-def test_known_bits_of_overlays_attain_it():
-    weights = random_laws(20, 4)[3].weights
-    known = np.arange(len(weights)) == 0
-    lower = FetchDistribution(weights, 0.2, 1.0, known=known).lower_epsilon(0.05)
-    assert lower > FetchDistribution(weights, 0.2, 1.0).lower_epsilon(0.05) * 0.5
-    assert reference.delta(weights, 0.2, 1.0, lower * (1.0 - 1e-6), known=(0,)) > 0.05
-
-
-def test_ends_of_the_flip_probability():
-    weights = complete(5)
-    assert FetchDistribution(weights, 0.5, 1.0).lower_epsilon(0.1) == 0.0
-    assert FetchDistribution(weights, 0.0, 1.0).lower_epsilon(0.5) == np.inf
-    assert FetchDistribution(weights, 0.0, 1.0).lower_epsilon(0.7) == 0.0
-
-
-def test_whom_a_member_fetches_from_is_looked_at():
-    """Submitters fetch from users 0 and 1, the member from user 2 alone: against her no exchange hides the label."""
-    weights = np.tile([0.5, 0.5, 0.0, 0.0, 0.0, 0.0], (6, 1))
-    weights[5] = np.arange(6) == 2
-    exchange = FetchDistribution(weights, 0.1, 1.0, members=np.arange(6) == 5)
-    assert exchange.lower_epsilon(0.01) == pytest.approx(math.log(8.9), rel=1e-6)  # (1 - α - δ)/α
-    assert PASSIVE in exchange.conditions
-    assert PASSIVE not in FetchDistribution(weights, 0.1, 1.0).conditions
+    assert lower == attained.attained_epsilon(target, 1e-6)

@@ -167,6 +167,21 @@ def test_known_law_is_a_distribution():
         assert len(law) == min(members, others) + 1
 
 
+@pytest.mark.parametrize(
+    ("n", "theta", "members", "delta"),
+    [pytest.param(1000, 1.0, 3, 1e-6, marks=pytest.mark.slow), (1000, 1.0, 3, 5e-3), (1000, 0.1, 5, 1e-2)],
+)
+def test_coalitions_in_large_clusters_have_both_ends_at_once(n, theta, members, delta):
+    """Each end is where the bracket of δ(ε) crosses δ."""
+    coalition = Coalition(LabelExchange(n, 0.1, theta), members)
+    bound = coalition.epsilon(delta)
+    assert 0.0 < bound.epsilon_lower <= bound.epsilon_upper < local_epsilon(0.1)
+    assert bound.epsilon_upper <= 1.02 * bound.epsilon_lower
+    assert coalition.delta(bound.epsilon_lower * (1.0 - 1e-5)).lower > delta
+    assert coalition.delta(bound.epsilon_upper * (1.0 + 1e-5)).upper <= delta
+    assert coalition.delta(bound.epsilon_upper * (1.0 - 1e-5)).upper > delta
+
+
 @pytest.mark.parametrize("members", [0, 10, -1])
 def test_impossible_coalitions_are_named(members):
     with pytest.raises(ValueError, match=f"members = {members}"):

@@ -131,19 +131,6 @@ def test_the_symmetric_default_looks_at_one_direction_only():
     assert min(one_way) < 0.5 * ours
 
 
-def test_optimal_event_attains_delta():
-    exchange, epsilon = LabelExchange(30, 0.1, 1.0), 0.5
-    zero, one = exchange.privacy_loss_pmfs(0)
-    cut = exchange.optimal_event(epsilon, kept=30)
-
-    def gain(k: int) -> float:
-        return sum(zero[30, j] - np.exp(epsilon) * one[30, j] for j in range(k + 1))
-
-    assert gain(cut) == pytest.approx(max(gain(k) for k in range(31)), abs=1e-15)
-    assert gain(cut) > max(gain(cut - 1), gain(cut + 1)) - 1e-15
-    assert exchange.optimal_event(5.0, kept=30) == -1
-
-
 def test_tradeoff_curve_lies_below_every_test_and_close():
     exchange = LabelExchange(30, 0.1, 1.0)
     zero, one = exchange.privacy_loss_pmfs(0)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from p2p_sim.analysis.privacy.claims.algorithm1 import laplace_nodes, noisy_label_law, released_distribution
-from p2p_sim.analysis.privacy.others import attained_classes as attained
 from p2p_sim.analysis.privacy.others.centralised import COUNTED, ClusterResampling
 from p2p_sim.analysis.privacy.others.resampled_classes import Losses, _laplace, classes_delta
 
@@ -50,25 +49,13 @@ def test_the_bounds_hold_the_enumerated_truth(case):
     for epsilon in (0.0, 0.2, 0.5, 1.0):
         truth = enumerated(epsilon, *case)
         assert truth <= privacy.delta(epsilon).upper + 3e-3 * truth
-    for delta in (0.01, 0.1):
-        lower, upper = privacy.lower_epsilon(delta), privacy.epsilon(delta).epsilon_upper
-        assert lower <= upper
-        if lower > 0.0:
-            assert enumerated(lower, *case) >= delta * (1.0 - 3e-3)
 
 
-def test_a_smaller_cluster_has_a_lower_end_at_all():
-    assert ClusterResampling(4, 3, 0.9, 2.0, 0.25, released=False).lower_epsilon(0.01) > 0.2
-
-
-def test_controls_are_caught():
-    """A change of half the size falls below the truth; of a curator who resamples less the lower end is above."""
+def test_a_change_of_half_the_size_falls_below_the_truth():
     case = (4, 1.0, 0.05, 0.25)  # hardly any noise: draws alone
     truth = enumerated(0.3, *case)
     assert classes_delta(4, 1.0, 0.05, 0.25, 0.3, 3) >= truth
     assert classes_delta(8, 1.0, 0.05, 0.25, 0.3, 3) < truth  # 1/8 for 1/4, though it counts eight draws
-    claimed = ClusterResampling(10_000, 3, 0.9, 2.0, 0.1, released=False).epsilon(1e-6).epsilon_upper
-    assert attained.attained_classes(10_000, 3, 0.85, 2.0, 0.1, 1e-6) > claimed
 
 
 @pytest.mark.parametrize("classes", [3, 5])
@@ -107,48 +94,19 @@ def test_repeated_draws_have_their_curve():
         assert truth <= law.divergence(epsilon) <= truth * (1.0 + 1e-5) + 1e-6
 
 
-def test_the_weight_of_the_lower_end_is_bounded_as_said():
-    """No sampled weight in the second world exceeds the bound that the confidence bound rests on."""
-    for counts, lam, own in (((104, 104, 791), 1.0, False), ((54, 54, 691, 200), 0.9, True)):
-        event = attained._Event.of(counts, lam, 2.0, 0.05, 1e-4, own, 3.3)
-        assert event is not None
-        second = event._sample(2**17, np.random.default_rng(1))[1]
-        assert 0.0 < second.max() <= event._most
-        control = attained._Event.of(counts, lam, 2.0, 0.05, 1e-4, own, 6.6)
-        assert second.max() > control._most  # of a rarer event
-
-
-def test_the_sample_agrees_with_simulation():
-    """Of an event that is not rare: counted in the mechanism itself, five standard errors."""
-    counts, lam, sigma, tau = (12, 12, 35), 0.9, 2.0, 0.15
-    event = attained._Event.of(counts, lam, sigma, tau, 1e-3, True, 1.8)
-    assert event is not None
-    sampled = [its.mean() for its in event._sampled(np.random.default_rng(2))]
-    rng, trials = np.random.default_rng(7), 200_000
-    noise = sigma / 60 * rng.laplace(size=(trials, 3))
-    for place, found in enumerate(sampled):
-        q = released_distribution((np.array(counts) + np.eye(3)[place]) / 60, noise, tau)
-        many = rng.binomial(35, lam * q[:, 0])
-        few = rng.binomial(35 - many, lam * q[:, 1] / (1.0 - lam * q[:, 0]))
-        own = rng.random(trials) < lam * q[:, 0] + (1.0 - lam) * (place == 0)
-        seen = float(((many - few >= event.least) & own).mean())
-        assert abs(seen - found) < 6.0 * math.sqrt(seen / trials) + 1e-3 * seen
-
-
 @pytest.mark.parametrize(
-    ("arguments", "ratio"),
-    [((1000, 3, 1.0, 2.0, 0.1), 1.25),
-     pytest.param((1000, 3, 1.0, 1.0, 0.1), 1.15, marks=pytest.mark.slow),
-     pytest.param((10_000, 3, 0.9, 2.0, 0.1), 1.1, marks=pytest.mark.slow),
-     pytest.param((100_000, 3, 1.0, 2.0, 0.3), 1.1, marks=pytest.mark.slow),
-     pytest.param((1000, 10, 0.9, 2.0, 0.05), 1.25, marks=pytest.mark.slow)],
+    "arguments",
+    [(1000, 3, 1.0, 2.0, 0.1),
+     pytest.param((1000, 3, 1.0, 1.0, 0.1), marks=pytest.mark.slow),
+     pytest.param((10_000, 3, 0.9, 2.0, 0.1), marks=pytest.mark.slow),
+     pytest.param((100_000, 3, 1.0, 2.0, 0.3), marks=pytest.mark.slow),
+     pytest.param((1000, 10, 0.9, 2.0, 0.05), marks=pytest.mark.slow)],
 )  # fmt: skip
-def test_both_ends_are_near_each_other_and_below_the_pure_epsilon(arguments, ratio):
+def test_the_bound_is_below_the_pure_epsilon(arguments):
     started = time.process_time()
     privacy = ClusterResampling(*arguments, released=False)
-    bound, lower = privacy.epsilon(1e-6), privacy.lower_epsilon(1e-6)
+    bound = privacy.epsilon(1e-6)
     assert bound.basis == COUNTED
-    assert lower <= bound.epsilon_upper <= ratio * lower
     assert bound.epsilon_upper < 0.9 * privacy.pure_epsilon
     assert privacy.delta(bound.epsilon_upper).upper <= 1e-6 < privacy.delta(0.99 * bound.epsilon_upper).upper
     assert time.process_time() - started < 15.0

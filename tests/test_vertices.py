@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from p2p_sim.analysis.privacy import CappedFetch
+from p2p_sim.analysis.privacy import CappedFetch, LabelExchange
 from p2p_sim.analysis.privacy.networks import realised_network
 from p2p_sim.analysis.privacy.networks.losses import amplified
 from p2p_sim.analysis.privacy.networks.vertices import VertexLevels, Vertices
@@ -60,7 +60,7 @@ def test_the_bound_of_most_rows_holds_where_all_rows_are_alike(sources, ratio):
 def test_it_is_smaller_for_many_equal_submitters(monkeypatch, n, share):
     capped = CappedFetch(np.full(n, 1.0 / n), 0.1)
     bound = capped.epsilon(1e-6).epsilon_upper
-    assert bound > capped.lower_epsilon(1e-6)
+    assert bound > LabelExchange(n, 0.1, 1.0).epsilon(1e-6).epsilon_lower
     monkeypatch.setattr(realised_network, "_MOST", 0)
     assert bound < share * CappedFetch(np.full(n, 1.0 / n), 0.1).epsilon(1e-6).epsilon_upper
 

@@ -106,12 +106,6 @@ class ProductLaw:
         points = rng.random((rows, self.dimension))
         return points, (rng.random(rows) < self.positive(points)).astype(np.uint8)
 
-    @property
-    def bayes_error(self) -> float:
-        """Smallest error of any classifier: 1/2 - a (∫|g|)^d."""
-        above, below = self.factor.parts(np.array([1.0]))
-        return 0.5 - self.amplitude * float(above[0] + below[0]) ** self.dimension
-
     def excess_error(self, edges: Floats, predicted: NDArray[np.integer]) -> float:
         """Error beyond Bayes of a classifier that is constant on boxes, exact to rounding.
 

@@ -58,13 +58,15 @@ for _name in _ratios.index.unique("table"):
     near_uniform.append([", ".join(f"{_ratios[_name, n, t]:.2f}" for t in (0.1, 1.0)) for n in _sizes])
 
 
-def _bracket(*ends: float) -> str:
+def _rounded_up(end: float) -> str:
+    places = 2 if end >= 1.0 else 3
+    return short(math.ceil(end * 10**places) / 10**places, places)
+
+
+def _bracket(lower: float, upper: float) -> str:
     """The lower end rounded down, the upper one up."""
-    places = [2 if end >= 1.0 else 3 for end in ends]
-    rounded = (
-        nearest(end * 10**p) / 10**p for nearest, end, p in zip((math.floor, math.ceil), ends, places, strict=True)
-    )
-    return " to ".join(short(end, p) for end, p in zip(rounded, places, strict=True))
+    places = 2 if lower >= 1.0 else 3
+    return f"{short(math.floor(lower * 10**places) / 10**places, places)} to {_rounded_up(upper)}"
 
 
 _found = published("privacy", "resampled.csv")
@@ -85,7 +87,7 @@ classes_to = resampled_classes.LARGEST_CLUSTER
 classes = [
     [", ".join([f"{row.n}, {row.classes}", *_shares(row.resampling_prob, row.noise_scale, row.threshold)]),
      f"{row.delta:g}".replace("e-0", "e-"), short(row.pure_epsilon, 2 if row.pure_epsilon >= 1.0 else 3),
-     _bracket(row.epsilon_lower, row.epsilon_upper)]
+     _rounded_up(row.epsilon_upper)]
     for row in published("privacy", "resampled-classes.csv").itertuples()
 ]  # fmt: skip
 fewest_equal, most_equal = realised_network._FEWEST, realised_network._MOST

@@ -34,11 +34,6 @@ def printed_theorem1(scale: float, resampling_prob: float, threshold: float) -> 
     return 1.0 / scale + math.log1p((1.0 - resampling_prob) / (resampling_prob * threshold))
 
 
-def corrected_theorem1(scale: float, resampling_prob: float, threshold: float) -> float:
-    """ε of Theorem 1 with the sensitivity of two shares: 2/σ + ln(1 + (1-λ)/(λτ))."""
-    return printed_theorem1(scale, resampling_prob, threshold) + 1.0 / scale
-
-
 def corner_event(labels: tuple[int, ...], classes: int, scale: float, threshold: float, resampling_prob: float,
                  own: int) -> float:  # fmt: skip
     """Pr[q̃ is τ everywhere but at label 0, and user 1's noisy label is 0].

@@ -6,7 +6,6 @@
 True
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,7 +28,7 @@ from p2p_sim.analysis.privacy.statement.checks import (
 from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS
 from p2p_sim.analysis.privacy.statement.domain import LEARNER
 from p2p_sim.analysis.privacy.statement.kept import kept
-from p2p_sim.analysis.privacy.statement.local import local_epsilon, worth
+from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from p2p_sim.analysis.privacy.statement.windows import LEAST, binomial_pmf
 
 LARGEST_ROUNDS = 1000
@@ -155,24 +154,6 @@ class LabelExchange(Accountant):
         zero = np.concatenate([nothing, (1.0 - alpha) * a + alpha * b])
         one = np.concatenate([nothing, alpha * a + (1.0 - alpha) * b])
         return AttainedPair(zero, one, views.slack + views.missed + views.lost + 1e-14)
-
-    def optimal_event(self, epsilon: float, kept: int, ones: int = 0) -> int:
-        """The largest k* such that "at most k* ones among `kept` submissions" is evidence beyond e^ε for label 0.
-
-        Its probability under label 0 minus e^ε times that under label 1 is δ(ε) given `kept`, for the data set in which
-        `ones` of the others hold label 1. -1 if no event is.
-        """
-        from p2p_sim.analysis.privacy.exchange.cutoff import CutOffViews
-
-        check_epsilon(epsilon)
-        if kept < 0:
-            raise ValueError(f"kept = {kept}: must be at least 0")
-        keep, lose, _ = worth(self.flip_prob, epsilon)
-        if keep == 0.0 or kept == 0:
-            return -1
-        given = Submissions((kept,), np.ones(1), np.ones(1), 0.0)
-        views = CutOffViews.of(self.setting.world(ones), given, -60.0)
-        return views.nodes.first_above(kept, -math.log1p((lose - keep) / keep), None) - 1
 
 
 def _settings(models: Sequence[Accountant]) -> list[Setting]:

@@ -117,10 +117,6 @@ class TimedLearner(Accountant):
             return replace(self.exchange.epsilon(delta), observer="learner-times", conditions=self.conditions)
         return invert(self.delta, delta, self.exchange.flip_prob, "learner-times", self.basis, self.conditions)
 
-    def lower_epsilon(self, delta: float) -> float:
-        """No smaller ε holds at δ: whoever sees times sees the set of submissions too."""
-        return self.exchange.lower_epsilon(delta)
-
     @property
     def basis(self) -> str:
         """How the bounds are computed."""

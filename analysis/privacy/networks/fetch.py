@@ -27,7 +27,6 @@ import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Divergence
-from p2p_sim.analysis.privacy.networks.lower_end import LowerEnd
 from p2p_sim.analysis.privacy.networks.moving_targets import MovingTargets
 from p2p_sim.analysis.privacy.networks.neighbourhood import Neighbourhood
 from p2p_sim.analysis.privacy.networks.places import Places
@@ -171,19 +170,6 @@ class FetchDistribution(Accountant):
         """Certified ε(δ) of one user, at most ε₀."""
         check_delta(delta)
         return self._user(user).epsilon(delta)
-
-    def lower_epsilon(self, delta: float, among: NDArray[np.bool_] | None = None) -> float:
-        """An ε below which no ε holds at δ for the worst-placed user, whatever is known of her; see `attained`.
-
-        It takes seconds. `epsilon` states 0 instead. Up to 7 others are enumerated; for more, the figure is wrong with
-        a probability of at most 1e-9.
-
-        Args:
-            delta: δ in (0, 1). among: (n,) bool, the users that the figure is about; None: all.
-        """
-        check_delta(delta)
-        table = (self._rows, self._columns, self.flip_prob, self._rates)
-        return LowerEnd(*table, self._known, self._members, self.draws).worst(delta, among)
 
     def user_epsilons(self, delta: float) -> Floats:
         """Certified ε(δ) of every user, (n,), for example for a heat map; NaN for members."""

@@ -10,7 +10,6 @@ from functools import cached_property
 
 import numpy as np
 
-from p2p_sim.analysis.privacy.exchange.known_zeros import ZeroSources, attained
 from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
 from p2p_sim.analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Levels, Pair, amplified_delta, product
 from p2p_sim.analysis.privacy.networks.vertices import VertexLevels
@@ -105,17 +104,6 @@ class UniformSources(Accountant):
         basis = f"realised network: {basis}"
         return PrivacyBound(lower, upper, delta, observer, "label", basis, self.conditions, REALISED)
 
-    def lower_epsilon(self, delta: float) -> float:
-        """No smaller ε holds at δ: all others' labels, and the known bits, are 0, and members got R labels each.
-
-        What members fetched, if it is not the target's bit, is forgotten, and so are their own submissions.
-        """
-        check_delta(delta)
-        if not self.known and not self.members:
-            return self.epsilon(delta).epsilon_lower
-        others = max(0, self.submissions - self.members)
-        return attained(ZeroSources(self.sources, self.flip_prob, others, 1.0, self.known), self._met, delta)
-
     @property
     def conditions(self) -> tuple[str, ...]:
         return (*REALISED_CONDITIONS, SAME_SOURCES, *((PASSIVE,) if self.members else ()))
@@ -205,26 +193,6 @@ class CappedFetch(Accountant):
         basis = "largest fetch probabilities"
         found = invert(self.delta, delta, self.flip_prob, "learner", basis, self.conditions)
         return replace(found, conditional_on=REALISED)
-
-    def lower_epsilon(self, delta: float) -> float:
-        """No smaller ε holds for every target and every fetch distribution within the caps.
-
-        Those whose caps allow it fetch uniformly from the same S users, the target among them, of whom as many as the
-        known mass allows have bits that are known to be 0; the others never fetch from these. Several S are tried.
-        """
-        check_delta(delta)
-        caps, mass = np.asarray(self.caps, dtype=np.float64), np.broadcast_to(self.known_mass, np.shape(self.caps))
-        if not caps.size:
-            return 0.0
-        found = 0.0
-        for cap in np.unique(np.quantile(caps, (0.0, 0.1, 0.5, 1.0), method="lower")).tolist():
-            common = float(mass[caps >= cap].min())
-            sources = math.ceil(1.0 / cap)
-            known = min(math.floor(sources * common), sources - 1)
-            if sources <= LARGEST_CLUSTER:
-                count = int((caps >= cap).sum())
-                found = max(found, attained(ZeroSources(sources, self.flip_prob, count, 1.0, known), 0.0, delta))
-        return found
 
     @cached_property
     def _levels(self) -> Levels:

@@ -63,10 +63,6 @@ class EveryPlaceAlike(Accountant):
         """Certified ε(δ) for every user."""
         return self.epsilon_and_sample(delta, np.ones(len(self.start) - 1, dtype=np.bool_))[0]
 
-    def lower_epsilon(self, delta: float) -> float:
-        """No smaller ε holds for everybody; see `FetchDistribution.lower_epsilon`."""
-        return self.each.lower_epsilon(delta)
-
     def epsilon_among(self, delta: float, users: NDArray[np.bool_]) -> PrivacyBound:
         return self.epsilon_and_sample(delta, users)[0]
 

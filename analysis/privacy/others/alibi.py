@@ -56,13 +56,6 @@ def laplace_variation(noise_scale: float) -> float:
     return _moved(1.0 / noise_scale)
 
 
-def log_density(noisy: Floats, noise_scale: float) -> NDArray[np.float64]:
-    """ln of the density of noisy vectors (..., K) given each label: (..., K)."""
-    off = np.abs(noisy)
-    distance = off.sum(axis=-1, keepdims=True) - off + np.abs(noisy - 1.0)
-    return np.asarray(-distance / noise_scale - noisy.shape[-1] * math.log(2.0 * noise_scale))
-
-
 def soft_labels(noisy: Floats, prior: Floats, noise_scale: float) -> Floats:
     """Posterior probabilities (..., K) of the labels given noisy vectors (..., K) and a prior that broadcasts to them.
 

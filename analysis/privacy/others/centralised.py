@@ -17,15 +17,13 @@ that the noises of a and b lie in their exponential tails, on the side where one
 With "her noisy label is a" the log-ratio is 2/σ + ln(1 + (1-λ)/(λ q̃(a))).
 
 Where q̃ is not released (β = 0) the learner sees noisy labels alone, whose own randomness hides more: for two classes
-`resampled_counts` has a certified δ(ε); for any number `resampled_classes` has an upper bound, and for three or more
-`attained_classes` a lower end.
+`resampled_counts` has a certified δ(ε); for any number `resampled_classes` has an upper bound.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from p2p_sim.analysis.privacy.others.attained_classes import attained_classes
 from p2p_sim.analysis.privacy.others.released_share import released_delta
 from p2p_sim.analysis.privacy.others.resampled_classes import LARGEST_CLUSTER, LEAST_THRESHOLD, classes_delta
 from p2p_sim.analysis.privacy.others.resampled_counts import affordable, counts_delta
@@ -165,19 +163,6 @@ class ClusterResampling(Accountant):
     def satisfies(self, epsilon: float, delta: float) -> bool:
         check_delta(delta)
         return epsilon >= self.pure_epsilon or self.delta(epsilon).upper <= delta
-
-    def lower_epsilon(self, delta: float) -> float:
-        """No ε below this holds at δ.
-
-        For three classes or more without released distributions it takes some seconds, and is wrong with a probability
-        of at most 1e-9; `epsilon` states 0 instead.
-        """
-        stated = self.epsilon(delta).epsilon_lower
-        hidden = self.num_classes > 2 and not self.released and not self._uniform and not self._laid_open
-        if not hidden or math.isinf(self.noise_scale) or self.cluster_size > LARGEST_CLUSTER:
-            return stated
-        shape = (self.cluster_size, self.num_classes, self.resampling_prob, self.noise_scale, self.threshold)
-        return max(stated, attained_classes(*shape, delta))
 
     @property
     def _bounded(self) -> bool:

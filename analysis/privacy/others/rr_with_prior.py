@@ -54,8 +54,3 @@ def top_k_law(prior: Floats, candidates: int, epsilon: float) -> Floats:
     law[np.ix_(top, top)] = keep * math.exp(-epsilon)
     law[top, top] = keep
     return law
-
-
-def top_k_epsilon(candidates: int, epsilon: float) -> float:
-    """ε of RRTop-k run at a nominal ε: the same for k >= 2, and 0 for k = 1, whose output says nothing."""
-    return epsilon if candidates > 1 else 0.0

@@ -93,8 +93,3 @@ def vector_law(bit_flip_prob: float, num_classes: int) -> Floats:
     bits = (np.arange(2**num_classes) >> np.arange(num_classes)[:, None]) & 1  # (K, 2^K)
     wrong = bits.sum(axis=0) + 1 - 2 * bits  # differences from the one-hot label: (K, 2^K)
     return np.asarray(bit_flip_prob**wrong * (1.0 - bit_flip_prob) ** (num_classes - wrong))
-
-
-def expected_bits(distribution: Floats, bit_flip_prob: float) -> Floats:
-    """E[Z] = p + (1-2p) η for labels with distribution η (..., K) (equation 24 of the paper): the same order as η."""
-    return np.asarray(bit_flip_prob + (1.0 - 2.0 * bit_flip_prob) * distribution)

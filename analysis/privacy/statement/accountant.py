@@ -53,10 +53,6 @@ class Accountant(PlainNumbers, ABC):
             delta: δ in (0, 1).
         """
 
-    def lower_epsilon(self, delta: float) -> float:
-        """No ε below this holds at δ; some accountants take longer for it than for `epsilon`, which then states 0."""
-        return self.epsilon(delta).epsilon_lower
-
     def certified_delta(self, epsilon: float) -> float:
         """Certified δ(ε), the upper end of `delta`, for which some accountants take longer.
 

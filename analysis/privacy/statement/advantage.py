@@ -140,16 +140,6 @@ def checked_prior(prior: Prior) -> Floats:
     return np.asarray(-np.sort(-shares))
 
 
-def law_advantage(table: Floats, prior: Prior) -> float:
-    """The exact advantage of whoever sees the output of a local randomizer with finitely many outputs.
-
-    Args:
-        table: (K, outputs) probabilities, a row for each label. prior: as in `advantage`; a vector in the rows' order.
-    """
-    shares = checked_prior(prior) if isinstance(prior, int | float) else np.asarray(prior, dtype=np.float64)
-    return float((shares[:, None] * table).max(axis=0).sum() - shares.max())
-
-
 def _posterior(top: float, epsilon: float) -> float:
     """The largest posterior of a label of this prior under pure ε."""
     return top / (top + (1.0 - top) * math.exp(-epsilon))

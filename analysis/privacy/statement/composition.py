@@ -144,17 +144,6 @@ class Composition(Accountant):
         lower = min(self._attained(delta), upper)
         return PrivacyBound(lower, upper, delta, self.observer, self.adjacency, BASIS, self.conditions, said)
 
-    def lower_epsilon(self, delta: float) -> float:
-        """No smaller ε holds at δ: what a single release attains, and what those attain together that know their laws.
-
-        A release that protects whole examples attains its figure by a changed example, which says nothing of labels;
-        one whose observer sees more than this one's says nothing of what this one learns.
-        """
-        check_delta(delta)
-        each = zip(self.releases, self._bounds, strict=True)
-        alone = [release.lower_epsilon(delta) for release, bound in each if self._same_statement(bound)]
-        return max(self.epsilon(delta).epsilon_lower, *alone, 0.0)
-
     def _attained(self, delta: float) -> float:
         """What the releases attain together whose laws are known; the others are forgotten."""
         if self.adjacency != "label":

@@ -10,7 +10,7 @@ import numpy as np
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 ASKED = {
-    *("delta", "epsilon", "lower_epsilon", "certified_delta", "profile", "satisfies", "user_delta"),
+    *("delta", "epsilon", "certified_delta", "profile", "satisfies", "user_delta"),
     *("advantage", "worst_advantage", "renyi", "gdp", "tradeoff", "pld"),
     *("best_share", "delta_of", "of_mean"),
 }

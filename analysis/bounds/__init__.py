@@ -1,0 +1,1 @@
+"""How tight bounds are: what a data set and an event attain."""

@@ -1,0 +1,200 @@
+"""A lower end of ε for one target of an overlay: what one data set and one event of the learner's view attain.
+
+All others hold label 0. The learner counts the k ones that the target's fetchers submit. Forgetting the rest is
+post-processing, so for any event {k >= s} or {k <= s} with probability A if the target's noisy bit is 0, B if it is 1,
+
+    δ(ε) >= keep · B - lose · A        or        δ(ε) >= keep · A - lose · B,
+
+keep = 1-α-αe^ε, lose = e^ε(1-α)-α. User i fetches from j, and her label arrives, with probability W_ij; from the target
+w_i. Given the others' bits b she submits a one with probability p_i = Σ_j W_ij b_j, or p_i + w_i, independently. So
+A(b) and B(b) are exact sums. The mean over b is estimated.
+
+*Reference.* Let y = Σ_j n_j b_j, where n_j is Σ_i W_ij in units h, rounded. In a similar world F, the worth
+keep·B(b) - lose·A(b), depends on y alone: F0(y), by binomial laws of mean p. The law of y is a convolution, so E F0 is
+computed, and only F - F0 is estimated, which is small.
+
+*Sampling.* Bits are drawn with odds tilted by e^(τ n_j); then b has weight g = exp(ψ - τ y), with
+ψ = Σ_j ln(1-α+αe^(τ n_j)), and V = g (F - F0) has the mean E F - E F0. V is split into V+ - V-.
+- V+ is cut at a value from a pilot sample, which only lowers it. Its mean has the empirical Bernstein bound of Maurer
+  and Pontil (2009, Theorem 4).
+- V- >= 0 is at most M. So E V-² <= M u with u = E V-, and Pr[mean <= u - t] <= exp(-N t²/(2Mu)), since
+  e^(-x) <= 1 - x + x²/2 for x >= 0. M: -F <= (lose - keep) A(b), for B(b) >= A(b) as w_i >= 0. A sum of m independent
+  bits with mean mp reaches s >= mp + 1 at most as often as Bin(m, p) does (Hoeffding 1956, Theorem 4), and p <= hy/m as
+  n_j is rounded up. So g A(b) is at most the largest exp(ψ - τ y) Pr[Bin(m, hy/m) >= s] over y, with 1 for the
+  probability where s < hy + 1. For {k <= s} count the m-k others; A and B change places, and n_j is rounded down.
+The seed is fixed. Event, tilt and cut are chosen before the sample is drawn; each ε tried has its part of `ERROR`.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
+
+import numpy as np
+import scipy
+
+from p2p_sim.analysis.privacy.statement.inversion import cross
+from p2p_sim.analysis.privacy.statement.local import local_epsilon, worth
+from p2p_sim.analysis.privacy.statement.windows import Floats
+
+ERROR = 1e-9
+_TRIED = (1.1, 1.06, 1.03, 1.01, 1.0, 0.99, 0.98, 0.97, 0.96, 0.94, 0.92, 0.89, 0.85, 0.8, 0.7, 0.5)
+"""Shares of the reference's ε that are tried on the sample."""
+_PLANNED, _FEW = (0.98, 1.03, 1.08), 128
+"""Shares for which event and tilt are chosen; the later ones only for up to so many fetchers."""
+_UNITS, _ROUNDING, _PILOT, _DRAWS, _WORK, _TOGETHER = 64, 1e-10, 1_000, (2**12, 2**16), 2.0e9, 2**12
+"""Units h in the largest Σ_i W_ij; relative charge for rounding; draws; additions, about; draws at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fetchers:
+    """Those who may fetch from the target: W, (m, s), w, (m,), above 0, and α in (0, 1/2)."""
+
+    weights: Floats
+    own: Floats
+    flip_prob: float
+
+
+def attained_epsilon(fetchers: Fetchers, delta: float) -> float:
+    """An ε at which δ(ε) is above `delta`; 0 if none is found. Wrong with a probability of at most `ERROR`."""
+    events = [_Events(fetchers, upper) for upper in (True, False)]
+    guess, best = max(((its.epsilon(delta), its) for its in events), key=itemgetter(0))
+    tried = (guess * share for share in _PLANNED[: 3 if len(fetchers.own) <= _FEW else 1])
+    plans = [plan for plan in tried if 0.0 < plan < local_epsilon(fetchers.flip_prob)]
+    samples = (_Sample(best, best.event(plan)[0], ERROR / len(plans)) for plan in plans)
+    return max((sample.epsilon(guess, delta) for sample in samples), default=0.0)
+
+
+class _Events:
+    """The events {k >= s} (upper) or {m-k >= s}, and their laws in the similar world."""
+
+    def __init__(self, fetchers: Fetchers, upper: bool) -> None:
+        self.fetchers, self.upper, columns = fetchers, upper, np.ones(len(fetchers.own)) @ fetchers.weights
+        self.unit = float(columns.max(initial=0.0)) / _UNITS or 1.0
+        self.units = (np.ceil if upper else np.floor)(columns / self.unit).astype(np.int64)
+        # the law of y, by a binomial law for each n_j
+        self.law = np.ones(1)
+        for size, count in zip(*np.unique(self.units[self.units > 0], return_counts=True), strict=True):
+            steps = scipy.stats.binom.pmf(np.arange(count + 1), count, fetchers.flip_prob)
+            law = np.zeros(len(self.law) + size * count)
+            for ones in np.flatnonzero(steps > 1e-30).tolist():
+                law[size * ones : size * ones + len(self.law)] += self.law * steps[ones]
+            self.law = law[: int(np.flatnonzero(law > 1e-30)[-1]) + 1]
+        # p by y, in units that keep its mean over b, and with the target's bit
+        self.y = np.arange(int(self.units.sum()) + 1)
+        p = np.asarray(self.y * (float(columns.sum()) / max(len(self.y) - 1, 1) / len(fetchers.own)), dtype=np.float64)
+        self.chances = self.sides(p, p + fetchers.own.mean())
+
+    def sides(self, zero: Floats, one: Floats) -> tuple[Floats, Floats]:
+        """Chances of what is counted, in the world that makes the event likelier and in the other."""
+        zero, one = np.minimum(zero, 1.0), np.minimum(one, 1.0)
+        return (one, zero) if self.upper else (1.0 - zero, 1.0 - one)
+
+    @cached_property
+    def tails(self) -> list[Floats]:
+        """Probabilities of the events s = 0, ..., m on either side, in the similar world."""
+        users, likely = len(self.fetchers.own), np.flatnonzero(self.law > 1e-22)
+        pmfs = [scipy.stats.binom.pmf(np.arange(users + 1), users, side[likely, None]) for side in self.chances]
+        return [np.cumsum((self.law[likely] @ pmf)[::-1])[::-1] for pmf in pmfs]
+
+    def worth(self, epsilon: float) -> tuple[float, float]:
+        """keep, rounded down, and lose, rounded up."""
+        keep, lose, doubt = worth(self.fetchers.flip_prob, epsilon)
+        return keep * (1.0 - doubt), lose * (1.0 + 2.0**-48)
+
+    def event(self, epsilon: float) -> tuple[int, float]:
+        """The s with the largest worth at ε, and that worth."""
+        keep, lose = self.worth(epsilon)
+        worths = keep * self.tails[0] - lose * self.tails[1]
+        return int(worths.argmax()), float(worths.max())
+
+    def epsilon(self, delta: float) -> float:
+        """The ε up to which the similar world has more than δ."""
+        return cross(lambda epsilon: self.event(epsilon)[1] > delta, self.fetchers.flip_prob, precision=1e-5)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Samples of b for an event, with the probability of a mistake that is left to them."""
+
+    its: _Events
+    event: int
+    error: float
+
+    @cached_property
+    def tilt(self) -> tuple[float, float, float]:
+        """τ, ψ and the largest weighted probability in the other world, for the τ for which that is smallest."""
+        its, fetchers, users = self.its, self.its.fetchers, len(self.its.fetchers.own)
+        p = its.y * its.unit / users
+        other = its.sides(p * (1.0 + 1e-8), (p + fetchers.own.mean()) * (1.0 - 1e-8))[1]
+        tail = np.where(self.event >= users * other + 1.0, scipy.stats.binom.sf(self.event - 1, users, other), 1.0)
+        log_tail = np.log(np.maximum(tail, 1e-300))
+
+        def psi(tilt: float) -> float:
+            return float(np.log1p(fetchers.flip_prob * np.expm1(tilt * its.units)).sum())
+
+        def largest(tilt: float) -> float:  # convex
+            return psi(tilt) + float((log_tail - tilt * its.y).max())
+
+        ends = (0.0, 12.0 / _UNITS) if its.upper else (-12.0 / _UNITS, 0.0)
+        tilt = float(scipy.optimize.minimize_scalar(largest, bounds=ends, options={"xatol": 1e-7}).x)
+        return tilt, psi(tilt), math.exp(min(700.0, largest(tilt)))
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[Floats]:
+        """y of some draws, and the probability of the event in the likelier world and in the other."""
+        its, fetchers, draws = self.its, self.its.fetchers, []
+        odds = fetchers.flip_prob * np.exp(self.tilt[0] * its.units)
+        for size in [_TOGETHER] * (count // _TOGETHER) + [count % _TOGETHER]:
+            bits = rng.random((size, len(odds))) < odds / (1.0 - fetchers.flip_prob + odds)
+            p = bits @ fetchers.weights.T
+            draws.append([bits @ its.units, *(at_least(side, self.event) for side in its.sides(p, p + fetchers.own))])
+        return [np.concatenate(parts) for parts in zip(*draws, strict=True)]
+
+    def epsilon(self, guess: float, delta: float) -> float:
+        """The largest of the ε tried at which more than δ is certified; 0 if there is none."""
+        (users, others), rng = self.its.fetchers.weights.shape, np.random.default_rng(20)
+        count = int(np.clip(_WORK / (users * (self.event + others / 8.0 + 8.0)), *_DRAWS))
+        pilot, sample = self.draw(_PILOT, rng), self.draw(count, rng)
+        return next((e for e in (guess * share for share in _TRIED) if self.delta(e, pilot, sample) > delta), 0.0)
+
+    def delta(self, epsilon: float, pilot: list[Floats], sample: list[Floats]) -> float:
+        """A lower bound of δ(ε)."""
+        its, (tilt, psi, most), (keep, lose) = self.its, self.tilt, self.its.worth(epsilon)
+        if keep <= 0.0:
+            return 0.0
+        # E F0, rounded down, and F0, rounded up
+        gain, loss = np.asarray(scipy.stats.binom.sf(self.event - 1, len(its.fetchers.own), its.chances))
+        reference, doubt = keep * gain - lose * loss, _ROUNDING * (keep * gain + lose * loss)
+        mean = float(its.law @ (reference - doubt)[: len(its.law)]) - 1e-20 * lose
+        reference, weight = reference + doubt, np.exp(np.minimum(psi - tilt * its.y, 700.0))
+
+        def values(y: Floats, gain: Floats, loss: Floats) -> Floats:
+            worth = keep * gain * (1.0 - _ROUNDING) - lose * loss * (1.0 + _ROUNDING)
+            return np.asarray(weight[y] * (worth - reference[y]))
+
+        # V, of which -V is at most M: g (lose - keep) times the other world's probability, and g F0
+        largest = (lose - keep + 1e-9 * (lose + keep)) * most + float((weight * np.maximum(reference, 0.0)).max())
+        cut = max(1.5 * float(values(*pilot).max()), 1e-3 * largest)
+        return mean + mean_at_least(values(*sample), cut, largest * (1.0 + 1e-9), self.error / len(_TRIED))
+
+
+def mean_at_least(values: Floats, cut: float, most: float, error: float) -> float:
+    """A lower bound of the mean of independent values >= -most, cut at `cut` > 0; wrong with probability `error`."""
+    count, confidence = len(values), math.log(4.0 / error)
+    above, below = np.clip(values, 0.0, cut), np.maximum(-values, 0.0)
+    margin = math.sqrt(2.0 * above.var(ddof=1) * confidence / count) + 7.0 * confidence * cut / (3.0 * (count - 1))
+    reach = math.sqrt(2.0 * most * confidence / count)
+    missed = (reach + math.sqrt(reach * reach + 4.0 * float(below.mean()))) / 2.0
+    return max(float(above.mean()) - margin, 0.0) - missed**2
+
+
+def at_least(chances: Floats, successes: int) -> Floats:
+    """Probability of at least so many successes, for each line of independent trials (N, m)."""
+    law = np.zeros((successes + 1, len(chances)))
+    law[successes] = 1.0
+    for trial, chance in enumerate(chances.T):
+        first, last = max(0, successes - trial - 1), min(successes, chances.shape[1] - trial)
+        moved = law[first + 1 : last + 1] * chance
+        law[first + 1 : last + 1] -= moved
+        law[first:last] += moved
+    return np.asarray(law[0])
