@@ -17,7 +17,7 @@ from p2p_sim.analysis.privacy import (
     local_epsilon,
     sufficient_flip_prob,
 )
-from p2p_sim.analysis.privacy.exchange.tradeoff import tradeoff_curve
+from p2p_sim.analysis.privacy.statement.loss_law import LossLaw
 
 OUT = Path(__file__).parent / "figures"
 DELTA = 1e-6
@@ -58,9 +58,9 @@ def observers(n: int, members: int, points: int) -> Panel:
     exchange, a = LabelExchange(n, 0.1, 0.5), np.linspace(0.0, 1.0, 101)
 
     def curve(label: str, observer: LabelExchange | Peer | Coalition | Eavesdropper) -> Curve:
-        largest = observer.epsilon(1e-4).epsilon_upper
-        values = tradeoff_curve(lambda grid: [observer.delta(e) for e in grid], largest, a, points)
-        return Curve(label, a, values, marked=False)
+        grid = np.linspace(0.0, observer.epsilon(1e-4).epsilon_upper, points).tolist()
+        law = LossLaw.of(grid, [observer.delta(epsilon).upper for epsilon in grid])
+        return Curve(label, a, law.tradeoff(a), marked=False)
 
     curves = [
         Curve("nothing learned", a, 1.0 - a, dashed=True, marked=False),

@@ -14,7 +14,6 @@ import scipy.sparse as sparse
 
 from p2p_sim.analysis.bounds.attained import Fetchers, attained_epsilon
 from p2p_sim.analysis.privacy import (
-    CappedFetch,
     ClusterResampling,
     FetchDistribution,
     LabelExchange,
@@ -44,8 +43,6 @@ CLASSES = (
     *((1000, 10, 0.9, 2.0, 0.05, 1e-5), (1000, 10, 1.0, 2.0, 0.01, 1e-6), (1000, 3, 0.98, 8.0, 0.1, 1e-6)),
 )
 """n, K, λ, σ, τ and δ of a curator who releases the labels of three classes or more alone."""
-CAPS = (400, 2000, 4000)
-"""Submitters m, each of whom fetches any user with a probability of at most 1/m."""
 AUDITED = ClusterResampling(4, 3, 0.9, 1.0, 0.25, released=True)
 
 
@@ -64,7 +61,6 @@ def main(frame: Frame) -> list[Path]:
         "released": (released,),
         "resampled": (resampled, [(40, 0.5, 0.1, 1.0)] if small else RESAMPLED),
         "resampled-classes": (resampled_classes, [(40, 3, 1.0, 0.5, 0.1, 1e-5)] if small else CLASSES),
-        "caps": (capped, (160,) if small else CAPS),
         "audit": (audited, 20_000 if small else 100_000),
     }
     found = frame.each(_computed, tables.values())
@@ -204,14 +200,6 @@ def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float
         }
         upper = curator.epsilon(delta).epsilon_upper
         yield {**at, "pure_epsilon": curator.pure_epsilon, "epsilon_upper": upper}
-
-
-def capped(counts: Sequence[int], alpha: float = 0.1) -> Rows:
-    """The bound for equal caps 1/m, beside the exact ε of m users who fetch uniformly (θ = 1)."""
-    for m in counts:
-        bound = CappedFetch(np.full(m, 1.0 / m), alpha).epsilon(DELTA).epsilon_upper
-        exact = LabelExchange(m, alpha, 1.0).epsilon(DELTA).epsilon_upper
-        yield {"submitters": m, "flip_prob": alpha, "delta": DELTA, "epsilon_upper": bound, "epsilon_exact": exact}
 
 
 def released() -> Rows:

@@ -41,11 +41,7 @@ def test_the_command_prints_a_table_or_one_json_object(call, observer):
     assert {"epsilon_lower", "epsilon_upper", "delta", "observer", "basis", "passed"} <= set(record)
     assert record["delta_lower_confidence"] <= record["delta_upper"] < record["delta_detectable"]
     assert record["passed"]
-    assert record["deviation"] is None
-    assert ("member asks herself" in record["faults"]) is (observer == "coalition")
-    assert all(0.0 < strength < 1.0 for strength in record["faults"].values())
     status, out, err = call(*arguments)
-    assert f"{record['faults']['own label']:.2g}: a user passes on" in " ".join(out.split())
     assert (status, err) == (0, "")
     assert "passed" in out
     assert at_least(record["delta_lower_confidence"]) in out
@@ -68,18 +64,6 @@ def test_the_command_fails_a_leak_in_one_line(call, monkeypatch):
     status, out, err = call("--cluster-size", "8", "--trials", "20000", "--json")
     assert (status, json.loads(out)["passed"], len(err.splitlines())) == (1, False, 1)
     assert "p2p-sim: audit failed: the learner's attack proves δ >=" in err
-
-
-def test_what_cannot_be_found_is_said_in_words(call):
-    """Hardly a submission: no fault shows, however often it happens."""
-    arguments = ("--cluster-size", "4", "--trials", "1000", "--set", "mechanism.sampling_rate=0.01")
-    status, out, _ = call(*arguments)
-    told = " ".join(out.replace("│", " ").split())
-    assert status == 0
-    assert "not found with so few trials, even if it always happens; about" in told
-    assert "not found with --trials up to 10,000,000 either; take larger clusters" in told
-    record = json.loads(call(*arguments, "--json")[1])
-    assert set(record["faults"].values()) == {None}
 
 
 def test_large_clusters_are_audited_in_one_run(call, tmp_path):

@@ -62,15 +62,11 @@ def test_queries_say_what_a_plain_search_says(people, extra, cut):
 
     pairs = list(zip(users.tolist(), asked.tolist(), strict=True))
     assert held.online(users, asked).tolist() == [current(u, t) is not None for u, t in pairs]
-    assert held.online_until(users, asked).tolist() == [(current(u, t) or (t, t))[1] for u, t in pairs]
     later = [[t] if current(u, t) else [b for b, _ in people[u] if b > t] for u, t in pairs]
     assert held.next_online(users, asked).tolist() == [min(found, default=np.inf) for found in later]
     first, last = sorted(min(c, len(people)) for c in cut)
     counted = [sum(current(u, t) is not None for u in range(first, last)) for t in times]
     assert held.count_online(first, last, times).tolist() == counted
-    for t0, t1 in [(0.0, 3.0), (2.0, 2.0), (1.0, 1e9)]:
-        whole = sum((p := current(u, t0)) is not None and p[1] > t1 for u in range(first, last))
-        assert held.always(first, last, t0, t1) == whole
     some = np.array([len(people) - 1, 0, 0])
     assert periods_of(held.take(some)) == [people[u] for u in some]
     assert held.bytes == 8 * (len(held.indptr) + 2 * len(held.begin))
@@ -89,7 +85,6 @@ def test_periods_hold_their_begin_and_not_their_end():
     users = np.zeros(5, dtype=np.int32)
     assert held.online(users, at).tolist() == [False, True, True, False, True]
     assert held.next_online(users, at).tolist() == [1.0, 1.0, 2.0, 5.0, 5.0]
-    assert held.online_until(users, at).tolist() == [0.5, 3.0, 3.0, 3.0, np.inf]
 
 
 def share_fits(hits: int, size: int, probability: float) -> bool:
@@ -144,7 +139,6 @@ def test_a_longer_horizon_changes_nothing_before_a_shorter_one(shape):
         assert np.array_equal(short.online(users, np.full(size, time)), long.online(users, np.full(size, time)))
     at_horizon = short.online(users, np.full(size, 10.0))
     assert np.array_equal(short.online(users, np.full(size, 1e9)), at_horizon)
-    assert np.array_equal(short.online_until(users, np.full(size, 10.0)) == np.inf, at_horizon)
     assert short.begin.max() <= 10.0
 
 

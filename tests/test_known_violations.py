@@ -277,16 +277,6 @@ def audited(monkeypatch, capsys, epsilon: float) -> tuple[int, dict, str]:
     return int(ended.value.code or 0), json.loads(shown.out), shown.err
 
 
-def test_own_labels_are_found_at_an_epsilon_where_they_tell_nothing(monkeypatch, capsys, own_labels):
-    """At ε = 1.5 the exact δ is 0 with own labels and without: what is found is that the bound is not about them."""
-    status, record, told = audited(monkeypatch, capsys, 1.5)
-    assert (status, record["passed"], len(told.splitlines())) == (1, False, 1)
-    assert "departs from the protocol's law" in told
-    assert record["deviation"]["error"] <= 1e-9
-    assert record["faults"]["own label"] < 0.05
-    assert record["delta_detectable"] > 0.001
-
-
 def test_own_labels_are_found_by_the_attack_where_they_tell_something(monkeypatch, capsys, own_labels):
     """At ε = 0.8 the true δ is 0.0638, thirty times the bound: the attack proves more than that by itself."""
     status, record, told = audited(monkeypatch, capsys, 0.8)
@@ -297,6 +287,5 @@ def test_own_labels_are_found_by_the_attack_where_they_tell_something(monkeypatc
 
 
 def test_the_same_audits_pass_what_is_sound(monkeypatch, capsys):
-    for epsilon in (0.8,):
-        status, record, told = audited(monkeypatch, capsys, epsilon)
-        assert (status, record["passed"], record["deviation"], told) == (0, True, None, "")
+    status, record, told = audited(monkeypatch, capsys, 0.8)
+    assert (status, record["passed"], told) == (0, True, "")

@@ -11,7 +11,7 @@ from p2p_sim import load_scenario, run
 from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.learning.backward_correction import BackwardCorrectionConfig
 from p2p_sim.learning.boosted_trees import BoostedTreesConfig
-from p2p_sim.learning.cluster_and_features import ClusterAndFeaturesConfig, ratios
+from p2p_sim.learning.cluster_and_features import ClusterAndFeaturesConfig, _Evidence, ratios
 from p2p_sim.learning.forward_correction import ForwardCorrectionConfig, Objective, Observed
 from p2p_sim.learning.learner import Received
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
@@ -207,7 +207,7 @@ def test_clusters_help_where_features_do_not_tell_them_apart(source):
     noisy = (rng.random(len(shifted))[:, None] > SKEWED.cumsum(axis=1)[shifted, :2]).sum(axis=1).astype(np.uint8)
     apart = replace(given, release=LabelRelease(given.release.user, noisy))
     learner = ClusterAndFeaturesConfig()
-    strengths = [learner.chosen_for(one)[1] for one in (apart, given)]
+    strengths = [learner._chosen(_Evidence.of(one, one.law(learner.kind)))[1] for one in (apart, given)]
     assert strengths[0] <= 10 < strengths[1]
     truth = np.eye(3)[shifted if source == "user" else (labels + (np.arange(len(labels)) // USERS) % 2) % 3]
     wrong = [

@@ -1,52 +1,72 @@
-"""The audit finds every planted fault, passes what is sound, and its stated power is what happens.
+"""The simulated exchange keeps to its law, planted faults do not, and the audit sees leaks in who submits together.
 
 A sound exchange fails with probability at most 1e-9 a test; seeds are fixed.
 """
 
-from dataclasses import replace
+from collections import Counter
 
+import numpy as np
 import pytest
+from scipy.stats import chi2
 
-from p2p_sim.analysis.privacy.attack.fault_laws import FAULTS
+from p2p_sim.attacks.tallies import copies
 from p2p_sim.attacks.targets import Batch
 from p2p_sim.cli.printing.audit import failure, print_audit
-from tests.planted_faults import JOINT, JOINT_KINDS, KINDS, PLANTED, Planted
+from p2p_sim.network.config import NetworkConfig
+from p2p_sim.protocol.transcript import REPLY
+from tests.planted import exchange
+from tests.planted_faults import JOINT, JOINT_KINDS, KINDS, Planted
+from tests.reference.observed_law import observed_law
 
-SUBTLE = {
-    ("true label", 0.01),
-    ("own label", 0.05),
-    ("own label", 0.25),
-    ("neighbour's label", 0.05),
-    ("flips redrawn", 0.1),
-    ("order by label", 0.05),
-    ("member asks herself", 1.0),
-    ("member's own label", 1.0),
-}
-"""Faults whose like is caught beside them: `make validate` plants them too."""
+LABELS, ALPHA, THETA, TRIALS = (0, 1, 0), 0.1, 0.8, 60_000
+
+
+def p_value(theta: float = THETA, **network) -> float:
+    """G-test of what is seen of many clusters against the enumerated law; what is expected below 20 times is pooled."""
+    counts: Counter = Counter()
+    rng, config = np.random.default_rng(1), NetworkConfig(**{"start_window_s": 1.0} | network)
+    for people, streams in copies(np.array(LABELS, dtype=np.uint8), TRIALS, 1):
+        outcome = exchange(ALPHA, THETA).release(people, config, streams, True)
+        user, label, clusters = outcome.labels.user, outcome.labels.payload.tolist(), people.num_users // 3
+        assert np.all(np.diff(user) > 0)
+        met = outcome.transcript.view("coalition", range(1, people.num_users, 3))
+        got = (met.kind == REPLY) & (met.receiver % 3 == 1)
+        peer = np.full(clusters, -1)
+        peer[met.receiver[got] // 3] = met.sender[got] % 3
+        sent: list[list[tuple[int, int]]] = [[] for _ in range(clusters)]
+        for i in np.lexsort((rng.random(user.size), outcome.arrival_s)).tolist():
+            sent[user[i] // 3].append((int(user[i]) % 3, label[i]))
+        counts.update((fetched, tuple(there)) for fetched, there in zip(peer.tolist(), sent, strict=True))
+    law = observed_law(LABELS, ALPHA, theta)
+    if not counts.keys() <= law.keys():
+        return 0.0
+    pairs = np.array([(counts[view], chance * TRIALS) for view, chance in law.items()])
+    rare = pairs[:, 1] < 20.0
+    seen, expected = np.vstack([pairs[~rare], pairs[rare].sum(axis=0)]).T
+    hit = seen > 0
+    return float(chi2.sf(2.0 * np.sum(seen[hit] * np.log(seen[hit] / expected[hit])), seen.size - 1))
 
 
 @pytest.mark.parametrize(
-    "planted",
+    "network",
     [
-        pytest.param(one, marks=[pytest.mark.slow] * ((one.fault, one.strength) in SUBTLE), id=one.name)
-        for one in PLANTED
+        {},
+        {"start_window_s": 0.0, "latency": {"kind": "constant", "value_s": 0.1}},
+        {"duplication": 0.5, "reordering": 0.3},
+        {"bandwidth_bps": 1000.0},
     ],
+    ids=["spread", "all at once", "copies", "slow links"],
 )
-def test_every_planted_fault_is_caught(planted, monkeypatch):
-    """Detects the fault at error 1e-9, and the line that is printed says what deviates."""
-    planted.plant(monkeypatch)
-    done = planted.audit()
-    assert not done.passed
-    assert done.deviation is not None
-    assert done.deviation.error <= 1e-9
-    told = failure(done)
-    assert "departs from the protocol's law" in told
-    assert done.deviation.what in told
-    assert len(told.splitlines()) == 1
+def test_what_is_seen_follows_the_enumerated_law(network):
+    """The control takes two percent less to be submitted."""
+    assert p_value(**network) > 1e-9 > p_value(theta=0.98 * THETA, **network)
 
 
-def test_the_public_list_is_complete():
-    assert {planted.fault for planted in PLANTED} == {fault.name for fault in FAULTS} == set(KINDS)
+@pytest.mark.parametrize("fault", KINDS)
+def test_every_planted_fault_departs_from_the_law(fault, monkeypatch):
+    """Where it happens in one case of five."""
+    Planted(fault, 0.2, TRIALS, 3, ALPHA, members=1).plant(monkeypatch)
+    assert p_value() < 1e-9
 
 
 NAMED = {
@@ -72,7 +92,6 @@ def test_leaks_in_who_submits_together_are_caught(planted, monkeypatch, capsys):
         assert planted.audit(learn=True).passed
     done = planted.audit(learn=True)
     assert done.result.passed
-    assert done.deviation is None
     assert done.learned is not None
     seen_by = {
         event.attack
@@ -122,51 +141,3 @@ def test_the_power_line_says_what_it_is_about(capsys):
 @pytest.mark.parametrize("members", [0, 2])
 def test_the_sound_exchange_passes(seed, members):
     assert Planted("own label", 0.0, 5_000, members=members).audit(seed).passed
-
-
-@pytest.mark.parametrize(
-    "network",
-    [
-        {"start_window_s": 0.0, "latency": {"kind": "constant", "value_s": 0.1}},
-        {"duplication": 0.5, "reordering": 0.3},
-        {"bandwidth_bps": 1000.0},
-    ],
-    ids=["all at once", "copies", "slow links"],
-)
-@pytest.mark.parametrize("members", [0, 1])
-@pytest.mark.slow_where(lambda network, members: members and "duplication" in network)
-def test_networks_without_faults_pass(network, members):
-    """Submissions that arrive at the same moment have no order of users; copies of messages are no second ones."""
-    assert Planted("own label", 0.0, 5_000, 8, members=members).audit(**network).passed
-
-
-@pytest.mark.parametrize("planted", [Planted("silence", 0.0, 4_000, 2, 0.3, 1.0), Planted("silence", 0.0, 4_000, 7)])
-def test_small_clusters_and_full_sampling_pass(planted):
-    assert planted.audit().passed
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [pytest.param(one, marks=[pytest.mark.slow] * (at % 3 > 0), id=one.name) for at, one in enumerate(FAULTS)],
-)
-def test_the_stated_power_is_what_happens(fault, monkeypatch):
-    """Half as much again as stated is caught, and a third of it passes."""
-    sound = Planted(fault.name, 0.0, 6_000, 8, members=1 if fault.members else 0)
-    [stated] = [found.strength for found in sound.audit().detections if found.fault is fault]
-    assert stated is not None
-    for share, caught in ((1.5, True), (1 / 3, False)):
-        with monkeypatch.context() as patched:
-            faulty = replace(sound, strength=share * stated)
-            faulty.plant(patched)
-            assert faulty.audit(seed=2).passed is not caught
-
-
-def test_what_too_few_trials_cannot_find_is_said_with_what_it_takes(monkeypatch):
-    """Detects a power that is claimed in vain: fresh flips in tiny clusters that submit little."""
-    small = Planted("flips redrawn", 1.0, 1_000, 5, 0.2, 0.2)
-    small.plant(monkeypatch)
-    done = small.audit()
-    [found] = [found for found in done.detections if found.fault.name == small.fault]
-    assert (found.strength, done.passed) == (None, True)
-    assert found.more is not None
-    assert not replace(small, trials=int(1.5 * found.more * small.trials)).audit().passed

@@ -7,7 +7,6 @@ from p2p_sim.analysis.privacy import local_epsilon
 from p2p_sim.analysis.privacy.certificates.verify_certificate import LARGEST_N, LARGEST_TRIALS
 from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE
 from p2p_sim.analysis.privacy.exchange.scan import SUMMED_IN_FULL
-from p2p_sim.analysis.privacy.networks import realised_network
 from p2p_sim.analysis.privacy.others import resampled_classes
 from p2p_sim.analysis.privacy.others.resampled_counts import LARGEST_CLUSTER
 
@@ -90,9 +89,3 @@ classes = [
      _rounded_up(row.epsilon_upper)]
     for row in published("privacy", "resampled-classes.csv").itertuples()
 ]  # fmt: skip
-fewest_equal, most_equal = realised_network._FEWEST, realised_network._MOST
-_caps = published("privacy", "caps.csv")
-capped = "; ".join(
-    f"{short(row.epsilon_upper, 2)} for m = {row.submitters} (exact for uniform rows: {short(row.epsilon_exact, 2)})"
-    for row in _caps.itertuples()
-)

@@ -2,30 +2,16 @@
 
 A population of many copies of one small cluster is as many independent trials. In one world the target, the first user
 of each cluster, holds label 0, in the other 1; all else has the same law. Mechanism and network are the scenario's.
-Without faults the law of all that is seen is exactly known, and the counts must keep to it as well.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.privacy.attack.conformity import (
-    Detection,
-    Deviation,
-    Stage,
-    Tally,
-    detections,
-    events_counted,
-    worst_deviation,
-)
 from p2p_sim.analysis.privacy.attack.power import AuditResult, Plan, plan
-from p2p_sim.analysis.privacy.attack.split import split_name
-from p2p_sim.analysis.privacy.attack.submission_law import Cluster
-from p2p_sim.analysis.privacy.attack.views import LARGEST_COALITION, CoalitionViews, CountViews, LearnerViews, Views
+from p2p_sim.analysis.privacy.attack.views import LARGEST_COALITION, CoalitionViews, LearnerViews, Views
 from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
 from p2p_sim.analysis.privacy.exchange.observers import Coalition
 from p2p_sim.analysis.privacy.exchange.paper import Lemma9
@@ -40,10 +26,9 @@ from p2p_sim.attacks.faulty_network import PILOT, PILOT_SEED, RealisedAudit, aud
 from p2p_sim.attacks.model_run import ModelAudit
 from p2p_sim.attacks.one_run import OneRunAudit
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
 from p2p_sim.base.threads import one_thread
 from p2p_sim.mechanisms.interface import Mechanism
-from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
+from p2p_sim.mechanisms.label_exchange import exchange_of
 from p2p_sim.mechanisms.messages import flipped_labels
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.network.config import NetworkConfig
@@ -57,7 +42,6 @@ LARGEST_CLUSTER = 30
 """Most users of a cluster that is attacked view by view."""
 LARGEST_COPY = 1_000_000
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
-BALANCED_SEED = 104_729
 Counts = NDArray[np.int64]
 
 
@@ -68,7 +52,6 @@ class Audit:
     scenario: its name; cluster_size, flip_prob, sampling_rate: n, α, θ; members: c, 0 for the learner alone.
     lemma9: the paper's ε for this observer at the result's δ, or why there is none.
     conditions: under which the exact figures hold.
-    stages: the data sets in which the exchange was held against the protocol's law; deviation: None if there is none.
     learned: the same cluster attacked in one run, by what a classifier learns from all submissions and their times;
     None for a coalition, or where it was not asked for.
     """
@@ -81,24 +64,12 @@ class Audit:
     lemma9: Stated
     conditions: tuple[str, ...]
     result: AuditResult
-    stages: tuple[Stage, ...]
-    deviation: Deviation | None
     learned: OneRunAudit | None = None
 
     @property
     def passed(self) -> bool:
-        """Whether no attack exceeds the exact bound, and the exchange keeps to the law that the bound is about."""
-        return self.result.passed and self.deviation is None and (self.learned is None or self.learned.passed)
-
-    @property
-    def tests(self) -> int:
-        """Events that were held against the protocol's law."""
-        return sum(events_counted(self.stages))
-
-    @cached_property
-    def detections(self) -> tuple[Detection, ...]:
-        """Known faults, and from which strength on they are found."""
-        return detections(self.stages, self.result.error)
+        """Whether no attack exceeds the exact bound."""
+        return self.result.passed and (self.learned is None or self.learned.passed)
 
 
 def audit(
@@ -169,7 +140,7 @@ def audit(
         views = CoalitionViews(size, alpha, theta, colluders)
     attack = plan(views, delta, trials, epsilon)
     with one_thread():
-        result, stages, deviation = _examined(attack, mechanism, network, scenario.seed)
+        result = _perform(attack, mechanism, network, scenario.seed)
     lemma9 = Lemma9(size, alpha, theta, delta).stated(Situation(observer=observer))
     exchange = LabelExchange(size, alpha, theta)
     conditions = Coalition(exchange, colluders).conditions if colluders else exchange.conditions
@@ -177,71 +148,15 @@ def audit(
     if learn and not colluders:
         events = Case(scenario.model_copy(update={"engine": "events"}), 0, data_dir)
         learned = audit_exchange(events, trials, size, closely=True)
-    return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, stages, deviation, learned)
+    return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, learned)
 
 
-def _examined(
-    attack: Plan, mechanism: LabelExchangeMechanism, network: NetworkConfig, seed: int
-) -> tuple[AuditResult, tuple[Stage, ...], Deviation | None]:
-    """The attack's result, the data sets held against the protocol's law, and the deviation found there.
-
-    A pilot with a seed of its own picks the attack's events; its trials count for the law too. Half of the labels are
-    ones in a further data set, which serves the law alone: some faults cannot be seen where all labels are alike.
-    """
-    views, pilot = attack.views, max(int(PILOT * attack.trials), 1)
-    half = (views.cluster_size - views.members - 1) // 2
-    everything = attack.trials + pilot
-    stages = [_stage(views, mechanism, *shown, everything) for shown in ((attack.ones, 0), (attack.ones, 1), (half, 1))]
-
-    def seen(stage: Stage, trials: int, offset: int) -> Tally:
-        return watch(views, stage, trials, mechanism, network, seed + offset)
-
-    first = [seen(stage, pilot, PILOT_SEED) for stage in stages[:2]]
-    zero, one = (seen(stage, attack.trials, 0) for stage in stages[:2])
-    tallies = [first[0] + zero, first[1] + one, seen(stages[2], everything, BALANCED_SEED)]
-    result = attack.judge(zero.cells[0], one.cells[0], np.stack([tally.cells[0] for tally in first]))
-    return result, tuple(stages), worst_deviation(stages, tallies, attack.error)
-
-
-def _stage(views: Views, mechanism: LabelExchangeMechanism, ones: int, label: int, trials: int) -> Stage:
-    """A data set with the laws of the observer's view in it, and of what the learner alone sees."""
-    noise, theta = flipped_labels(mechanism.randomizer, "an audit"), mechanism.sampling_rate
-    n, alpha = views.cluster_size, noise.flip_prob
-    labels = tuple(cluster_labels(views, ones, label).tolist())
-    alone = LearnerViews(LabelExchange(n, alpha, theta)) if isinstance(views, CoalitionViews) else views
-    laws = [alone.laws[ones].probabilities[label]]
-    names: list[Callable[[int], str]] = [partial(split_name, users=n)]
-    if isinstance(views, CoalitionViews):
-        laws.insert(0, views.laws[ones].probabilities[label])
-        names.insert(0, partial(tallies.coalition_cell_name, views=views))
-    return Stage(Cluster(labels, alpha, theta, views.members), trials, tuple(laws), tuple(names))
-
-
-def watch(views: Views, stage: Stage, trials: int, mechanism: Mechanism, network: NetworkConfig, seed: int) -> Tally:
-    """What is seen in `trials` copies of a data set.
-
-    Args:
-        views: of the observer. stage: the data set.
-        mechanism, network: what simulates the messages. seed: root seed; each label of the target has own streams.
-    """
-    n, labels, total = views.cluster_size, np.array(stage.cluster.labels, dtype=np.uint8), None
-    for population, outcome, streams in _runs(labels, trials, mechanism, network, seed, views.members > 0):
-        clusters, release, times = population.num_users // n, outcome.labels, outcome.arrival_s
-        assert times is not None
-        sent = tallies.sent_of(release.user, release.payload, n, clusters)
-        arrival = np.full(sent.size, np.inf)
-        arrival[release.user] = times
-        met, cells = None, [tallies.learner_cells(release, n, clusters)]
-        if isinstance(views, CoalitionViews):
-            met = _met(outcome, views, population)
-            cells.insert(0, tallies.coalition_cells(met, views, population))
-        seen = tallies.seen_in(sent, arrival.reshape(sent.shape), met, stage.cluster, streams.generator("audit-ties"))
-        counts = tuple(np.bincount(c, minlength=law.size) for c, law in zip(cells, stage.laws, strict=True))
-        disorder = np.unique(release.user[1:][np.diff(release.user) <= 0] // n).size
-        tally = Tally(seen, counts, disorder)
-        total = tally if total is None else total + tally
-    assert total is not None
-    return total
+def _perform(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int) -> AuditResult:
+    """The attack's result; a pilot with a seed of its own picks the attack's events."""
+    pilot = replace(attack, trials=max(int(PILOT * attack.trials), 1))
+    first = [count(pilot, mechanism, network, seed + PILOT_SEED, label) for label in (0, 1)]
+    zero, one = (count(attack, mechanism, network, seed, label) for label in (0, 1))
+    return attack.judge(zero, one, np.stack(first))
 
 
 def count(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int, label: int) -> Counts:
@@ -253,25 +168,15 @@ def count(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int,
     """
     views, counts = attack.views, np.zeros(attack.law.a.size, dtype=np.int64)
     labels = cluster_labels(views, attack.ones, label)
-    for population, outcome, _ in _runs(labels, attack.trials, mechanism, network, seed, views.members > 0):
+    for population, streams in tallies.copies(labels, attack.trials, seed):
+        outcome = mechanism.release(population, network, streams, views.members > 0)
         clusters = population.num_users // labels.size
         if isinstance(views, CoalitionViews):
             cells = tallies.coalition_cells(_met(outcome, views, population), views, population)
-        elif isinstance(views, LearnerViews):
-            cells = tallies.learner_cells(outcome.labels, labels.size, clusters)
         else:
-            assert isinstance(views, CountViews)
-            cells = tallies.count_cells(outcome.labels, views, clusters)
+            cells = tallies.learner_cells(outcome.labels, labels.size, clusters)
         counts += np.bincount(cells, minlength=counts.size)
     return counts
-
-
-def _runs(
-    labels: NDArray[np.uint8], trials: int, mechanism: Mechanism, network: NetworkConfig, seed: int, record: bool,
-) -> Iterator[tuple[Population, Outcome, Streams]]:  # fmt: skip
-    """Releases of many copies of a cluster, some shards at a time."""
-    for population, streams in tallies.copies(labels, trials, seed):
-        yield population, mechanism.release(population, network, streams, record), streams
 
 
 def _met(outcome: Outcome, views: CoalitionViews, population: Population) -> Messages:

@@ -54,8 +54,8 @@ def audit(
 ) -> None:
     """Attack what a mechanism releases; exit status 1 if the attack proves more than the bound allows.
 
-    Clusters of at most 30 users are attacked view by view; there the exit status is also 1 if the exchange departs from
-    the law of the protocol. Larger clusters are attacked in one run, at the scenario's own size and on its engine.
+    Clusters of at most 30 users are attacked view by view. Larger clusters are attacked in one run, at the scenario's
+    own size and on its engine.
 
     Example: p2p-sim audit quickstart --cluster-size 12
     """

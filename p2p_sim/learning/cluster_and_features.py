@@ -110,10 +110,6 @@ class ClusterAndFeaturesConfig(OwnLearner):
         factors = whole.factors(model.probabilities(received.features), strength)
         return _Moved(model, received.features, np.repeat(factors, np.diff(received.cluster_offsets), axis=0))
 
-    def chosen_for(self, received: Received) -> tuple[float, float]:
-        """The penalty and the strength that are used for a release."""
-        return self._chosen(_Evidence.of(received, received.law(self.kind)))
-
     def _chosen(self, whole: _Evidence) -> tuple[float, float]:
         """Penalty and strength, as the release alone has it; of equally good ones the largest.
 

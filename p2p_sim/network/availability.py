@@ -67,22 +67,11 @@ class Availability:
         """The first moment from the time on at which the user is online: the time itself, a later one, or inf."""
         return np.maximum(self._at(self.begin, users, self._period(users, times)), times)
 
-    def online_until(self, users: Users, times: Floats) -> Floats:
-        """The moment up to which the user stays online without a break; the time itself if she is offline then."""
-        period = self._period(users, times)
-        online = self._at(self.begin, users, period) <= times
-        return np.where(online, self._at(self.end, users, period), times)
-
     def count_online(self, first: int, last: int, times: Floats) -> NDArray[np.int64]:
         """How many of the users `first` to `last - 1` are online at each of the times (any shape)."""
-        part = self._part(first, last)
+        part = slice(self.indptr[first], self.indptr[last])
         begun = np.searchsorted(np.sort(self.begin[part]), times, side="right")
         return np.asarray(begun - np.searchsorted(np.sort(self.end[part]), times, side="right"))
-
-    def always(self, first: int, last: int, t0: float, t1: float) -> int:
-        """How many of the users `first` to `last - 1` are online during the whole of [t0, t1], t0 <= t1."""
-        part = self._part(first, last)
-        return int(np.count_nonzero((self.begin[part] <= t0) & (self.end[part] > t1)))
 
     def take(self, users: Users) -> "Availability":
         """The given users (k,), repeated where they are named more than once, numbered anew."""
@@ -90,9 +79,6 @@ class Availability:
         indptr = np.concatenate([[0], np.cumsum(counts)])
         period = np.arange(indptr[-1]) + np.repeat(self.indptr[users] - indptr[:-1], counts)
         return Availability(indptr, self.begin[period], self.end[period])
-
-    def _part(self, first: int, last: int) -> slice:
-        return slice(int(self.indptr[first]), int(self.indptr[last]))
 
     @cached_property
     def _halvings(self) -> int:

@@ -54,11 +54,6 @@ def references() -> dict[str, Reference]:
     return found
 
 
-def without_paper() -> tuple[str, ...]:
-    """Keys and values, as "key = value", of kinds that no paper stands behind."""
-    return tuple(_table()["own"])
-
-
 @cache
 def _table() -> dict[str, Any]:
     return tomllib.loads(TABLE.read_text(encoding="utf-8"))

@@ -8,12 +8,9 @@ import numpy as np
 
 from p2p_sim.analysis.privacy.statement.windows import Floats, binomial_pmf
 
-NONE, ZERO, ONE = 0, 1, 2
-"""What the target submitted."""
-
 
 def split_cells(users: int) -> int:
-    """How many cells (state, t', k') there are: cell (state · n + t') n + k'."""
+    """How many cells (s, t', k') there are: cell (s n + t') n + k', s = 0 for silence, else 1 + label."""
     return 3 * users * users
 
 
@@ -37,14 +34,3 @@ def split(counts: Floats) -> Floats:
     one = counts[..., 1:, 1:] * (k + 1) / (t + 1)
     cells = np.stack([counts[..., :-1, :-1], zero, one], axis=-3)
     return np.asarray(cells.reshape(*counts.shape[:-2], split_cells(n)))
-
-
-def split_name(cell: int, users: int) -> str:
-    """A cell in words.
-
-    >>> split_name((ONE * 5 + 4) * 5 + 3, users=5)
-    'the target submits a one, and others 3 ones among 4'
-    """
-    rest, ones = divmod(cell, users)
-    state, kept = divmod(rest, users)
-    return f"the target submits {('nothing', 'a zero', 'a one')[state]}, and others {ones} ones among {kept}"

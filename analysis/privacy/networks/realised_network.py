@@ -12,7 +12,6 @@ import numpy as np
 
 from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
 from p2p_sim.analysis.privacy.networks.losses import LEAST_FLIP, SHARES, Levels, Pair, amplified_delta, product
-from p2p_sim.analysis.privacy.networks.vertices import VertexLevels
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import REALISED, Bracket, PrivacyBound
 from p2p_sim.analysis.privacy.statement.checks import LARGEST_CLUSTER, check_delta, check_epsilon, check_flip_prob
@@ -24,10 +23,6 @@ from p2p_sim.analysis.privacy.statement.windows import LEAST, SUBNORMAL, Floats,
 
 _CAPS = 32
 """Distinct caps that are kept apart; others are rounded up."""
-
-
-_FEWEST, _MOST = 150, 4_096
-"""Equal submitters for whom all vertices of their bands are looked at."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +181,7 @@ class CappedFetch(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """Certified upper bound on every target's δ(ε); the lower value is 0."""
         check_epsilon(epsilon)
-        return Bracket(0.0, amplified_delta(self._alike or self._levels, self.flip_prob, epsilon))
+        return Bracket(0.0, amplified_delta(self._levels, self.flip_prob, epsilon))
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """Certified ε(δ) for every target, at most ε₀."""
@@ -196,24 +191,8 @@ class CappedFetch(Accountant):
 
     @cached_property
     def _levels(self) -> Levels:
-        return self._found[0]
-
-    @cached_property
-    def _alike(self) -> VertexLevels | None:
-        """The bound of equal submitters; None if they are not equal, or few, or too many."""
-        groups, (levels, at) = self._groups, self._found
-        if len(groups) != 1 or not _FEWEST <= groups[0, 2] <= _MOST:
-            return None
-        return VertexLevels(levels, at, float(groups[0, 0]), int(groups[0, 2]))
-
-    @cached_property
-    def _groups(self) -> Floats:
         caps = np.asarray(self.caps, dtype=np.float64)
-        return _grouped(caps, np.broadcast_to(self.known_mass, caps.shape))
-
-    @cached_property
-    def _found(self) -> tuple[Levels, tuple[float, ...]]:
-        return _capped_levels(self._groups, self.flip_prob)
+        return _capped_levels(_grouped(caps, np.broadcast_to(self.known_mass, caps.shape)), self.flip_prob)
 
 
 def _grouped(caps: Floats, mass: Floats) -> Floats:
@@ -231,15 +210,15 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
     return np.column_stack([lines, counts])
 
 
-def _capped_levels(groups: Floats, flip_prob: float) -> tuple[Levels, tuple[float, ...]]:
-    """The bounds at each level for the groups' worst rows, and these levels.
+def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
+    """The bounds at each level for the groups' worst rows.
 
     Below α = 1e-100 no noise amplifies, and none is tried.
     """
     caps, mass, counts = groups.T
     exposure = _exposure(caps, counts)
     others = 1.0 - caps - mass
-    leaks, always, strays, laws, at = [], [], [], [], []
+    leaks, always, strays, laws = [], [], [], []
     for level in (share * flip_prob for share in SHARES if flip_prob >= LEAST_FLIP):
         inside = (2.0 * level + caps < 1.0) & (level < others * flip_prob)
         share = level / others[inside]
@@ -256,8 +235,7 @@ def _capped_levels(groups: Floats, flip_prob: float) -> tuple[Levels, tuple[floa
         strays.append(float((counts * chance)[kept].sum()) * (1.0 + 1e-12))
         pairs = [Pair.three_point(level, c, 1.0, int(k)) for c, k in zip(caps[kept], counts[kept], strict=True)]
         laws.append(product(pairs))
-        at.append(level)
-    return Levels(min(1.0, exposure), tuple(leaks), tuple(always), tuple(strays), tuple(laws)), tuple(at)
+    return Levels(min(1.0, exposure), tuple(leaks), tuple(always), tuple(strays), tuple(laws))
 
 
 def _exposure(caps: Floats, counts: Floats) -> float:

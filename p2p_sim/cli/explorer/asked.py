@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from p2p_sim.analysis.figures.report.listing import toml
-from p2p_sim.analysis.privacy.exchange.tradeoff import tradeoff_curve
 from p2p_sim.analysis.privacy.statement.bound import Bracket
 from p2p_sim.analysis.privacy.statement.inversion import cross
+from p2p_sim.analysis.privacy.statement.loss_law import LossLaw
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.cli.questions.privacy import Question, advantage, answer, answering, calibrated, check_given, observer_of
@@ -71,7 +71,8 @@ def curve(fields: Fields) -> dict[str, Any]:
     type_one = np.linspace(0.0, 1.0, CURVE_POINTS)
     with answering():
         profile, largest, points = _profile(question, delta, epsilon)
-        type_two = tradeoff_curve(profile, largest, type_one, points)
+        grid = np.linspace(0.0, min(max(largest, 1e-3), 30.0), points).tolist()
+        type_two = LossLaw.of(grid, [bracket.upper for bracket in profile(grid)]).tradeoff(type_one)
     more_often = advantage(question, delta, epsilon)
     return {
         "advantage_uniform": more_often,

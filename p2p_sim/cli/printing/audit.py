@@ -1,10 +1,8 @@
 """What `p2p-sim audit` shows."""
 
-import math
 from dataclasses import asdict
 from typing import Any
 
-from p2p_sim.analysis.privacy.attack.conformity import Detection, Deviation
 from p2p_sim.analysis.privacy.others.centralised import CURATOR_CONDITIONS, PURE
 from p2p_sim.analysis.privacy.statement.bound import REALISED, PrivacyBound
 from p2p_sim.analysis.privacy.statement.conditions import INDEPENDENT_FETCHES, REALISED_CONDITIONS
@@ -12,7 +10,7 @@ from p2p_sim.analysis.privacy.statement.local import local_epsilon
 from p2p_sim.analysis.privacy.statement.record import whole
 from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.attacks.curator import CuratorAudit
-from p2p_sim.attacks.exchange import MOST_TRIALS, Audit
+from p2p_sim.attacks.exchange import Audit
 from p2p_sim.attacks.faulty_network import RealisedAudit
 from p2p_sim.attacks.model_run import ModelAudit
 from p2p_sim.attacks.one_run import OneRunAudit
@@ -80,9 +78,6 @@ def audit_record(audit: AnyAudit) -> dict[str, Any]:
         "delta_lower_confidence": r.delta_lower_confidence,
         "delta_expected": r.expected,
         "delta_detectable": r.detectable,
-        "tests": audit.tests,
-        "deviation": None if audit.deviation is None else asdict(audit.deviation),
-        "faults": {found.fault.name: found.strength for found in audit.detections},
         "learned": None if audit.learned is None else one_run_record(audit.learned),
         "passed": audit.passed,
     }
@@ -145,39 +140,11 @@ def _print_exchange(audit: Audit, why: str) -> None:
         ("  exact upper bound", f"{at_most(r.epsilon_exact.upper)}"),
         ("  power: proves, if all is right", f"about {r.expected_epsilon:.4g}"),
         ("  the paper's Lemma 9", _paper(audit)),
-        ("law of the exchange", f"{_tests(audit)}; error {r.error:g} in all"),
-        ("  found", "no departure in these events" if audit.deviation is None else _departs(audit.deviation)),
-        ("  finds in half of the audits", "a fault from this probability on"),
-        *((f"    {found.fault.name}", _strength(found, r.trials)) for found in audit.detections),
         *(learned_lines(audit.learned) if audit.learned is not None else [NOT_TOGETHER]),
     ]
     print_table(f"{audit.scenario}: audit, {who}", lines)
     if audit.passed:
-        say("passed: the attack stays within the exact bound, and no event that was counted departs from the law")
-
-
-def _strength(found: Detection, trials: int) -> str:
-    """From which probability on a fault is found, or what it would take."""
-    if found.strength is not None:
-        return f"{found.strength:.2g}: {found.fault.text}"
-    needed = math.inf if found.more is None else found.more * trials
-    if needed <= MOST_TRIALS:
-        return f"not found with so few trials, even if it always happens; about {needed:.2g} would do"
-    return f"not found with --trials up to {MOST_TRIALS:,d} either; take larger clusters, or a larger θ"
-
-
-def _tests(audit: Audit) -> str:
-    """How many events of how many data sets were tested."""
-    return f"{count(audit.tests, 'event')} of {count(len(audit.stages), 'data set')}"
-
-
-def _departs(deviation: Deviation) -> str:
-    """What deviates, in one line."""
-    d = deviation
-    return (
-        f"{d.what} in {d.hits / d.trials:.4g} of {count(d.trials, 'trial')} instead of {d.expected:.4g} ({d.where}; "
-        f"error probability {max(d.error, 1e-300):.1g})"
-    )
+        say("passed: the attack stays within the exact bound")
 
 
 def _print_realised(audit: RealisedAudit, why: str) -> None:
@@ -240,11 +207,6 @@ def failure(audit: AnyAudit) -> str:
     found = [] if audit.result.passed else [_proved(audit)]
     if audit.learned is not None and not audit.learned.passed:
         found.append("what is learnt from all submissions and their times " + excess(audit.learned))
-    if audit.deviation is not None:
-        found.append(
-            "the simulated exchange departs from the protocol's law, so that the bound is not about it: "
-            + _departs(audit.deviation)
-        )
     return "audit failed: " + "; and ".join(found)
 
 

@@ -72,10 +72,6 @@ class Runs:
         found = [] if point is None else [self._rows.get((point.point, index)) for index in replicates]
         return [row for row in found if row is not None]
 
-    def trial_of(self, row: Row) -> int:
-        """The trial of a row."""
-        return int(row[TRIAL])
-
     def _point(self, trial: Trial) -> Task | None:
         """The trial's scenario as a task; None where it is no scenario."""
         if trial.number not in self._points:
