@@ -8,13 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from markupsafe import escape
-from PIL import Image
 
 from docs import make_film
 from p2p_sim.cli.main import main
 from p2p_sim.outputs.film import film_html, film_of
-from p2p_sim.outputs.film.moment import MEMBER, WATCHERS, away, doing, flying, seen
-from p2p_sim.outputs.film.pictures import SCALE, USER, picture, write_gif
+from p2p_sim.outputs.film.moment import doing, flying
 from p2p_sim.outputs.film.record import COUNTS, counts_at
 from p2p_sim.outputs.network_record import books, observe
 from p2p_sim.protocol.transcript import REPLY
@@ -168,77 +166,6 @@ def test_no_user_hides_another_or_leaves_the_stage(found):
         assert ((places.user > 0) & (places.user < (1000, 640))).all()
 
 
-def test_the_picture_changes_with_time(found):
-    film = film_of(found("lossy"))
-    first, later = (np.asarray(picture(film, share * film.end_s)) for share in (0.0, 0.4))
-    assert first.shape == later.shape == (560, 800, 3)
-    assert np.count_nonzero((first != later).any(axis=2)) > 1000
-
-
-def rgb(colour):
-    return np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)])
-
-
-def near(image, colour):
-    """Where an image has about a colour."""
-    return np.abs(np.asarray(image.convert("RGB")).astype(int) - rgb(colour)).max(axis=2) < 12
-
-
-def darkness(image):
-    """Where an image is darker than every colour of a marker."""
-    return np.asarray(image.convert("L")) < 60
-
-
-def around(film, user, mask):
-    """Whether a mask is set in the middle of a user's marker."""
-    x, y = (SCALE * film.places.user[user]).round().astype(int)
-    return mask[y - 2 : y + 3, x - 2 : x + 3].any()
-
-
-def test_what_an_observer_has_seen_at_the_end_is_what_it_saw_in_the_run(found):
-    run = found("lossy")
-    film = film_of(run)
-    assert np.count_nonzero(seen(film, "learner", film.end_s) == 3) == int(run.submissions.sum())
-    coalition = seen(film, "coalition", film.end_s)
-    assert np.array_equal(coalition == MEMBER, run.member)
-    assert np.array_equal(coalition == REPLY, run.held & ~run.member)
-    assert [set(seen(film, watcher, -1.0)) for watcher in WATCHERS] == [{0}, {0, MEMBER}]
-
-
-def test_users_who_are_offline_are_faint_with_a_slash(found):
-    run = found("churn")
-    film = film_of(run)
-    moments = np.linspace(0.2, 1.0, 200) * film.end_s
-    at_s = next(at for at in moments if away(film, at).any() and not flying(film, at))
-    offline = away(film, at_s)
-    spans = run.trace.online
-    inside = [
-        bool(((spans.user == user) & (spans.begin_s <= at_s) & (at_s < spans.end_s)).any()) for user in film.users
-    ]
-    assert np.array_equal(offline, ~np.array(inside))
-    dark = darkness(picture(film, at_s))
-    assert {around(film, user, dark) for user in np.flatnonzero(offline)} == {True}
-    assert not any(around(film, user, dark) for user in np.flatnonzero(~offline))
-    never = film_of(replace(run, trace=replace(run.trace, online=None)))
-    clear = darkness(picture(never, at_s))
-    assert not any(around(film, user, clear) for user in range(len(offline)))  # the control: nobody goes offline
-
-
-def test_colours_follow_an_observer_in_the_gif_too(found, tmp_path, monkeypatch):
-    film = film_of(found("lossy"))
-    lower = film.places.user + np.array([0.0, 0.5 * film.places.radius])
-    columns, rows = (SCALE * lower.T).round().astype(int)
-    for watcher in (*WATCHERS, None):
-        image = picture(film, film.end_s, watcher)
-        states = doing(film, film.end_s) if watcher is None else seen(film, watcher, film.end_s)
-        for state in (2, 3, MEMBER):  # whose shapes are filled there
-            assert np.array_equal(near(image, USER[state])[rows, columns], states == state), (watcher, state)
-    monkeypatch.setattr("p2p_sim.outputs.film.pictures.FRAMES", 2)
-    for watcher, there in (("coalition", True), (None, False)):
-        write_gif(film, tmp_path / "a.gif", watcher)
-        assert near(Image.open(tmp_path / "a.gif"), USER[MEMBER]).any() == there
-
-
 OPTIONS = ["--set", "population.users=40", "--set", "population.num_clusters=2"]
 
 
@@ -248,62 +175,29 @@ def command(monkeypatch, *arguments):
     main()
 
 
-def test_the_command_writes_the_page_and_the_gif(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("p2p_sim.outputs.film.pictures.FRAMES", 3)
-    page, gif = tmp_path / "a.html", tmp_path / "a.gif"
+def test_the_command_writes_the_page(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "a.html"
     with pytest.raises(SystemExit) as ended:
-        command(monkeypatch, "--out", tmp_path / "figures", "--film", page, "--gif", gif)
+        command(monkeypatch, "--out", tmp_path / "figures", "--film", page)
     assert not ended.value.code
-    assert {str(page), str(gif)} <= set(capsys.readouterr().out.splitlines())
+    assert str(page) in capsys.readouterr().out.splitlines()
     assert data_of(page.read_text())["run"]["sent"] > 40
-    assert Image.open(gif).n_frames == 3
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("file", "said"),
     [
-        (["--film", "a.txt"], "p2p-sim: --film a.txt: must end in .html or .htm"),
-        (["--gif", "none/a.gif"], "p2p-sim: --gif none/a.gif: cannot be written; its directory must be there"),
-        (["--gif", "a.gif", "--seen-by", "peer"], "p2p-sim: --seen-by peer: must be learner or coalition"),
-        (
-            ["--film", "a.html", "--seen-by", "learner"],
-            "p2p-sim: --seen-by learner: goes with --gif or --mp4; a page shows every view",
-        ),
-        (
-            ["--gif", "a.gif", "--seen-by", "coalition"],
-            "p2p-sim: --seen-by coalition: the scenario has none; set adversaries.coalition.share, above 0",
-        ),
-        (["--mp4", "a.mp4"], "p2p-sim: --mp4: needs ffmpeg, which is not on the path; --gif and --film do without it"),
+        ("a.txt", "p2p-sim: --film a.txt: must end in .html or .htm"),
+        ("none/a.html", "p2p-sim: --film none/a.html: cannot be written; its directory must be there"),
     ],
 )
-def test_what_cannot_be_written_is_one_line_before_anything_runs(tmp_path, monkeypatch, capsys, arguments, said):
+def test_what_cannot_be_written_is_one_line_before_anything_runs(tmp_path, monkeypatch, capsys, file, said):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SystemExit) as ended:
-        command(monkeypatch, *arguments)
+        command(monkeypatch, "--film", file)
     assert ended.value.code == 2
     assert capsys.readouterr().err.splitlines()[-1] == said
     assert list(tmp_path.iterdir()) == []
-
-
-def test_ffmpeg_gets_every_picture_and_its_failure_is_one_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("p2p_sim.outputs.film.pictures.FRAMES", 2)
-    program = tmp_path / "ffmpeg"
-    program.write_text('#!/bin/sh\nfor last; do :; done\n/bin/cat > "$last"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    wanted = ["--out", tmp_path / "figures", "--mp4", tmp_path / "a.mp4"]
-    with pytest.raises(SystemExit) as ended:
-        command(monkeypatch, *wanted)
-    assert not ended.value.code
-    assert (tmp_path / "a.mp4").stat().st_size == 2 * 800 * 560 * 3
-    program.write_text("#!/bin/sh\n/bin/cat > /dev/null\necho 'no encoder' >&2\nexit 3\n")
-    (tmp_path / "a.mp4").unlink()
-    with pytest.raises(SystemExit) as ended:
-        command(monkeypatch, *wanted)
-    assert ended.value.code == 1
-    assert capsys.readouterr().err.splitlines()[-1].endswith("ffmpeg failed: no encoder")
-    assert not (tmp_path / "a.mp4").exists()
 
 
 def test_the_film_of_the_docs_is_made_anew(tmp_path):

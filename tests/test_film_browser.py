@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from p2p_sim.outputs.film import film_html, film_of
-from p2p_sim.outputs.film.moment import WATCHERS, seen
 from p2p_sim.outputs.network_record import observe
+from p2p_sim.protocol.transcript import REPLY, REQUEST, SUBMISSION
 from tests.browser import violations
 from tests.test_happened import COALITION, scenario
 
@@ -177,13 +177,21 @@ def test_colours_follow_what_an_observer_has_seen(page, found):
     page.select_option("#view", "coalition")
     assert page.locator("#users .seen5").count() == int(found.member.sum())
     assert page.locator("#users .seen2").count() == int(found.held.sum())
-    film = film_of(found)
-    for watcher in WATCHERS:
-        page.select_option("#view", watcher)
-        for place in (100, 400):
-            to(page, place)
-            shown = page.eval_on_selector_all("#users .user", SHOWN)
-            assert shown == seen(film, watcher, place / 1000 * film.end_s).tolist()
+    # a plain walk through the transcript: submissions to the learner; of members, the label they got says most
+    end_s, m = film_of(found).end_s, found.messages
+    for place in (100, 400):
+        to(page, place)
+        expected = {"learner": np.zeros(found.num_users), "coalition": np.zeros(found.num_users)}
+        for kind in (REQUEST, SUBMISSION, REPLY):
+            for row in np.flatnonzero((m.kind == kind) & (m.time_s <= place / 1000 * end_s) & (m.sender >= 0)):
+                if kind == SUBMISSION:
+                    expected["learner"][m.sender[row]] = kind
+                if kind == SUBMISSION or found.member[m.receiver[row]]:
+                    expected["coalition"][m.sender[row]] = kind
+        expected["coalition"][found.member] = 5
+        for watcher, states in expected.items():
+            page.select_option("#view", watcher)
+            assert page.eval_on_selector_all("#users .user", SHOWN) == states.tolist()
 
 
 @pytest.mark.slow

@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from p2p_sim.outputs.film import film_html, film_of
-from p2p_sim.outputs.film.moment import seen
-from p2p_sim.outputs.film.record import HIDDEN_MEMBER, NOT_SHOWN
+from p2p_sim.outputs.film import film_html
 from p2p_sim.outputs.network_record import observe
 from p2p_sim.protocol.transcript import REPLY, SUBMISSION
 from tests.test_film import data_of
@@ -111,19 +109,3 @@ def test_in_a_sample_everybody_is_named_and_hidden_members_count(found):
             got[sender].add(receiver)
     assert [set(others) for others in users["received"]] == list(got.values())
     assert users["held"] == [int(run.member[[*others]].any()) for others in got.values()]
-
-
-def test_a_label_that_a_hidden_member_got_is_coloured_so(found):
-    run = found("complete", 700)
-    film = film_of(run, 60)
-    m = film.messages
-    hidden = (m.receiver == HIDDEN_MEMBER) & (m.kind == REPLY) & (m.sender >= 0)
-    held = run.held[film.users]
-    if not hidden.any():  # the sample knows itself: one of those who got a label is left out
-        receiver = np.where((m.kind == REPLY) & (m.receiver >= 0), HIDDEN_MEMBER, m.receiver)
-        film = replace(film, messages=replace(m, receiver=receiver))
-        held = np.isin(np.arange(film.users.size), m.sender[(m.kind == REPLY)]) & ~run.member[film.users]
-    assert np.array_equal(seen(film, "coalition", film.end_s) == REPLY, held)
-    unknown = np.where(film.messages.receiver == HIDDEN_MEMBER, NOT_SHOWN, film.messages.receiver)
-    blind = replace(film, messages=replace(film.messages, receiver=unknown))
-    assert not np.array_equal(seen(blind, "coalition", film.end_s) == REPLY, held)  # the control

@@ -221,17 +221,6 @@ def network(
         Path | None,
         typer.Option(metavar="FILE", help="Write the exchange as a film that a browser plays: one page (.html, .htm)."),
     ] = None,
-    gif: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the film as an animated GIF (.gif).")] = None,
-    mp4: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the film as an MP4 (.mp4); needs ffmpeg on the path.")
-    ] = None,
-    seen_by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OBSERVER",
-            help="Colour users of the GIF and MP4 by what the learner or the coalition has seen of them.",
-        ),
-    ] = None,
     data_dir: DataDir = None,
     json_: AsJson = False,
     quiet: Quiet = False,
@@ -241,7 +230,7 @@ def network(
     Example: p2p-sim network quickstart --set network.loss=0.05
     """
     from p2p_sim.cli.printing.network import print_network, print_network_json
-    from p2p_sim.outputs.film.write import Films
+    from p2p_sim.outputs.film.write import check_film, write_film
     from p2p_sim.outputs.network_record import check, draw, observe, record
     from p2p_sim.storage.rows import NETWORK
     from p2p_sim.sweeps.place import directory_of
@@ -250,10 +239,13 @@ def network(
     chosen = load(scenario, overrides, None)
     directory = out or directory_of(chosen, data_dir) / NETWORK
     check(chosen, replicate, directory)
-    films = Films(film, gif, mp4, seen_by)
-    films.check(chosen)
+    if film is not None:
+        check_film(film)
     found = observe(chosen, replicate, data_dir)
-    figures = [*draw(found, directory), *films.write(found)]
+    figures = draw(found, directory)
+    if film is not None:
+        write_film(found, film)
+        figures.append(film)
     if json_:
         print_network_json(record(found), figures)
     else:

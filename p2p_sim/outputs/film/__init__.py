@@ -1,4 +1,4 @@
-"""The film of an exchange: one HTML page that plays a replicate, message by message, or moving pictures of it."""
+"""The film of an exchange: one HTML page that plays a replicate, message by message."""
 
 from p2p_sim.outputs.film.page import film_html
 from p2p_sim.outputs.film.record import Film, film_of

@@ -1,12 +1,9 @@
-"""A film at one moment: what each user is doing, who has seen what of her, and the messages on their way."""
-
-from typing import Literal, get_args
+"""A film at one moment: what each user is doing, and the messages on their way."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from p2p_sim.outputs.film.record import HIDDEN_MEMBER, LOST, OFFLINE, Film, Integers
-from p2p_sim.protocol.transcript import LEARNER, REPLY, REQUEST, SUBMISSION
+from p2p_sim.outputs.film.record import LOST, OFFLINE, Film, Integers
+from p2p_sim.protocol.transcript import LEARNER
 
 DID = {
     0: "has not begun",
@@ -16,21 +13,6 @@ DID = {
     4: "got no label: it failed",
 }
 """What a user did so far, by the number of her marker."""
-Watcher = Literal["learner", "coalition"]
-WATCHERS: tuple[Watcher, ...] = get_args(Watcher)
-"""Observers whose view of the users may be shown."""
-MEMBER = 5
-SEEN: dict[Watcher, dict[int, str]] = {
-    "learner": {0: "no submission from her", SUBMISSION: "a submission from her; not whose label it holds"},
-    "coalition": {
-        MEMBER: "a member",
-        0: "no message from her",
-        REQUEST: "her request",
-        REPLY: "her noisy label",
-        SUBMISSION: "her submission",
-    },
-}
-"""What an observer has seen of a user so far, by the number of her marker."""
 Flight = tuple[int, float, float, float, float]
 """Kind of a message (0: it failed), where it began (x, y), and where it is (x, y)."""
 
@@ -45,34 +27,9 @@ def doing(film: Film, at_s: float) -> Integers:
     return state
 
 
-def seen(film: Film, watcher: Watcher, at_s: float) -> Integers:
-    """The most that an observer has seen of each user of a film until a moment (u,), keys of SEEN."""
-    m, member = film.messages, film.found.member[film.users]
-    arrived = (m.how > OFFLINE) & (m.end_s <= at_s) & (m.sender >= 0)
-    inside = np.zeros(m.kind.size, dtype=bool)
-    if watcher == "coalition":
-        inside = ((m.receiver >= 0) & member[m.receiver]) | (m.receiver == HIDDEN_MEMBER)
-    found = np.zeros(film.users.size, dtype=np.int64)
-    for kind in (REQUEST, SUBMISSION, REPLY):  # a noisy label that is known to be hers says most
-        found[m.sender[arrived & (m.kind == kind) & (inside | (kind == SUBMISSION))]] = kind
-    if watcher == "coalition":
-        found[member] = MEMBER
-    return found
-
-
-def away(film: Film, at_s: float) -> NDArray[np.bool_]:
-    """Which users of a film are offline at a moment (u,)."""
-    spans = film.found.trace.online
-    if spans is None:
-        return np.zeros(film.users.size, dtype=bool)
-    online = np.zeros(film.found.num_users, dtype=bool)
-    online[spans.user[(spans.begin_s <= at_s) & (at_s < spans.end_s)]] = True
-    return np.asarray(~online[film.users])
-
-
-def flying(film: Film, at_s: float, linger_s: float | None = None) -> list[Flight]:
-    """The messages on their way at a moment; those that failed remain as crosses for `linger_s`, a 50th of the run."""
-    m, linger = film.messages, film.end_s / 50.0 if linger_s is None else linger_s
+def flying(film: Film, at_s: float) -> list[Flight]:
+    """The messages on their way at a moment; those that failed remain as crosses for a 50th of the run."""
+    m, linger = film.messages, film.end_s / 50.0
     known = (m.sender >= LEARNER) & (m.receiver >= LEARNER) & (m.sent_s <= at_s)
     failed = m.how <= OFFLINE
     end = np.where(m.how == LOST, m.sent_s + linger, m.end_s)
