@@ -62,17 +62,6 @@ def test_fewer_replicates_than_on_disk_are_what_a_run_returns_and_draws(tmp_path
     assert len(p2p_sim.run_all(scenario(1), tmp_path / "a")) == 1
 
 
-def test_until_looks_at_the_replicates_it_asked_for(tmp_path):
-    """Replicates from an earlier request count one after another, as if they had just been run."""
-    axes, rule = AXIS.format("[0.05, 0.1]"), "until = { column = 'value', half_width = 0.2, most = 12 }"
-    alone = run_sweep(plan(tmp_path, axes, f"replicates = 3\n{rule}"), tmp_path / "a", work=stand_in).rows
-    run_sweep(plan(tmp_path, axes, "replicates = 30"), tmp_path / "b", work=stand_in)
-    after = run_sweep(plan(tmp_path, axes, f"replicates = 3\n{rule}"), tmp_path / "b", work=stand_in)
-    assert 6 < len(alone) < 24
-    pd.testing.assert_frame_equal(after.rows, alone)
-    assert after.more == 60 - len(alone)
-
-
 def test_the_run_command_counts_the_others_apart(tmp_path, monkeypatch):
     (tmp_path / "tiny.toml").write_text(BASE)
     monkeypatch.chdir(tmp_path)

@@ -206,20 +206,6 @@ def _fail_large(batch: Batch) -> list[Done]:
     return found
 
 
-def test_replicates_are_added_until_a_mean_is_known_well_enough(tmp_path):
-    """The value scatters with α: the point with more noise gets more replicates; a rerun adds none."""
-    axes = '[[axes]]\nkey = "mechanism.flip_prob"\nvalues = [0.001, 0.4]\n'
-    head = 'replicates = 3\nuntil = { column = "value", half_width = 0.5, most = 12 }'
-    result = run_sweep(plan(tmp_path, axes, head), tmp_path / "a", work=stand_in)
-    counts = result.rows.groupby("mechanism.flip_prob")["replicate"].count()
-    assert counts[0.001] == 3
-    assert counts[0.4] == 12
-    again = run_sweep(plan(tmp_path, axes, head), tmp_path / "a", work=stand_in)
-    assert len(again.rows) == 15
-    with pytest.raises(InputError, match=r"until.column = 'valu': is no numeric column; did you mean value"):
-        run_sweep(plan(tmp_path, axes, head.replace('"value"', '"valu"')), tmp_path / "b", work=stand_in)
-
-
 def test_progress_knows_what_is_left(tmp_path):
     states: list[tuple[int, int]] = []
     run_sweep(plan(tmp_path), tmp_path / "a", report=lambda p: states.append((p.done, p.replicates)), work=stand_in)

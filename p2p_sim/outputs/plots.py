@@ -110,8 +110,6 @@ def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
     held = [name for name in _HELD if name in table and name not in shown and table[name].nunique(dropna=False) == 1]
     held = [name for name in held if table[name].notna().all()]
     note = [pairs(held, [round(float(table[name].iloc[0]), 12) for name in held])] if held else []
-    if results.adaptive:
-        note.append("replicates added until intervals seemed narrow enough, so they are somewhat too narrow")
     return f"{results.name}: {text}" if results.name else text, "; ".join(note)
 
 

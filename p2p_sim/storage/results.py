@@ -28,7 +28,6 @@ class Results:
     rows: one line a point and replicate, with a column for every swept key.
     axes: the swept keys, those that vary together in one tuple; none for a run of a single scenario.
     scenario: the base scenario in full; plots: figures that the sweep's author asked for.
-    adaptive: replicates were added until a mean seemed known well enough, which makes intervals too narrow.
     """
 
     directory: Path
@@ -38,7 +37,6 @@ class Results:
     axes: tuple[tuple[str, ...], ...]
     scenario: dict[str, Any]
     plots: tuple[dict[str, Any], ...]
-    adaptive: bool
 
     @property
     def keys(self) -> list[str]:
@@ -55,7 +53,7 @@ def read_results(directory: Path) -> Results:
     rows, manifest = load_results(directory), read_manifest(directory)
     if rows.empty:
         raise InputError(f"{directory / ROWS}: holds no finished replicate yet")
-    results = Results(directory, rows=rows, adaptive=bool(manifest.get("until")), **described(directory, manifest))
+    results = Results(directory, rows=rows, **described(directory, manifest))
     for key in results.keys:
         if key not in rows:
             raise InputError(f"{directory / ROWS}: has no column {key!r}, which {MANIFEST} names as an axis")

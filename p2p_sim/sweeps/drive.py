@@ -1,6 +1,7 @@
 """The driver of a sweep: hands out what is missing, keeps what comes back, never stops for one failure."""
 
 import contextlib
+import itertools
 import statistics
 import warnings
 from collections import deque
@@ -13,15 +14,13 @@ from typing import Any
 import pandas as pd
 
 from p2p_sim.analysis.privacy.statement.shown import count
-from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.analysis.utility.points import derived
 from p2p_sim.base.arguments import count_of, optional_path
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.nearest import nearest
 from p2p_sim.replicate.advice import advice
 from p2p_sim.replicate.case import Case, scenario_of
 from p2p_sim.scenario import Scenario
-from p2p_sim.storage.rows import FAILURES, ROWS, Row, Store, open_store, read_rows, write_manifest
+from p2p_sim.storage.rows import FAILURES, ROWS, Row, Store, open_store, write_manifest
 from p2p_sim.sweeps.file import axes_of, plots_of
 from p2p_sim.sweeps.place import default_directory
 from p2p_sim.sweeps.plan import Plan, Point, make_plan
@@ -92,10 +91,7 @@ class _Driver:
     report: Report | None
     cold: int
     scenarios: dict[str, str] = field(default_factory=dict)
-    wanted: dict[str, int] = field(default_factory=dict)
     times: deque[float] = field(default_factory=lambda: deque(maxlen=50))
-    values: dict[str, dict[int, float]] = field(default_factory=dict)
-    failed: set[tuple[str, int]] = field(default_factory=set)
     first_error: str = ""
 
     @property
@@ -103,23 +99,16 @@ class _Driver:
         """Every point under its identity."""
         return self.plan.identified
 
-    def asked(self, row: Row) -> bool:
-        """Whether a row on disk is of this sweep as it was asked for."""
-        return bool(row["replicate"] < self.wanted.get(row["scenario"], 0))
-
     @property
     def held(self) -> int:
         """How many of the wanted replicates are on disk."""
-        return sum(self.store.has(point, index) for point, count in self.wanted.items() for index in range(count))
+        return sum(self.store.has(*key) for key in itertools.product(self.points, range(self.plan.replicates)))
 
     def tasks(self) -> Iterator[Task]:
         """Missing replicates: everybody's first, everybody's second, and so on."""
-        round_ = 0
-        while round_ < max(self.wanted.values()):
-            for identity, wanted in list(self.wanted.items()):
-                if round_ < wanted and not self.store.has(identity, round_) and (identity, round_) not in self.failed:
-                    yield self.task(identity, round_)
-            round_ += 1
+        for replicate, identity in itertools.product(range(self.plan.replicates), self.points):
+            if not self.store.has(identity, replicate):
+                yield self.task(identity, replicate)
 
     def task(self, identity: str, replicate: int) -> Task:
         """One replicate of one point as plain values."""
@@ -155,10 +144,7 @@ class _Driver:
                 fault = {"point": done.task.point, "replicate": done.task.replicate, "error": done.error}
                 self.store.fail({**fault, **columns})
                 self.first_error = self.first_error or str(done.error)
-                self.failed.add((done.task.point, done.task.replicate))
                 progress.failed += 1
-            elif self.plan.until is not None:
-                self.learn(done.row)
         for done in results:
             self.cold -= 1
             if self.cold < 0 or done.wall_s > LOADING_S:
@@ -166,26 +152,8 @@ class _Driver:
         progress.done += len(rows)
         if self.times:
             progress.task_s = statistics.fmean(self.times)
-        progress.replicates = sum(self.wanted.values())
         if self.report:
             self.report(progress)
-
-    def learn(self, row: Row) -> None:
-        """Ask for more replicates of a point whose mean is not known well enough."""
-        until, point = self.plan.until, row["scenario"]
-        if until is None or point not in self.wanted:
-            return
-        value = row.get(until.column)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            numbers = [name for name, cell in row.items() if isinstance(cell, int | float)]
-            raise InputError(f"until.column = {until.column!r}: is no numeric column{nearest(until.column, numbers)}")
-        seen = self.values.setdefault(point, {})
-        seen[row["replicate"]] = float(value)
-        while (wanted := self.wanted[point]) < until.most and all(index in seen for index in range(wanted)):
-            mean = mean_interval(pd.Series([seen[index] for index in range(wanted)]))
-            if mean.high - mean.low <= 2.0 * until.half_width:
-                return
-            self.wanted[point] = min(until.most, wanted + max(wanted // 2, 1))
 
 
 def run_sweep(
@@ -216,28 +184,25 @@ def run_sweep(
         if missing:
             raise InputError(f"{directory / ROWS}: a row without {missing[0]} is of another sweep")
 
-    wanted = dict.fromkeys(plan.identified, plan.replicates)
     with open_store(directory, identity, check) as store, ExitStack() as stop:
-        driver = _Driver(plan, store, report, chosen.workers, wanted=wanted)
-        for row in read_rows(directory) if plan.until else ():
-            driver.learn(row)
-        progress = Progress(len(driver.points), sum(driver.wanted.values()), driver.held, workers=chosen.workers)
+        driver = _Driver(plan, store, report, chosen.workers)
+        total = len(driver.points) * plan.replicates
+        progress = Progress(len(driver.points), total, driver.held, workers=chosen.workers)
         stop.enter_context(counted(lambda: (progress.done, progress.replicates)))
         replicates = max(plan.replicates, store.replicates)
         write_manifest(directory, plan.name, plan.base, identity, replicates, plan.packages, _described(plan))
         if report:
             report(progress)
-        more = True
-        while more:  # a second time only where results asked for more replicates
-            more = False
-            for results in chosen.run(driver.batches(driver.tasks()), work):
-                driver.keep(results, progress)
-                more = True
+        for results in chosen.run(driver.batches(driver.tasks()), work):
+            driver.keep(results, progress)
         if not driver.held:
             error = driver.first_error[:LONGEST_ERROR]
             raise InputError(f"{directory}: no replicate could be run; the first of {FAILURES} says: {error}")
         order = {point: index for index, point in enumerate(driver.points)}
-        rows = store.finish(lambda row: (order.get(row["scenario"], len(order)), row["scenario"]), driver.asked)
+        rows = store.finish(
+            lambda row: (order.get(row["scenario"], len(order)), row["scenario"]),
+            lambda row: plan.asks_for(row["scenario"], row["replicate"]),
+        )
         store.describe(plan.inputs)
     return SweepResult(directory, rows, progress.failed, store.size - len(rows))
 
@@ -249,8 +214,7 @@ def _described(plan: Plan) -> dict[str, Any]:
         for axis, steps in zip(plan.axes, plan.steps, strict=True)
     ]
     plots = [plot.model_dump() for plot in plan.plots]
-    until = None if plan.until is None else plan.until.model_dump()
-    return {"axes": axes, "plots": plots, "until": until}
+    return {"axes": axes, "plots": plots}
 
 
 def sweep(

@@ -82,21 +82,6 @@ class Plot(Config):
     """Draw the theory's form, fitted."""
 
 
-class Until(Config):
-    """Add replicates to a point until the mean of a column is known well enough.
-
-    A rule that looks at the data stops early where the scatter happens to look small, so that its intervals are
-    somewhat too narrow; fixed counts have no such bias.
-    """
-
-    column: str
-    """Column of the rows, numeric."""
-    half_width: float = Field(gt=0)
-    """Wanted half-width of the 95% interval, above 0."""
-    most: int = Field(default=1000, ge=2)
-    """Replicates at most, at least 2."""
-
-
 class SweepFile(Config):
     """A sweep as its file says it."""
 
@@ -112,8 +97,6 @@ class SweepFile(Config):
     """The sweep runs over all combinations of the axes' values."""
     plots: tuple[Plot, ...] = ()
     """Figures to draw."""
-    until: Until | None = None
-    """Add replicates until a mean is known well enough; absent: the same number for every point."""
 
 
 def axes_of(given: Any) -> list[Axis]:

@@ -20,7 +20,7 @@ from p2p_sim.base.shipped import find_scenario
 from p2p_sim.base.toml import read_toml
 from p2p_sim.replicate.case import Case
 from p2p_sim.scenario import MODEL_VERSION, Scenario, load_scenario
-from p2p_sim.sweeps.file import MOST_POINTS, Axis, Plot, SweepFile, Until
+from p2p_sim.sweeps.file import MOST_POINTS, Axis, Plot, SweepFile
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,6 @@ class Plan:
     axes: tuple[Axis, ...]
     replicates: int
     plots: tuple[Plot, ...] = ()
-    until: Until | None = None
     data_dir: Path | None = None
 
     def __repr__(self) -> str:
@@ -137,9 +136,8 @@ class Plan:
         return found
 
     def asks_for(self, point: str, replicate: int) -> bool:
-        """Whether a replicate is of this sweep; with `until`, whether it may become so."""
-        most = self.replicates if self.until is None else max(self.replicates, self.until.most)
-        return replicate < most and point in self.identified
+        """Whether a replicate is of this sweep."""
+        return replicate < self.replicates and point in self.identified
 
     @cached_property
     def packages(self) -> dict[str, str]:
@@ -212,7 +210,7 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
     except InputError as error:
         hint = _unquoted(given.set)
         raise (InputError(f"{path}: {error}{hint}") if hint else error.within(path)) from None
-    return make_plan(given.name, base, given.axes, base.replicates, given.plots, given.until, data_dir, str(path))
+    return make_plan(given.name, base, given.axes, base.replicates, given.plots, data_dir, str(path))
 
 
 def _unquoted(changes: Mapping[str, Any]) -> str:
@@ -229,12 +227,11 @@ def make_plan(
     axes: Sequence[Axis],
     replicates: int,
     plots: Sequence[Plot] = (),
-    until: Until | None = None,
     data_dir: Path | None = None,
     where: str = "sweep",
 ) -> Plan:
     """Check that every point of a sweep is a scenario."""
-    plan = Plan(name, base, tuple(axes), replicates, tuple(plots), until, data_dir)
+    plan = Plan(name, base, tuple(axes), replicates, tuple(plots), data_dir)
     if plan.size > MOST_POINTS:
         raise InputError(f"{where}: {plan.size:,} points; at most {MOST_POINTS:,} are allowed")
     twice = [key for key in plan.keys if plan.keys.count(key) > 1]

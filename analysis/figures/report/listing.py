@@ -48,7 +48,7 @@ def sweep_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
         told = {"key": keys[0], "values": [value[0] for value in values]} if len(keys) == 1 else {**axis}
         axes.append({**told, "labels": axis.get("labels")})
     head = {"name": manifest["name"], "base": base_file(manifest), "replicates": manifest.get("replicates")}
-    return {**head, "axes": axes, "plots": list(manifest.get("plots") or []), "until": manifest.get("until")}
+    return {**head, "axes": axes, "plots": list(manifest.get("plots") or [])}
 
 
 def base_file(manifest: Mapping[str, Any]) -> str:

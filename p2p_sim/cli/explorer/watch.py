@@ -74,7 +74,6 @@ class Watch:
         return {
             "name": str(manifest.get("name", place.name)),
             "state": state,
-            "adaptive": bool(manifest.get("until")),
             "points": points,
             "replicates": replicates,
             "total": total,

@@ -36,8 +36,6 @@ def print_plan(plan: Plan, held: set[Key], directory: str) -> None:
             f"{plan.replicates:,} of each point: {total:,}, of which {asked:,} are on disk{_apart(len(held) - asked)}",
         )
     )
-    if plan.until is not None:
-        lines.append(("until", f"{plan.until.column} ± {plan.until.half_width:g}, at most {plan.until.most:,}"))
     print_table(f"{plan.name}: a sweep of {count(plan.size, 'point')}", [*lines, ("results", directory)], stderr=True)
 
 

@@ -43,7 +43,7 @@ function turn(to) {
 function seen(found) {
   byId("seen").hidden = false;
   show("done", found.done.toLocaleString("en"));
-  show("of", `of ${found.total.toLocaleString("en")} replicates${found.adaptive ? " or more" : ""} (${found.points.toLocaleString("en")} points)`);
+  show("of", `of ${found.total.toLocaleString("en")} replicates (${found.points.toLocaleString("en")} points)`);
   byId("bar").max = Math.max(found.total, 1);
   byId("bar").value = found.done;
   show("state", `${found.name}: ${STATES[found.state]}`);
