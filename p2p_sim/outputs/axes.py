@@ -73,7 +73,7 @@ def _results(rows: Any) -> Results:
         raise InputError(
             f"rows: {f'have no column {missing[0]!r}' if missing else 'there are none'}; pass those of sweep"
         )
-    return Results(Path(), "", 0, rows, _axes(rows), {}, (), False)
+    return Results(Path(), "", 0, rows, _axes(rows), {}, ())
 
 
 def _axes(rows: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
