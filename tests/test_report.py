@@ -313,6 +313,14 @@ def test_the_listings_run_again():
     assert [[list(step) for step in axis.steps] for axis in known.axes] == [axis["values"] for axis in axes]
 
 
+def test_texts_with_brackets_and_line_breaks_are_listed_as_they_are():
+    texts = ["a,  b]", "[\n  c,\n]", '"\\', "\x7f", "{ d = 1 }"]
+    tree = {"name": texts[1], "x": {"texts": texts, "rows": [[1, "e"], [2.5, "]"]], "a b": {"": texts}}}
+    assert tomllib.loads(toml({**tree, "none": None})) == tree
+    assert 'rows = [\n    [1, "e"],' in toml(tree)
+    assert tomllib.loads(toml({"half": "\ud800"})) == {"half": "?"}
+
+
 @pytest.mark.parametrize("file", ["quickstart", "adult", "network/sybil", "network/churn", "network/file-overlay"])
 def test_every_kind_of_scenario_is_listed_in_full(scenarios, file):
     scenario = p2p_sim.load_scenario(scenarios / f"{file}.toml")

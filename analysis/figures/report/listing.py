@@ -1,10 +1,10 @@
 """A scenario's tree as TOML, to be read and to be run again."""
 
-import json
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
+
+import tomli_w
 
 FIRST = (
     *("name", "seed", "replicates", "engine", "groups", "population", "clusters", "mechanism", "network"),
@@ -25,12 +25,14 @@ def toml(tree: Mapping[str, Any]) -> str:
     [network.latency]
     kind = "constant"
     """
-    return "\n\n".join(blocks(tree))
+    text = tomli_w.dumps(_writable(tree)).rstrip("\n")
+    # a list of plain values stands in one line; texts have no line breaks of their own
+    return re.sub(r"\[\n *([^][{}]*),\n *]", lambda found: "[" + re.sub(r"\n *", " ", found[1]) + "]", text)
 
 
 def blocks(tree: Mapping[str, Any]) -> list[str]:
-    """The same, table by table."""
-    return _tables(tree, ())
+    """A nested mapping of JSON values as TOML text, table by table."""
+    return toml(tree).split("\n\n")
 
 
 def scenario_in_order(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,49 +65,10 @@ def base_file(manifest: Mapping[str, Any]) -> str:
     return f"{name}-base.toml" if name == manifest["name"] else f"{name}.toml"
 
 
-def _tables(tree: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
-    """This table's text, then those of the tables in it."""
-    plain = {key: value for key, value in tree.items() if value is not None and not _nested(value)}
-    lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
-    if path and (lines or not any(isinstance(value, Mapping) for value in tree.values())):
-        lines.insert(0, f"[{'.'.join(map(_key, path))}]")
-    found = ["\n".join(lines)] if lines else []
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            found += _tables(value, (*path, key))
-        elif _nested(value):
-            for entry in value:
-                inner = [f"{_key(k)} = {_value(v)}" for k, v in entry.items() if v is not None]
-                found.append("\n".join([f"[[{'.'.join(map(_key, (*path, key)))}]]", *inner]))
-    return found
-
-
-def _nested(value: Any) -> bool:
-    """Whether a value gets headings of its own: a table, or a list of tables."""
-    if isinstance(value, Mapping):
-        return True
-    return isinstance(value, list) and bool(value) and all(isinstance(entry, Mapping) for entry in value)
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items() if v is not None) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(entry) for entry in value) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    if isinstance(value, int | float):
-        return repr(value)
-    return _text(str(value))
-
-
-def _text(text: str) -> str:
-    """A TOML string: JSON's escapes are TOML's, but for the delete character and halves of pairs."""
-    whole = text.encode("utf-8", "replace").decode()
-    return json.dumps(whole, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _writable(node: Any) -> Any:
+    """A JSON value in what TOML has words for: without keys that are None, and without halves of pairs in texts."""
+    if isinstance(node, Mapping):
+        return {_writable(str(key)): _writable(value) for key, value in node.items() if value is not None}
+    if isinstance(node, list | tuple):
+        return [_writable(entry) for entry in node]
+    return node if isinstance(node, int | float) else str(node).encode("utf-8", "replace").decode()

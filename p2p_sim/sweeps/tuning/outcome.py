@@ -1,12 +1,12 @@
 """What a finished search leaves behind: its trials as tables, its figure, and the found scenario as a file."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from p2p_sim.analysis.figures.report.listing import toml
 from p2p_sim.base.errors import RunFailed
 from p2p_sim.base.files import in_place_of, write_whole, writing
 from p2p_sim.outputs.spreadsheet import without_formulas
@@ -109,7 +109,7 @@ def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilo
 def scenario_toml(scenario: Scenario) -> str:
     """A scenario in full as TOML; data files that lie beside the scenario's own file are named by their whole path."""
     tree = _placed(scenario.model_dump(mode="json"), scenario.folder)
-    return "\n".join(_lines(tree, ())) + "\n"
+    return toml(tree) + "\n"
 
 
 def _placed(tree: Any, folder: Path) -> Any:
@@ -117,32 +117,8 @@ def _placed(tree: Any, folder: Path) -> Any:
         return [_placed(entry, folder) for entry in tree]
     if not isinstance(tree, dict):
         return tree
-    found = {key: _placed(value, folder) for key, value in tree.items() if value is not None}
+    found = {key: _placed(value, folder) for key, value in tree.items()}
     path = found.get("path")
     if isinstance(path, str) and (folder / path).exists():
         found["path"] = str((folder / path).resolve())
     return found
-
-
-def _lines(tree: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
-    """The lines of a table: its own values first, then the tables in it."""
-    if place:
-        yield f"\n[{'.'.join(map(_key, place))}]"
-    for key, value in tree.items():
-        if not isinstance(value, dict):
-            yield f"{_key(key)} = {_value(value)}"
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from _lines(value, (*place, key))
-
-
-def _key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else json.dumps(key)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(key)} = {_value(entry)}" for key, entry in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
