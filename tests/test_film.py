@@ -188,7 +188,7 @@ def test_the_command_writes_the_page(tmp_path, monkeypatch, capsys):
     ("file", "said"),
     [
         ("a.txt", "p2p-sim: --film a.txt: must end in .html or .htm"),
-        ("none/a.html", "p2p-sim: --film none/a.html: cannot be written; its directory must be there"),
+        ("none/a.html", "p2p-sim: --film none/a.html: there is no directory none"),
     ],
 )
 def test_what_cannot_be_written_is_one_line_before_anything_runs(tmp_path, monkeypatch, capsys, file, said):

@@ -195,6 +195,16 @@ def test_colours_follow_what_an_observer_has_seen(page, found):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("address", "coloured"), [("HIDDEN_MEMBER", True), ("-2", False)])  # -2: somebody else
+def test_a_label_that_a_member_outside_the_sample_got_is_coloured_so(page, found, address, coloured):
+    page.evaluate(f"m.to = m.to.map((to) => to >= 0 && film.users.member[to] ? {address} : to)")
+    page.select_option("#view", "coalition")
+    to(page, 1000)
+    assert page.locator("#users .seen2").count() == int(found.held.sum()) * coloured
+    assert found.held.any()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(page, scheme, width):

@@ -8,7 +8,7 @@ import pytest
 
 from p2p_sim.outputs.film import film_html, film_of
 from p2p_sim.outputs.film.learned import learned_of
-from p2p_sim.outputs.film.story import story_of
+from p2p_sim.outputs.film.story import protagonist, story_of
 from p2p_sim.outputs.network_record import observe
 from tests.test_happened import COALITION, scenario
 
@@ -61,9 +61,7 @@ def test_it_plays_from_the_begin_by_itself_but_not_where_reduced_motion_is_asked
     still.wait_for_timeout(300)
     assert still.evaluate("clock") == 0
     assert still.inner_text("#play") == "Play"
-    assert f"Ada (user {story_of(film_of(runs['complete'][0])).user}) has a secret label" in still.inner_text(
-        "#caption"
-    )
+    assert f"Ada (user {protagonist(film_of(runs['complete'][0]))}) has a secret label" in still.inner_text("#caption")
 
 
 @pytest.mark.slow
@@ -86,7 +84,7 @@ def test_captions_come_in_the_order_of_the_story_and_its_coins_are_seen_to_land(
 @pytest.mark.slow
 def test_a_flip_is_seen_to_happen(opened, runs):
     page, run = opened(), runs["complete"][0]
-    user = story_of(film_of(run)).user
+    user = protagonist(film_of(run))
     drawn = []
     for share in np.linspace(0.5, 0.95, 46):
         page.evaluate(f"jump(begins[1] + {share} * tale.steps[1][1])")
@@ -156,7 +154,7 @@ def test_no_message_covers_the_word_learner(opened):
 @pytest.mark.slow
 def test_it_ends_with_what_the_learner_learned_of_her(opened, runs):
     page, run = opened(), runs["complete"][0]
-    user = story_of(film_of(run)).user
+    user = protagonist(film_of(run))
     learned, true = learned_of(run, user), run.labels.true[user]
     share = learned.posterior if true else 1.0 - learned.posterior
     assert page.get_attribute("#beliefs", "visibility") == "hidden"

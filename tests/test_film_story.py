@@ -71,8 +71,9 @@ def test_in_a_larger_cluster_too_no_labels_of_the_others_give_more_than_is_print
 @pytest.mark.parametrize("network", sorted(set(NETWORKS) - {"complete"}))
 def test_where_the_law_is_not_exact_the_end_says_only_what_epsilon_says(network):
     run = observe(scenario(network, None, 30))
-    story = story_of(film_of(run))
-    assert learned_of(run, story.user) is None
+    film = film_of(run)
+    story = story_of(film)
+    assert learned_of(run, protagonist(film)) is None
     assert story.stage["beliefs"] == []
     assert "probability <b>" not in str(story.learned)
     assert "her odds change by at most" in str(story.learned) or "No finite" in str(story.learned)
@@ -113,7 +114,7 @@ def test_the_opening_tells_what_happened():
     film = film_of(run)
     user, story = protagonist(film), story_of(film)
     peer = int(peers_of(run)[user])
-    assert story.user == user != peer
+    assert film.users[story.stage["place"]] == user != peer
     assert np.isfinite(run.submitted_s[user])
     assert run.source[user] == peer
     assert run.labels.noisy[user] != run.labels.true[user]  # her label is flipped

@@ -32,6 +32,7 @@ from p2p_sim.cli.options import (
     Workers,
     check_data_dir,
     check_figure,
+    check_file,
     interrupted,
     one_of,
 )
@@ -229,8 +230,9 @@ def network(
 
     Example: p2p-sim network quickstart --set network.loss=0.05
     """
+    from p2p_sim.base.files import write_whole, writing
     from p2p_sim.cli.printing.network import print_network, print_network_json
-    from p2p_sim.outputs.film.write import check_film, write_film
+    from p2p_sim.outputs.film import film_html
     from p2p_sim.outputs.network_record import check, draw, observe, record
     from p2p_sim.storage.rows import NETWORK
     from p2p_sim.sweeps.place import directory_of
@@ -240,11 +242,12 @@ def network(
     directory = out or directory_of(chosen, data_dir) / NETWORK
     check(chosen, replicate, directory)
     if film is not None:
-        check_film(film)
+        check_file("--film", film, (".html", ".htm"))
     found = observe(chosen, replicate, data_dir)
     figures = draw(found, directory)
     if film is not None:
-        write_film(found, film)
+        with writing(film):
+            write_whole(film, film_html(found).encode())
         figures.append(film)
     if json_:
         print_network_json(record(found), figures)

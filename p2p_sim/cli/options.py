@@ -1,5 +1,6 @@
 """What several commands share: options, and what is said when one is stopped."""
 
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -84,12 +85,19 @@ def check_data_dir(data_dir: Path | None) -> None:
 
 def check_figure(path: Path) -> None:
     """Refuse a file for a figure that cannot be one."""
-    if path.suffix not in (".png", ".pdf", ".svg"):
-        raise InputError(f"--figure {path}: must end in .png, .pdf or .svg")
+    check_file("--figure", path, (".png", ".pdf", ".svg"))
+
+
+def check_file(option: str, path: Path, endings: tuple[str, ...]) -> None:
+    """Refuse a file for an option's output that has no allowed ending, or cannot be written."""
+    if path.suffix.lower() not in endings:
+        raise InputError(f"{option} {path}: must end in {', '.join(endings[:-1])} or {endings[-1]}")
     if path.is_dir():
-        raise InputError(f"--figure {path}: is a directory, not a file")
+        raise InputError(f"{option} {path}: is a directory, not a file")
     if not path.parent.is_dir():
-        raise InputError(f"--figure {path}: there is no directory {path.parent}")
+        raise InputError(f"{option} {path}: there is no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"{option} {path}: cannot be written")
 
 
 def interrupted(by: KeyboardInterrupt) -> typer.Exit:

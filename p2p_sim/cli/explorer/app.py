@@ -1,6 +1,7 @@
 """The pages and answers of the explorer, as an ASGI application behind its guard."""
 
 import asyncio
+import hashlib
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -9,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cachetools import FIFOCache
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -57,9 +59,7 @@ class Explorer:
 
     def __init__(self, places: Places, lanes: Mapping[str, Asker]) -> None:
         self._places, self._lanes = places, lanes
-        self._films: dict[int, str] = {}
-        self._film_of: dict[frozenset[tuple[str, str]], dict[str, Any]] = {}
-        self._newest_film = 0
+        self._films: FIFOCache[str, dict[str, Any]] = FIFOCache(MOST_FILMS)
         self._files = {path.name: path for path in (HERE / "static").iterdir() if path.suffix in KINDS}
 
     @cached_property
@@ -93,7 +93,7 @@ class Explorer:
             **{f"/api/{name}": _answering(self._asked(name)) for name in LANES if name != "film"},
             "/api/scenarios": _answering(self._scenarios),
             "/api/film": _answering(self._film),
-            "/film/{number:int}": self._shown_film,
+            "/film/{name}": self._shown_film,
             "/static/{name}": self._file,
         }
         return [Route(path, answer, methods=["GET"]) for path, answer in answers.items()]
@@ -185,22 +185,17 @@ class Explorer:
         return _json({"scenarios": await run_in_threadpool(offered)})
 
     async def _film(self, request: Request) -> Response:
-        fields = frozenset(request.query_params.items())
-        if self._film_of.get(fields, {}).get("film") not in self._films:  # the same fields give the same film
-            found = await self._lanes["film"].ask("film", dict(request.query_params))
-            self._newest_film += 1
-            self._films[self._newest_film] = found["film"]
-            self._film_of[fields] = {"name": found["name"], "film": self._newest_film}
-            while len(self._films) > MOST_FILMS:
-                del self._films[min(self._films)]
-            self._film_of = {key: one for key, one in self._film_of.items() if one["film"] in self._films}
-        return _json(self._film_of[fields])
+        fields = dict(request.query_params)
+        name = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+        if name not in self._films:  # the same fields give the same film
+            self._films[name] = await self._lanes["film"].ask("film", fields)
+        return _json({"name": self._films[name]["name"], "film": name})
 
     async def _shown_film(self, request: Request) -> Response:
-        film = self._films.get(request.path_params["number"])
+        film = self._films.get(request.path_params["name"])
         if film is None:
             return HTMLResponse("<!DOCTYPE html><title>Film</title><p>This film is no longer kept; play it anew.", 404)
-        return HTMLResponse(film, headers=FILM_HEADERS)
+        return HTMLResponse(film["film"], headers=FILM_HEADERS)
 
 
 def _answering(answer: Answer) -> Answer:

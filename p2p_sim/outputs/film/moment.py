@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from p2p_sim.outputs.film.record import LOST, OFFLINE, Film, Integers
+from p2p_sim.outputs.film.places import Integers
+from p2p_sim.outputs.film.record import LOST, OFFLINE, Film
 from p2p_sim.protocol.transcript import LEARNER
 
 DID = {

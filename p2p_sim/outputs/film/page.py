@@ -14,8 +14,8 @@ from markupsafe import Markup
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.outputs.film.moment import DID, busiest, doing, flying
-from p2p_sim.outputs.film.places import LEARNER_RADIUS
-from p2p_sim.outputs.film.record import Film, Floats, Integers, ends, film_of
+from p2p_sim.outputs.film.places import LEARNER_RADIUS, Floats, Integers
+from p2p_sim.outputs.film.record import Film, ends, film_of
 from p2p_sim.outputs.film.story import LABELS, SHAPES, USER, Story, at_most, mark_of, peers_of, story_of
 from p2p_sim.outputs.network_record import ObservedNetwork
 from p2p_sim.protocol.transcript import REPLY

@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.outputs.film.places import Places, places_of
+from p2p_sim.outputs.film.places import Floats, Integers, Places, places_of
 from p2p_sim.outputs.network_record import ObservedNetwork, books
 from p2p_sim.protocol.trace import Sent
 from p2p_sim.protocol.transcript import LEARNER, REPLY, REQUEST
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 MOST_USERS, MOST_MESSAGES = 300, 3_000
 """Users whom a film shows, and messages of theirs; of a larger run it shows a sample."""
 STEPS = 400
@@ -90,17 +88,17 @@ class Film:
     run: dict[str, int]
 
 
-def film_of(found: ObservedNetwork, most: int = MOST_USERS) -> Film:
+def film_of(found: ObservedNetwork) -> Film:
     """Choose the users whom a film shows, and collect their messages.
 
     Args:
-        found: a run, from `network_record.observe`.
-        most: users at most; fewer are shown if they have more than 3,000 messages.
+        found: a run, from `network_record.observe`. Of more than 300 users, or of users with more than 3,000 messages,
+            only some are shown.
 
     Raises:
         RuntimeError: the messages do not add up to the run's own counts, which is a fault of the simulator.
     """
-    users = _chosen(found, most)
+    users = _chosen(found, MOST_USERS)
     messages = _messages(found, users)
     while messages.kind.size > MOST_MESSAGES and users.size > 1:
         users = _chosen(found, users.size // 2)
@@ -239,7 +237,8 @@ def _messages(found: ObservedNetwork, users: Integers) -> Shown:
         if delivered[key]:
             delivered[key] -= 1
             label[row] = carried[key] if label[row] >= 0 else -1  # a liar's, or changed on its way
-            how[row] = LATE if key[0] in dropped or _too_late(found, key) else DELIVERED
+            missed = key[3] == LEARNER and not np.isfinite(found.submitted_s[key[2]])  # the learner did not take it
+            how[row] = LATE if key[0] in dropped or missed else DELIVERED
         elif np.isfinite(key[0]):
             how[row] = OFFLINE
     if delivered.total():
@@ -248,11 +247,6 @@ def _messages(found: ObservedNetwork, users: Integers) -> Shown:
         sent.kind.astype(np.int64), place[sent.sender], place[sent.receiver], sent.sent_s, sent.arrives_s, how,
         sent.attempt.astype(np.int64), sent.forwarded, sent.duplicate, label,
     )  # fmt: skip
-
-
-def _too_late(found: ObservedNetwork, key: tuple[float, int, int, int]) -> bool:
-    """Whether a submission came and the learner did not take it."""
-    return key[3] == LEARNER and not np.isfinite(found.submitted_s[key[2]])
 
 
 def _select(sent: Sent, rows: NDArray[np.bool_]) -> Sent:

@@ -10,7 +10,8 @@ from markupsafe import Markup
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.shown import four_digits
 from p2p_sim.outputs.film.learned import LARGEST, Learned, learned_of
-from p2p_sim.outputs.film.record import Film, Integers
+from p2p_sim.outputs.film.places import Integers
+from p2p_sim.outputs.film.record import Film
 from p2p_sim.outputs.network_record import ObservedNetwork
 from p2p_sim.protocol.transcript import REPLY, REQUEST
 
@@ -35,9 +36,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Story:
-    """The opening. user: her number. steps: in order. stage: what the script draws. learned: paragraphs of the end."""
+    """The opening. steps: in order. stage: what the script draws. learned: paragraphs of the end."""
 
-    user: int
     steps: tuple[Step, ...]
     stage: dict[str, Any]
     learned: tuple[Markup, ...]
@@ -118,7 +118,7 @@ def story_of(film: Film) -> Story:
         "other": f"user {carriers[0]}" if carriers.size else "",
         "beliefs": [] if learned is None else [1.0 - learned.posterior, learned.posterior],
     }
-    return Story(user, tuple(steps), stage, ending[1:])
+    return Story(tuple(steps), stage, ending[1:])
 
 
 def _drawn(label: int) -> int:
