@@ -24,7 +24,7 @@ from p2p_sim.analysis.privacy.statement.conditions import (
     SET_SEEN,
     TIMES_FREE,
 )
-from p2p_sim.analysis.privacy.statement.worst import OneUser, WorstOf
+from p2p_sim.analysis.privacy.statement.worst import WorstOf
 from p2p_sim.mechanisms.faulty_networks import GivenNetwork, NoiseAlone, NothingSeen
 from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.protocol.fetches import Capped, Table, Uniform, Unknown
@@ -133,23 +133,6 @@ def worst_account(shards: Sequence[RealisedShard], noise: Message) -> Accountant
         if (cluster.own & ~cluster.constant).any():
             found[NoiseAlone(noise, "a user passed on her own label")] = None
     return WorstOf(tuple(found))
-
-
-def user_account(shards: Sequence[RealisedShard], noise: Message, user: int) -> Accountant:
-    """The same for one user, by her number in the population's order."""
-    place = user
-    for cluster in _clusters(shards):
-        users = len(cluster.own)
-        if place >= users:
-            place -= users
-            continue
-        if cluster.constant[place] or not (cluster.own[place] or cluster.answers[place] or cluster.anything):
-            return NothingSeen()
-        if cluster.own[place]:
-            return NoiseAlone(noise, "she passed on her own label")
-        model = _model(cluster, noise)
-        return model if model.kept else OneUser(model, place, users)
-    raise IndexError(f"user = {user}: is not in the population")
 
 
 class _Cluster:
