@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
 from p2p_sim.analysis.privacy.networks.realised_network import CappedFetch, UniformSources
-from p2p_sim.analysis.privacy.networks.transitive import EveryPlaceAlike
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import REALISED, PrivacyBound, together
 from p2p_sim.analysis.privacy.statement.conditions import (
@@ -153,7 +152,6 @@ class _Cluster:
             found = [int(shard.users[part][x].sum()) for x in counted]
         self.sources, self.revealed, self.submissions, self.members = found
         if isinstance(self.law, Table):
-            self.even = None if self.law.even is None else self.law.even.shard(part.start, part.stop)
             self.weights = _square(self.law.weights, part)
             self.asked = None if self.law.asked is None else _square(self.law.asked, part)
         if isinstance(self.law, Capped):
@@ -271,10 +269,7 @@ def _table(cluster: _Cluster, noise: Message, alpha: float, members: bool) -> Ac
         weights = scipy.sparse.csr_array(weights.multiply(others[:, None])) + cluster.asked
     pooled, draws = (cluster.member, cluster.draws) if members else (None, 1)
     given = FetchDistribution(weights, alpha, rates, known=cluster.known, members=pooled, draws=draws)
-    model: Accountant = given
-    if cluster.even is not None and cluster.even.transitive and not (members or cluster.known.any()):
-        model = EveryPlaceAlike(given, cluster.even.indptr, cluster.even.indices)
-    return GivenNetwork(model, (REALISED_NETWORK, *given.conditions))
+    return GivenNetwork(given, (REALISED_NETWORK, *given.conditions))
 
 
 def _users(cluster: _Cluster, noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:
