@@ -41,7 +41,7 @@ def example(name: str) -> list[str]:
 def test_every_command_is_here():
     assert set(COMMANDS) == {
         "new", "run", "sweep", "plot", "compare", "report", "validate", "schema", "privacy", "calibrate", "certify",
-        "audit", "network", "check-bounds", "scenarios", "data", "compose", "tune", "cite", "explore",
+        "audit", "network", "check-bounds", "scenarios", "data", "tune", "cite", "explore",
     }  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def completed(monkeypatch, capsys, words: str) -> list[str]:
     ("words", "offered"),
     [
         ("p2p-sim ru", ["run"]),
-        ("p2p-sim c", ["cite", "compare", "calibrate", "certify", "check-bounds", "compose"]),
+        ("p2p-sim c", ["cite", "compare", "calibrate", "certify", "check-bounds"]),
         ("p2p-sim run --eng", ["--engine"]),
         ("p2p-sim run small.toml --engine ", list(EngineName.__args__)),
         ("p2p-sim privacy --observer ", list(statements.OBSERVERS)),

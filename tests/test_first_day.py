@@ -20,7 +20,6 @@ from p2p_sim.replicate import memory, streamed
 from p2p_sim.sweeps.drive import Progress
 from p2p_sim.sweeps.stopped import Interrupted
 from tests.commands import command
-from tests.conftest import ROOT
 
 SMALL = """
 name = "small"
@@ -128,7 +127,6 @@ def test_tables_in_files_have_no_boxes_and_terminals_no_long_lines(here, monkeyp
         ("run", "small.toml", "--set", "replicates=1", "--set", 'clusters={kind="given", min_size=9}'),
         ("privacy", *TARGET[:2], "--flip-prob", "0.1", "--delta", "1e-6"),
         ("scenarios",),
-        ("compose", ROOT / "examples" / "releases" / "two-years.toml"),
     ],
     ids=lambda arguments: arguments[0],
 )

@@ -249,7 +249,7 @@ def test_libraries_that_the_accountant_imports_are_those_of_the_key():
     names = set()
     for path in imported(ROOT, with_figures(ROOT)).values():
         names |= {name.partition(".")[0] for name in names_imported(path)}
-    others = names - sys.stdlib_module_names - {"p2p_sim", "platformdirs", "cachetools"}
+    others = names - sys.stdlib_module_names - {"p2p_sim", "platformdirs"}
     assert {known[name] for name in others} <= set(room.LIBRARIES)
 
 

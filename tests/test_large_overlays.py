@@ -11,10 +11,8 @@ import scipy.sparse as sparse
 import p2p_sim
 from p2p_sim.analysis.privacy import FetchDistribution, local_epsilon
 from p2p_sim.analysis.privacy.networks import fetch as fetches
-from p2p_sim.analysis.privacy.networks import transitive
 from p2p_sim.analysis.privacy.networks.alike import same_rows, sorted_rows
 from p2p_sim.analysis.privacy.networks.tails import Tails, tail_bounds
-from p2p_sim.analysis.privacy.networks.transitive import EveryPlaceAlike
 from p2p_sim.analysis.privacy.networks.user_bound import UserBound
 from p2p_sim.network.config import NetworkConfig
 from p2p_sim.network.latency import Exponential
@@ -57,7 +55,6 @@ def test_sparse_tables_are_the_dense_ones_to_the_last_bit(overlay, silent):
         weights = step * (found.fetched[:, None] & ~journey.roles.silent)
         sums = np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
         assert np.abs(law.weights.toarray() - weights / sums).max() < 1e-15
-        assert (law.even is None) == (silent > 0.0)
 
 
 def test_the_law_of_an_overlay_needs_memory_for_its_edges_alone():
@@ -161,36 +158,6 @@ def test_the_bound_of_many_far_users_lies_above_each_ones(monkeypatch):
     assert one_by_one.max() <= upper < 1.3 * one_by_one.max()
     assert together.user_epsilons(1e-2).tolist() == [upper] * 24
     assert together.delta(0.2).upper >= max(together.user_delta(user, 0.2) for user in range(0, 24, 9))
-
-
-def ring(size, degree):
-    graph = nx.watts_strogatz_graph(size, degree, 0.0)
-    near = [np.sort(list(graph[i])) for i in range(size)]
-    return table(graph), np.arange(size + 1) * degree, np.concatenate(near).astype(np.int32)
-
-
-def test_on_a_transitive_overlay_one_user_speaks_for_all(monkeypatch):
-    weights, start, neighbours = ring(120, 6)
-    submits = (np.random.default_rng(3).random(120) < 0.5).astype(float)
-    each = FetchDistribution(weights, 0.3, submits)
-    model = EveryPlaceAlike(each, start, neighbours)
-    everybody = np.ones(120, dtype=bool)
-    assert model.epsilon(0.05).epsilon_upper == each.epsilon(0.05).epsilon_upper  # few users: one by one
-    figures = each.user_epsilons(0.05)
-    monkeypatch.setattr(transitive, "CLOSELY", 100)
-    full = FetchDistribution(weights, 0.3, 1.0)
-    assert model._part._rows.shape[0] == 1 + 4 * 6
-    assert model._part.user_delta(0, 0.3) == pytest.approx(full.user_delta(60, 0.3), rel=1e-9)
-    bound, _ = model.epsilon_and_sample(0.05, everybody)
-    assert bound.epsilon_lower == 0.0  # nothing is known from below
-    assert figures.max() <= bound.epsilon_upper * (1 + 1e-5)
-    monkeypatch.setattr(fetches, "CLOSELY", 100)
-    monkeypatch.setattr(fetches, "SAMPLED", 10)
-    wide = EveryPlaceAlike(FetchDistribution(weights, 0.3, submits), start, neighbours)
-    bound, sample = wide.epsilon_and_sample(0.05, everybody)
-    assert figures.max() <= bound.epsilon_upper * (1 + 1e-5)
-    assert bound.epsilon_upper <= full.user_epsilon(0, 0.05) * (1 + 1e-5)
-    assert sample is None or sample.epsilon_upper <= bound.epsilon_upper
 
 
 def test_a_row_names_the_figure_of_a_sample_beside_the_bound_for_all(monkeypatch):

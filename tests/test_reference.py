@@ -81,7 +81,7 @@ def test_every_scenario_key_is_listed_with_what_it_takes():
 def test_every_command_is_listed_with_its_options_and_example():
     page = command_line()
     for name in ("new", "run", "sweep", "plot", "compare", "report", "validate", "schema", "privacy", "calibrate",
-                 "audit", "network", "check-bounds", "scenarios", "data", "compose"):  # fmt: skip
+                 "audit", "network", "check-bounds", "scenarios", "data"):  # fmt: skip
         assert f"## {name}\n" in page
         assert f"Example: `p2p-sim {name}" in page
     assert "| `--delta` | `D` | δ, above 0 and below 1; prints ε. |  |" in page

@@ -10,7 +10,7 @@ import pytest
 from p2p_sim.analysis.privacy import LabelExchange
 from p2p_sim.analysis.privacy.exchange.blanket import Blanket
 from p2p_sim.analysis.privacy.others.rr_with_prior import top_k_law
-from p2p_sim.analysis.privacy.others.shuffled_messages import ShuffledMessages, shuffled_epsilon
+from p2p_sim.analysis.privacy.others.shuffled_messages import ShuffledMessages
 from p2p_sim.analysis.privacy.others.vector import bit_flip_prob_of, vector_law
 from p2p_sim.analysis.privacy.statement.finite_law import law_epsilon
 
@@ -85,19 +85,21 @@ def test_it_dominates_shuffled_randomised_response_and_not_by_much(users, local)
     """Many rounds of the exchange show the learner all noisy labels of the cluster, shuffled."""
     shuffled = LabelExchange(users, 1.0 / (1.0 + math.exp(local)), 1.0, rounds=1000 if users < 2000 else 50)
     delta = 0.02 if users < 100 else 1e-5
-    exact, bound = shuffled.epsilon(delta), shuffled_epsilon(local, users, delta)
+    exact, bound = shuffled.epsilon(delta), ShuffledMessages(users, local).epsilon(delta).epsilon_upper
     assert exact.epsilon_lower <= bound * (1 + 1e-9) <= local * (1 + 1e-9)
     if users >= 100:
         assert bound <= 1.6 * exact.epsilon_upper
 
 
 def test_more_users_hide_better_and_the_ends_are_the_local_figure():
-    figures = [shuffled_epsilon(1.0, users, 1e-6) for users in (1, 10, 1_000, 100_000)]
+    figures, many, certain, open_ = (
+        [ShuffledMessages(users, local).epsilon(1e-6).epsilon_upper for users in sizes]
+        for local, sizes in ((1.0, (1, 10, 1_000, 100_000)), (1.0, (10**6, 10**9)), (0.0, (50,)), (math.inf, (50,)))
+    )
     assert figures[0] == 1.0
     assert figures == sorted(figures, reverse=True)
-    assert shuffled_epsilon(1.0, 10**9, 1e-6) == shuffled_epsilon(1.0, 10**6, 1e-6)
-    assert shuffled_epsilon(0.0, 50, 1e-6) == 0.0
-    assert shuffled_epsilon(math.inf, 50, 1e-6) == math.inf
+    assert many[0] == many[1]
+    assert certain + open_ == [0.0, math.inf]
     assert ShuffledMessages(50, 1.0).delta(1.0).upper == 0.0
     assert ShuffledMessages(50, math.inf).delta(3.0).upper == 1.0
 
@@ -115,7 +117,7 @@ def test_where_total_variation_is_below_delta_epsilon_is_nought_at_once(monkeypa
 @pytest.mark.parametrize(("local", "users"), [(-1.0, 5), (math.nan, 5), (1.0, 0)])
 def test_bad_input_is_refused(local, users):
     with pytest.raises(ValueError, match="must be at least"):
-        shuffled_epsilon(local, users, 1e-6)
+        ShuffledMessages(users, local)
 
 
 def test_a_delta_is_a_probability():

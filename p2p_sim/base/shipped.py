@@ -11,8 +11,6 @@ from p2p_sim.base.files import no_file
 
 PACKAGE = Path(__file__).parent.parent
 SCENARIOS, EXAMPLES = PACKAGE / "scenarios", PACKAGE / "examples"
-RELEASES = "releases"
-"""The folder of files for `p2p-sim compose`, which are no scenarios."""
 SWEEPS = "sweeps/"
 """What the full name of a shipped sweep begins with; `p2p-sim sweep` takes the rest alone."""
 
@@ -23,7 +21,7 @@ def shipped() -> dict[str, Path]:
     found = {}
     for folder in (SCENARIOS, EXAMPLES):
         for path in sorted(folder.rglob("*.toml")):
-            if path.name != "pyproject.toml" and path.parent.name != RELEASES:
+            if path.name != "pyproject.toml":
                 found[path.relative_to(folder).with_suffix("").as_posix()] = path
     return found
 

@@ -15,7 +15,6 @@ from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.cli.audit import audit
 from p2p_sim.cli.cite import cite
-from p2p_sim.cli.compose import compose
 from p2p_sim.cli.data import data
 from p2p_sim.cli.explore import explore
 from p2p_sim.cli.help import App
@@ -202,7 +201,6 @@ def schema(quiet: Quiet = False) -> None:
 
 app.command()(privacy)
 app.command()(calibrate)
-app.command()(compose)
 app.command()(certify)
 
 

@@ -13,7 +13,6 @@ from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.streams import Streams, bernoulli
 from p2p_sim.mechanisms.evidence import Drift, Evidence
-from p2p_sim.mechanisms.interface import sizes_about
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.without_messages import WithoutMessages
 from p2p_sim.population.population import Population
@@ -157,10 +156,8 @@ class ClusterRR(WithoutMessages):
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         return epsilons([self._accountant(int(size)) for size in sizes], delta)
 
-    def accountant_of(
-        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, user: int | None = None
-    ) -> Accountant:
-        return WorstOf(tuple(self._accountant(size) for size in sizes_about(cluster_sizes, user)))
+    def accountant_of(self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation) -> Accountant:
+        return WorstOf(tuple(self._accountant(size) for size in np.unique(cluster_sizes).tolist()))
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:
         """Theorem 1 as printed, which takes one share to move where two do."""

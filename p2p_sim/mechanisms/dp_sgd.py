@@ -156,9 +156,7 @@ class DpSgdMechanism(OfAllUsers):
         """One figure for every user: clusters do not matter."""
         return [self.accountant.epsilon(delta)] * len(sizes)
 
-    def accountant_of(
-        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, user: int | None = None
-    ) -> Accountant:
+    def accountant_of(self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation) -> Accountant:
         return self.accountant
 
     def statements(self, sizes: NDArray[np.int64], delta: float) -> dict[str, float | None]:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
 from p2p_sim.analysis.privacy.networks.realised_network import CappedFetch, UniformSources
-from p2p_sim.analysis.privacy.networks.transitive import EveryPlaceAlike
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import REALISED, PrivacyBound, together
 from p2p_sim.analysis.privacy.statement.conditions import (
@@ -24,7 +23,7 @@ from p2p_sim.analysis.privacy.statement.conditions import (
     SET_SEEN,
     TIMES_FREE,
 )
-from p2p_sim.analysis.privacy.statement.worst import OneUser, WorstOf
+from p2p_sim.analysis.privacy.statement.worst import WorstOf
 from p2p_sim.mechanisms.faulty_networks import GivenNetwork, NoiseAlone, NothingSeen
 from p2p_sim.protocol.facts import RealisedShard
 from p2p_sim.protocol.fetches import Capped, Table, Uniform, Unknown
@@ -135,23 +134,6 @@ def worst_account(shards: Sequence[RealisedShard], noise: Message) -> Accountant
     return WorstOf(tuple(found))
 
 
-def user_account(shards: Sequence[RealisedShard], noise: Message, user: int) -> Accountant:
-    """The same for one user, by her number in the population's order."""
-    place = user
-    for cluster in _clusters(shards):
-        users = len(cluster.own)
-        if place >= users:
-            place -= users
-            continue
-        if cluster.constant[place] or not (cluster.own[place] or cluster.answers[place] or cluster.anything):
-            return NothingSeen()
-        if cluster.own[place]:
-            return NoiseAlone(noise, "she passed on her own label")
-        model = _model(cluster, noise)
-        return model if model.kept else OneUser(model, place, users)
-    raise IndexError(f"user = {user}: is not in the population")
-
-
 class _Cluster:
     """One cluster's part of a shard's arrays."""
 
@@ -170,7 +152,6 @@ class _Cluster:
             found = [int(shard.users[part][x].sum()) for x in counted]
         self.sources, self.revealed, self.submissions, self.members = found
         if isinstance(self.law, Table):
-            self.even = None if self.law.even is None else self.law.even.shard(part.start, part.stop)
             self.weights = _square(self.law.weights, part)
             self.asked = None if self.law.asked is None else _square(self.law.asked, part)
         if isinstance(self.law, Capped):
@@ -288,10 +269,7 @@ def _table(cluster: _Cluster, noise: Message, alpha: float, members: bool) -> Ac
         weights = scipy.sparse.csr_array(weights.multiply(others[:, None])) + cluster.asked
     pooled, draws = (cluster.member, cluster.draws) if members else (None, 1)
     given = FetchDistribution(weights, alpha, rates, known=cluster.known, members=pooled, draws=draws)
-    model: Accountant = given
-    if cluster.even is not None and cluster.even.transitive and not (members or cluster.known.any()):
-        model = EveryPlaceAlike(given, cluster.even.indptr, cluster.even.indices)
-    return GivenNetwork(model, (REALISED_NETWORK, *given.conditions))
+    return GivenNetwork(given, (REALISED_NETWORK, *given.conditions))
 
 
 def _users(cluster: _Cluster, noise: Message, delta: float) -> tuple[Floats, PrivacyBound]:

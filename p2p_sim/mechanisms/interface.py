@@ -74,13 +74,6 @@ class Accounted:
     facts: dict[str, float | int | None] = field(default_factory=dict)
 
 
-def sizes_about(cluster_sizes: NDArray[np.int64], user: int | None) -> list[int]:
-    """Distinct sizes of all clusters, or the size of one user's cluster; users are numbered cluster by cluster."""
-    if user is None:
-        return [int(size) for size in np.unique(cluster_sizes)]
-    return [int(cluster_sizes[np.searchsorted(np.cumsum(cluster_sizes), user, side="right")])]
-
-
 class MechanismBase(Config):
     """The base of all configurations of a mechanism.
 
@@ -247,12 +240,12 @@ class Mechanism(ABC):
         return Accounted(tuple(bounds[i] for i in where), self.stated(together(bounds), sizes, situation))
 
     def accountant_of(
-        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, user: int | None = None
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
         """The accountant behind the learner's figure in `account`; None where only statements at one δ are known.
 
         Args:
-            outcome, cluster_sizes, situation: as in `account`. user: the one it is about; None: every user.
+            outcome, cluster_sizes, situation: as in `account`.
         """
         return None
 

@@ -25,11 +25,10 @@ from p2p_sim.mechanisms.exchange_privacy import (
     decisive,
     facts_of,
     observed,
-    user_account,
     worst_account,
 )
 from p2p_sim.mechanisms.faulty_networks import NoiseAlone
-from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup, sizes_about
+from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup
 from p2p_sim.mechanisms.label_values import ValueMessage
 from p2p_sim.mechanisms.messages import MessagesConfig, check_answers, flipped_labels, randomizer_of
 from p2p_sim.mechanisms.noise_law import NoiseLaw
@@ -197,16 +196,12 @@ class LabelExchangeMechanism(Mechanism):
         learner = tuple(cluster.learner for cluster in clusters)
         return Accounted(learner, {**stated, **observed(deciding)}, facts_of(outcome.realised, deciding))
 
-    def accountant_of(
-        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, user: int | None = None
-    ) -> Accountant:
+    def accountant_of(self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation) -> Accountant:
         if self.applies(situation) is None:
-            sizes = sizes_about(cluster_sizes, user)
+            sizes = np.unique(cluster_sizes).tolist()
             return WorstOf(tuple(self.randomizer.exchanged(n, self.sampling_rate) for n in sizes))
         assert outcome.realised is not None
-        if user is None:
-            return worst_account(outcome.realised, self.randomizer)
-        return user_account(outcome.realised, self.randomizer, user)
+        return worst_account(outcome.realised, self.randomizer)
 
     def learner_law(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound

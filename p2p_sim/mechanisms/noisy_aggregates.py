@@ -24,7 +24,7 @@ from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.mechanisms.interface import OwnMechanism, Setup, Trust, sizes_about
+from p2p_sim.mechanisms.interface import OwnMechanism, Setup, Trust
 from p2p_sim.mechanisms.noise_law import to_simplex
 from p2p_sim.mechanisms.noise_shares import helper_sums, noise_share, secret_shares, totals
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
@@ -211,10 +211,8 @@ class Aggregates(WithoutMessages):
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         return epsilons([self.accountant(int(size)) for size in sizes], delta)
 
-    def accountant_of(
-        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, user: int | None = None
-    ) -> Accountant:
-        return WorstOf(tuple({self.accountant(size): None for size in sizes_about(cluster_sizes, user)}))
+    def accountant_of(self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation) -> Accountant:
+        return WorstOf(tuple({self.accountant(size): None for size in np.unique(cluster_sizes).tolist()}))
 
 
 @dataclass(frozen=True)

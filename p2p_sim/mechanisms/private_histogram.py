@@ -190,7 +190,7 @@ class PrivateHistogram(OfAllUsers):
         return [replace(bound, epsilon_lower=0.0, epsilon_upper=upper, delta=delta)] * len(sizes)
 
     def accountant_of(
-        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, user: int | None = None
+        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
         return self.votes
 

@@ -14,7 +14,7 @@ from p2p_sim.analysis.privacy.statement.domain import Situation
 from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.evidence import Evidence
-from p2p_sim.mechanisms.interface import Setup, sizes_about
+from p2p_sim.mechanisms.interface import Setup
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse, check_flip_prob
@@ -82,11 +82,9 @@ class ShuffledRandomizedResponse(WithoutMessages):
         alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
         return epsilons([ShuffledResponse(int(n), alpha, classes) for n in sizes], delta)
 
-    def accountant_of(
-        self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, user: int | None = None
-    ) -> Accountant:
+    def accountant_of(self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation) -> Accountant:
         alpha, classes = self.randomizer.flip_prob, self.randomizer.num_classes
-        return WorstOf(tuple(ShuffledResponse(n, alpha, classes) for n in sizes_about(cluster_sizes, user)))
+        return WorstOf(tuple(ShuffledResponse(n, alpha, classes) for n in np.unique(cluster_sizes).tolist()))
 
     def local_advantage(self, num_classes: int) -> float | None:
         return self.randomizer.advantage(num_classes)

@@ -2,7 +2,6 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -63,17 +62,11 @@ class _Generated(WithoutFile, ABC):
                 f"at most {MOST_NEIGHBOURS:.0g} are allowed"
             )
         drawn = ((s.size, self._draw(s, streams.generator("overlay", s.index))) for s in shards(offsets))
-        built = side_by_side([from_pairs(size, *part) for size, part in drawn])
-        return replace(built, transitive=True) if self.transitive else built
+        return side_by_side([from_pairs(size, *part) for size, part in drawn])
 
     def _at_fault(self, method: str) -> str:
         """What a message begins with: the package and the method of a plug-in, and the key."""
         return f"{method_of(offer_of(OVERLAYS, self.kind), self, method)}network.overlay.kind = {self.kind!r}: "
-
-    @property
-    def transitive(self) -> bool:
-        """Whether any two users of a cluster could change places on every graph drawn."""
-        return False
 
     @abstractmethod
     def expected_degree(self, size: int) -> float:
@@ -167,11 +160,6 @@ class SmallWorldOverlay(GraphOverlay):
 
     def expected_degree(self, size: int) -> float:
         return self.degree
-
-    @property
-    def transitive(self) -> bool:
-        """Of the ring lattice: turning the ring maps any user to any other."""
-        return self.rewire_prob == 0.0
 
     def graph(self, size: int, seed: int) -> Pairs:
         if self.degree >= size - 1:

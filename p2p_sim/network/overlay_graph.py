@@ -41,15 +41,12 @@ class Overlay:
     The relation is symmetric: an edge stands with both its users.
     indptr: (n+1,); indices: (E,), every edge twice; position: (n, 2) in the unit square where users have a place.
     dropped_edges: edges of a file that join two clusters, or touch rows that are no users of this replicate.
-    transitive: any two users of a cluster could change places: some renumbering of its users maps the one to the other
-    and neighbours to neighbours. False where this is not known.
     """
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     position: Points | None = None
     dropped_edges: int = 0
-    transitive: bool = False
 
     @property
     def num_users(self) -> int:
@@ -87,7 +84,7 @@ class Overlay:
         begin, end = self.indptr[start], self.indptr[stop]
         position = None if self.position is None else self.position[start:stop]
         indices = self.indices[begin:end] - np.int32(start) if start else self.indices[begin:end]
-        return Overlay(self.indptr[start : stop + 1] - begin, indices, position, transitive=self.transitive)
+        return Overlay(self.indptr[start : stop + 1] - begin, indices, position)
 
     def _component(self) -> NDArray[np.int32]:
         from scipy.sparse import csr_array
@@ -125,5 +122,4 @@ def side_by_side(parts: Sequence[Overlay]) -> Overlay:
     indptr = np.concatenate([[0], np.cumsum(degrees)])
     indices = np.concatenate([part.indices + first for part, first in zip(parts, firsts, strict=True)])
     points = [part.position for part in parts if part.position is not None]
-    transitive = all(part.transitive for part in parts)
-    return Overlay(indptr, indices, np.concatenate(points) if points else None, transitive=transitive)
+    return Overlay(indptr, indices, np.concatenate(points) if points else None)

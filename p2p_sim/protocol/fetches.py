@@ -39,14 +39,12 @@ class Capped:
 class Table:
     """User i got the label of j with probability weights[i, j], (m, m); rows of who submitted nothing are empty.
 
-    even: each row is that of a uniform choice among the user's neighbours on the overlay, whoever submitted.
     asked: (m, m), the law of each label that a member of the coalition gets, whatever becomes of it; other rows are
     empty. None: members see more of a fetch than whether it was from them: requests on their way to others, or failed.
     """
 
     weights: "scipy.sparse.csr_array"
     asked: "scipy.sparse.csr_array | None" = None
-    even: Overlay | None = None
 
 
 @dataclass(frozen=True)
@@ -158,7 +156,7 @@ def _neighbours(journey: Journey, users: Users, late: Bools | None) -> FetchLaw:
         peers[filled : filled + kept], weights[filled : filled + kept] = peer[keep], weight[keep]
         filled += kept
     table = _table((weights[:filled], peers[:filled], counts), size)
-    return Table(table, _asked(journey, overlay) if alike else None, overlay if even else None)
+    return Table(table, _asked(journey, overlay) if alike else None)
 
 
 def _edges(overlay: Overlay, users: Users) -> tuple[NDArray[np.int64], Users]:

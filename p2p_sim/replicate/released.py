@@ -3,7 +3,6 @@
 import math
 from pathlib import Path
 
-from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.composition import RunRelease
 from p2p_sim.analysis.privacy.statement.worst import OnePoint
@@ -35,30 +34,16 @@ def release(
         InputError: an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.
     """
     case = Case(scenario_of(scenario), count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
-    every, _ = released(case, at_delta)
-    return every
-
-
-def released(case: Case, at_delta: float, user: int | None = None) -> tuple[RunRelease, RunRelease | None]:
-    """What a case released, for its worst user, and for one user if she is named and hers is known."""
-    scenario = case.scenario
-    done = exchange(case)
-    people, mechanism = done.population, done.mechanism
-    if user is not None and user >= people.num_users:
-        raise InputError(f"--user {user}: replicate {case.replicate} of {scenario.name} has {people.num_users:,} users")
-
-    def drawn(accountant: Accountant) -> RunRelease:
-        return RunRelease(accountant, scenario.seed, case.replicate, scenario.noise_salt)
-
-    sizes, situation = people.cluster_sizes, scenario.situation(people.num_classes)
-    every = mechanism.accountant_of(done.outcome, sizes, situation)
-    if every is not None:
-        hers = None if user is None else mechanism.accountant_of(done.outcome, sizes, situation, user)
-        return drawn(every), None if hers is None else drawn(hers)
-    account = mechanism.account(done.outcome, sizes, situation, at_delta)
-    if (offer := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
-        check_accounted(method_of(offer, mechanism, "account"), account, done.outcome, len(sizes), at_delta)
-    stated = account.statements["epsilon_upper"]
-    if not isinstance(stated, PrivacyBound) or math.isinf(stated.epsilon_upper):
-        raise InputError(f"{scenario.name}: states no finite ε at δ = {at_delta:g}")
-    return drawn(OnePoint(stated)), None
+    ran, done = case.scenario, exchange(case)
+    mechanism, sizes = done.mechanism, done.population.cluster_sizes
+    situation = ran.situation(done.population.num_classes)
+    accountant = mechanism.accountant_of(done.outcome, sizes, situation)
+    if accountant is None:
+        account = mechanism.account(done.outcome, sizes, situation, at_delta)
+        if (offer := offer_of(MECHANISMS, ran.mechanism.kind)) is not None:
+            check_accounted(method_of(offer, mechanism, "account"), account, done.outcome, len(sizes), at_delta)
+        stated = account.statements["epsilon_upper"]
+        if not isinstance(stated, PrivacyBound) or math.isinf(stated.epsilon_upper):
+            raise InputError(f"{ran.name}: states no finite ε at δ = {at_delta:g}")
+        accountant = OnePoint(stated)
+    return RunRelease(accountant, ran.seed, case.replicate, ran.noise_salt)

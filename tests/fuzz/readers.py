@@ -19,8 +19,6 @@ from p2p_sim.analysis.privacy.certificates.verify_certificate import Refused, Un
 from p2p_sim.analysis.privacy.certificates.verify_certificate import read as read_certificate
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.cli.releases import Asked
-from p2p_sim.cli.releases import read as read_releases
 from p2p_sim.network.availability import AvailabilityTrace
 from p2p_sim.network.latency import Trace
 from p2p_sim.network.overlay_file import FileOverlay
@@ -124,19 +122,6 @@ def sweep(rng: random.Random, folder: Path) -> None:
     _written(rng, base if bad_base else tree, folder / ("b.toml" if bad_base else "s.toml"))
     with unchanged(folder):
         load_sweep(folder / "s.toml").points()
-
-
-def releases(rng: random.Random, folder: Path) -> None:
-    """A file of releases; what needs no scenario is built as well."""
-    example = ROOT / "examples" / "releases" / "two-years.toml"
-    _written(rng, tomllib.loads(example.read_text(encoding="utf-8")), folder / "r.toml")
-    with unchanged(folder):
-        for entry in read_releases(folder / "r.toml")[1]:
-            if entry.kind != "scenario":
-                try:
-                    list(entry.releases(Asked(1e-9, None, folder, None)))
-                except ValueError as error:  # the command says it in one line
-                    raise InputError(str(error)) from None
 
 
 def certificate(rng: random.Random, folder: Path) -> None:

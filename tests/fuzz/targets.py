@@ -10,7 +10,6 @@ TARGETS = (
     Target("override", readers.override, 20.0),
     Target("sweep", readers.sweep, 10.0),
     *(Target(kind, partial(readers.data, kind), 3.0) for kind in readers.READERS),
-    Target("releases", readers.releases, 3.0),
     Target("certificate", readers.certificate, 3.0),
     Target("results", commands.results, 8.0),
     Target("run", commands.run, 0.3, 300.0),

@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.analysis.privacy.exchange.direct import DirectViews
-from p2p_sim.analysis.privacy.exchange.every_data_set import LARGEST, table
 from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
 from p2p_sim.analysis.privacy.exchange.submissions import Submissions
+from p2p_sim.analysis.privacy.exchange.unknown_bits import World
 from p2p_sim.analysis.privacy.statement.local import local_epsilon, outward, worth
 from p2p_sim.analysis.privacy.statement.windows import UNIT, Floats
 
+_LARGEST = 64
+"""Most sources of which a table is made."""
 _MOST = 256
 """Most submissions that are tabulated."""
 _STEP = 32
@@ -39,7 +41,7 @@ def deltas(settings: Sequence[Setting], epsilons: Sequence[float]) -> list[float
         settings: at least one, of one α. epsilons: at least 0.
     """
     sources, flip_prob = min(s.sources for s in settings), settings[0].flip_prob
-    if sources > LARGEST or flip_prob == 0.0 or any(s.flip_prob != flip_prob for s in settings):
+    if sources > _LARGEST or flip_prob == 0.0 or any(s.flip_prob != flip_prob for s in settings):
         return None
     left = [s if s.sources == sources else s.reduced(s.sources - sources) for s in settings]
     laws = [Submissions.of(s.trials, s.rate, sources, _TAIL, _TAIL) for s in left]
@@ -87,10 +89,16 @@ def _given(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
     return np.append(0.0, views.given(*worth(flip_prob, epsilon), starts))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _views(sources: int, flip_prob: float, most: int) -> tuple[DirectViews, NDArray[np.int64]]:
-    """The views of all data sets, by t = 1..most, and the first row of each t."""
-    views = table(sources, flip_prob, tuple(range(1, most + 1)))
+    """The views by t = 1..most, and the first row of each t.
+
+    A column for each number m of others with label 1 up to half of them; the rest are mirror images.
+    """
+    worlds = [World(sources, sources - 1 - ones, ones, flip_prob) for ones in range((sources - 1) // 2 + 1)]
+    # the weight of a row is the place of its t, by which the rows are sorted
+    place = np.arange(most, dtype=np.float64)
+    views = DirectViews.of(worlds, Submissions(tuple(range(1, most + 1)), place, place, 0.0), -math.inf)
     order = np.argsort(views.upper, kind="stable")
     starts = np.searchsorted(views.upper[order], np.arange(most))
     return replace(views, a=views.a[order], b=views.b[order]), starts

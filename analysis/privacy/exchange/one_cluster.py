@@ -198,8 +198,6 @@ class Setting(Sources):
             return False
         exact, batch = Scan(self.reduced(least) if least else self, log_delta), reach.together(least + 1, _BATCH)
         worth = max(least, 2, 0 if self.rate == 1.0 else min(_WORTH, int(0.03 * self.sources)))
-        if exact.in_full and half > 1 and fits(exact, range(1 + least, half + 1)):
-            return True
         m, trust, looks = 1 + least, 0.6, 0
         while m <= half:
             if limited and looks >= 2 * _LOOKS:

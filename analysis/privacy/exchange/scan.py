@@ -7,7 +7,6 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from p2p_sim.analysis.privacy.exchange import every_data_set
 from p2p_sim.analysis.privacy.exchange.cutoff import CutOffViews
 from p2p_sim.analysis.privacy.exchange.direct import DirectViews
 from p2p_sim.analysis.privacy.exchange.reach import Reach
@@ -98,12 +97,6 @@ class Scan:
         columns = 2 * (high - low + 1) // spacing(others, most, tail)
         first, last = self._window(most, low / s.sources)[0], self._window(most, (high + 1) / s.sources)[1]
         return columns * (last - first + 1) <= LARGEST_TABLE
-
-    @property
-    def in_full(self) -> bool:
-        """Whether the views of all data sets are kept."""
-        few = self.setting.sources <= every_data_set.LARGEST and self.setting.trials <= every_data_set.MOST
-        return few and math.isinf(self.log_tail)
 
     @cached_property
     def submissions(self) -> Submissions:
@@ -196,8 +189,6 @@ class Scan:
 
 
 def _views(scan: Scan, ones: Sequence[int], quadrature: bool = False) -> Views:
-    if scan.in_full and len(ones) > 1:
-        return every_data_set.weighted(scan.setting.sources, scan.setting.flip_prob, scan.submissions, ones)
     worlds = [scan.setting.world(m) for m in ones]
     if scan.direct:
         return DirectViews.of(worlds, scan.submissions, scan.log_tail, sparse=True)

@@ -125,17 +125,11 @@ def stability_threshold(epsilon: float, delta: float) -> float:
     return 2.0 / epsilon * math.log(2.0 / delta) + 1.0
 
 
-def counts_delta(delta: float) -> float:
-    """δ that a stability-based histogram with parameter δ has at its ε, exactly: δ/4."""
-    check_delta(delta)
-    return delta / 4.0
-
-
 def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: float = math.inf) -> PrivacyBound:
     """ε at δ of stability-based histograms of the same examples (Theorem 2.4; two, as in PCL2b: Theorem A.14).
 
-    k histograms cost (kε, kδ) by composition. No smaller ε holds than kε + ln(1 - 4^k kδ), where n admits two cells of
-    T examples each with label 1; with fewer rows no lower figure is given.
+    k histograms cost (kε, kδ) by composition; at ε one has δ/4 exactly. No smaller ε holds than kε + ln(1 - 4^k kδ),
+    where n admits two cells of T examples each with label 1; with fewer rows no lower figure is given.
 
     Args:
         epsilon, delta: parameters of one histogram: ε above 0, δ in (0, 1). histograms: k, at least 1.

@@ -156,15 +156,3 @@ def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
         1e-5,
     )
     return Bracket(0.0, upper)
-
-
-def shuffled_epsilon(local_epsilon: float, users: int, delta: float) -> float:
-    """Certified ε at δ of the shuffled messages of n users with an ε₀-private local randomizer: `ShuffledMessages`.
-
-    >>> 0.03 < shuffled_epsilon(1.0, 10_000, 1e-6) < 0.06
-    True
-
-    Args:
-        local_epsilon: ε₀, at least 0, infinite allowed. users: n, at least 1. delta: δ in (0, 1).
-    """
-    return ShuffledMessages(users, local_epsilon).epsilon(delta).epsilon_upper

@@ -1,10 +1,8 @@
-"""Accountants made of others: many clusters, further conditions, one user of many, a single statement."""
+"""Accountants made of others: many clusters, further conditions, a single statement."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound, together
@@ -83,38 +81,6 @@ class WorstOf(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """The largest ε(δ), under all conditions."""
         return together([model.epsilon(delta) for model in self.models])
-
-
-@dataclass(frozen=True)
-class OneUser(Accountant):
-    """What an accountant of several users says of one of them, by her number among them."""
-
-    requires = ANYWHERE
-    kept = False
-
-    model: Accountant
-    user: int
-    among: int
-
-    @property
-    def pure_epsilon(self) -> float:
-        """As for all."""
-        return self.model.pure_epsilon
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """As for all."""
-        return self.model.conditions
-
-    def delta(self, epsilon: float) -> Bracket:
-        """At most hers."""
-        return Bracket(0.0, self.model.user_delta(self.user, epsilon))
-
-    def epsilon(self, delta: float) -> PrivacyBound:
-        """Hers."""
-        one = np.zeros(self.among, dtype=np.bool_)
-        one[self.user] = True
-        return replace(self.model.epsilon_among(delta, one), epsilon_lower=0.0)
 
 
 @dataclass(frozen=True)

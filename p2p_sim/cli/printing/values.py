@@ -101,14 +101,14 @@ def warn_of_oddities(counts: Mapping[str, str]) -> None:
         warnings.warn(f"network.overlay: {shown} {ODDITIES[column]}", stacklevel=2)
 
 
-def print_conditions(bound: PrivacyBound, together: bool = False) -> None:
-    """Whom a statement protects, from whom, and its conditions, a line each; `together`: of several networks."""
+def print_conditions(bound: PrivacyBound) -> None:
+    """Whom a statement protects, from whom, and its conditions, a line each."""
     say(protects(bound))
     if not promises(bound):
         return
     for condition in bound.conditions:
         say(f"- {condition}")
-    if bound.conditional_on and not together:
+    if bound.conditional_on:
         say(EACH_NETWORK)
 
 

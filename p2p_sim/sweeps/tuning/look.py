@@ -36,7 +36,7 @@ def check_look(look: str, scenario: Scenario, keys: Sequence[str]) -> None:
     if look == "released" and (further := [key for key in keys if not key.startswith("learner.")]):
         raise InputError(
             f"--look released: {further[0]} changes the release: each value would be another release, and ε would have "
-            "to count all of them (`p2p-sim compose`); search keys of the learner only, or rehearse: --look public"
+            "to count all of them; search keys of the learner only, or rehearse: --look public"
         )
     if look == "released":
         check_law_known(scenario, "--look released")
