@@ -76,12 +76,18 @@ def compare(
 def report(
     directory: Directory,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file.  [default: DIR/report.html]")] = None,
+    crate: Annotated[
+        bool, typer.Option("--crate", help="Describe DIR for archives too: DIR/ro-crate-metadata.json.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the report on a results directory: one HTML file that opens anywhere, without a network.
 
     Example: p2p-sim report results/quickstart-540585b2
     """
+    from p2p_sim.outputs.crate import write_crate
     from p2p_sim.outputs.report import write_report
 
     print(write_report(directory, out))
+    if crate:
+        print(write_crate(directory))

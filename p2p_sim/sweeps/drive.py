@@ -238,7 +238,6 @@ def run_sweep(
             raise InputError(f"{directory}: no replicate could be run; the first of {FAILURES} says: {error}")
         order = {point: index for index, point in enumerate(driver.points)}
         rows = store.finish(lambda row: (order.get(row["scenario"], len(order)), row["scenario"]), driver.asked)
-        store.describe(plan.inputs)
     return SweepResult(directory, rows, progress.failed, store.size - len(rows))
 
 

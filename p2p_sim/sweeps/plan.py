@@ -103,13 +103,6 @@ class Plan:
         """Of the data files of the base scenario."""
         return Case(self.base, data_dir=self.data_dir).checksums
 
-    @cached_property
-    def inputs(self) -> tuple[tuple[str, str], ...]:
-        """Name and SHA-256 of each data file that some point reads."""
-        scenarios = (self.base,) if self._same_files else self.examples()
-        found = (pair for scenario in scenarios for pair in Case(scenario, data_dir=self.data_dir).inputs)
-        return tuple(dict.fromkeys(found))
-
     @property
     def _same_files(self) -> bool:
         """Whether all points read the same data files."""

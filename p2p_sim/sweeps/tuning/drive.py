@@ -196,7 +196,6 @@ def tune(
         measured = {trial.number: _figures(tuning, runs, trial) for trial in ended}
         scenario = None if found is None else (found.trial.settings, found.epsilon)
         files = write_outcome(directory, tuning.base, tuning.goal, tuning.look, ended, measured, scenario)
-        store.describe(Case(base, data_dir=tuning.data_dir).inputs)
     if found is None:
         raise InputError(f"--{_missed(tuning, runs, ended)}; {directory} holds all trials")
     return Tuned(directory, tuple(ended), found, tuple(files))
