@@ -21,7 +21,7 @@ from p2p_sim.storage.rows import read_manifest
 from p2p_sim.sweeps.local import LocalProcesses
 from p2p_sim.sweeps.tuning.drive import make_tuning, tune
 from p2p_sim.sweeps.tuning.goal import Goal, Measured
-from p2p_sim.sweeps.tuning.search import best, table
+from p2p_sim.sweeps.tuning.search import Search, best
 from p2p_sim.sweeps.tuning.space import Dimension, Settings, Space, read_search
 from p2p_sim.sweeps.tuning.study import JOURNAL, Trials
 from tests.commands import command
@@ -67,9 +67,12 @@ def first_hits(seeds: range) -> tuple[list[int], list[int]]:
     def key(settings: Settings) -> str:
         return json.dumps([settings[name] for name in STEPS])
 
+    def measure(trials, rung):
+        return {one.number: {0: Measured(risks[key(one.settings)], 0.5)} for one in trials}
+
     searched, drawn = [], []
     for seed in seeds:
-        trials = table(space, seed, Goal("excess_risk", 1.0), lambda s: Measured(risks[key(s)], 0.5), 60)
+        trials = Search(space, Goal("excess_risk", 1.0), 1, Trials(space, seed), measure).run(60)
         searched.append(next((one.number for one in trials if key(one.settings) in good), 60))
         order = random.Random(seed).sample(list(risks), 60)
         drawn.append(next((number for number, one in enumerate(order) if one in good), 60))

@@ -146,15 +146,6 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
             raise
 
 
-def discard(directory: Path, identity: str) -> None:
-    """Delete what a directory holds of these results, and nothing else; a directory of other results is refused."""
-    if not directory.exists():
-        return
-    with open_store(directory, identity, lambda row: None):
-        for name in (ROWS, TABLE, TIMINGS, FAILURES, STATEMENTS):
-            (directory / name).unlink(missing_ok=True)
-
-
 def held_replicates(directory: Path, identity: str) -> set[Key]:
     """The points and replicates of these results that a directory holds."""
     if not directory.exists():

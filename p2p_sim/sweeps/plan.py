@@ -25,9 +25,8 @@ from p2p_sim.sweeps.file import MOST_POINTS, Axis, Plot, SweepFile, Until
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of values: its place along each axis, what is set, how it is named."""
+    """One combination of values: what is set, how it is named."""
 
-    place: tuple[int, ...]
     settings: Mapping[str, Any]
     columns: Mapping[str, Any]
 
@@ -89,7 +88,7 @@ class Plan:
             for name, value in zip(axis.names, steps[index], strict=True):
                 settings[name] = value
                 columns[name] = axis.labels[index] if axis.labels else _shown(value)
-        return Point(place, settings, columns)
+        return Point(settings, columns)
 
     def scenario(self, point: Point) -> Scenario:
         """The scenario of a point; an InputError names the key and value that does not fit."""
