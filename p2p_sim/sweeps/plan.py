@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.config import refusal
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.overrides import EITHER, check_either, drop_key, parse_overrides, set_key
+from p2p_sim.base.overrides import EITHER, check_either, drop_key, parse_overrides, set_key, value_at
 from p2p_sim.base.shipped import find_scenario
 from p2p_sim.base.toml import read_toml
 from p2p_sim.replicate.case import Case
@@ -71,7 +71,7 @@ class Plan:
     def steps(self) -> list[list[tuple[Any, ...]]]:
         """Values along each axis, whole numbers where the base scenario has one."""
         return [
-            [tuple(_like(value, _get(self._tree, name)) for name, value in zip(axis.names, step, strict=True))
+            [tuple(_like(value, value_at(self._tree, name)) for name, value in zip(axis.names, step, strict=True))
              for step in axis.steps]
             for axis in self.axes
         ]  # fmt: skip
@@ -240,15 +240,6 @@ def make_plan(
     except InputError as error:
         raise InputError(f"{where}: axes: {error}") from None
     return plan
-
-
-def _get(tree: Mapping[str, Any], key: str) -> Any:
-    node: Any = tree
-    for part in key.split("."):
-        if not isinstance(node, Mapping) or part not in node:
-            return None
-        node = node[part]
-    return node
 
 
 def _like(value: Any, current: Any) -> Any:

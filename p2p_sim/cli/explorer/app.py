@@ -60,12 +60,9 @@ class Explorer:
         self._films: dict[int, str] = {}
         self._film_of: dict[frozenset[tuple[str, str]], dict[str, Any]] = {}
         self._newest_film = 0
-        self._files = {path.name: path for path in (HERE / "static").iterdir() if path.suffix in KINDS}
-
-    @cached_property
-    def _templates(self) -> Environment:
         loader = FileSystemLoader(HERE / "templates")
-        return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        self._templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        self._files = {path.name: path for path in (HERE / "static").iterdir() if path.suffix in KINDS}
 
     @cached_property
     def _watch(self) -> "Watch":

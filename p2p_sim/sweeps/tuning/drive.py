@@ -131,7 +131,8 @@ def make_tuning(
         base = fixed
     elif goal.epsilon is None and not noisy and space is not None and own is not None:
         warnings.warn(f"--accuracy: the search does not vary {own}, which decides ε", stacklevel=2)
-    chosen = space or (_penalty() if look == "released" else usual_space(scenario, noise=fixed is None))
+    penalty = Space((Dimension("learner.l2", *USUAL["learner.l2"]),))  # all that one release leaves open
+    chosen = space or (penalty if look == "released" else usual_space(scenario, noise=fixed is None))
     check_look(look, base, chosen.keys)
     if look == "released":  # one release, whatever learner a trial tries: nothing of it follows the learner any more
         base = base.replace(mechanism=base.mechanism.beside(base.learner).model_dump(mode="json"))
@@ -204,12 +205,6 @@ def tune(
 def perform_judged(batch: Batch) -> list[Done]:
     """Run tasks one after another, and judge each by released labels that are held back."""
     return [done(task, lambda one: row_judged(one.case)) for task in batch]
-
-
-def _penalty() -> Space:
-    """What is searched in one release if nothing else is said."""
-    low, high, log = USUAL["learner.l2"]
-    return Space((Dimension("learner.l2", low, high, log),))
 
 
 def _unless_begun(store: Store, journal: Path) -> None:
