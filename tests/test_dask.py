@@ -119,7 +119,7 @@ def test_batches_in_flight_are_bounded(here):
             drawn.append(batch)
             yield batch
 
-    for _ in DaskWorkers(here, in_flight=2).run(watched(), stand_ins.slow_square):
+    for _ in DaskWorkers(here).run(watched(), stand_ins.slow_square):
         came += 1
         assert len(drawn) - came <= 2 * 2 + 4  # and those that landed together
     assert came == 30

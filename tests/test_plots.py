@@ -290,7 +290,7 @@ def test_directories_and_files_that_cannot_be_used_get_one_line(grid, tmp_path):
 
 def test_the_command_prints_the_files_it_wrote(grid, tmp_path, monkeypatch, capsys):
     out = str(tmp_path / "figure.svg")
-    arguments = ["plot", str(grid), "--x", "mechanism.flip_prob", "--y", "error_rate", "--no-log-y", "--out", out]
+    arguments = ["plot", str(grid), "--x", "mechanism.flip_prob", "--y", "error_rate", "--out", out]
     monkeypatch.setattr(sys, "argv", ["p2p-sim", *arguments])
     with pytest.raises(SystemExit) as stop:
         main()

@@ -18,6 +18,7 @@ from p2p_sim.analysis.figures.report.statement import rounded_up
 from p2p_sim.analysis.privacy.statement.conditions import CAPPED_FETCHES, REALISED_CONDITIONS, SAME_SOURCES
 from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.base.errors import InputError
+from p2p_sim.outputs.crate import CRATE, VERSION
 from p2p_sim.outputs.report import write_report
 from p2p_sim.sweeps.file import SweepFile
 from tests.commands import command
@@ -383,3 +384,21 @@ def test_the_command_prints_the_path_and_refuses_in_one_line(tmp_path):
     status, _, refused = command("report", tmp_path)
     assert status == 2
     assert refused.count("\n") == 1
+
+
+def test_a_crate_lists_every_file_and_refers_to_nothing_that_is_missing(tmp_path):
+    directory = tmp_path / "s"
+    write_sweep(directory, AXES, 1)
+    (directory / "my own µ.csv").write_text("x\n")
+    for _ in range(2):  # the second one replaces the first, which is no part of itself
+        assert command("report", directory, "--crate")[1].splitlines()[1:] == [str(directory / CRATE)]
+        graph = json.loads((directory / CRATE).read_text(encoding="utf-8"))["@graph"]
+        entities = {entity["@id"]: entity for entity in graph}
+        assert len(entities) == len(graph)
+        files = {entity["name"]: entity["contentSize"] for entity in graph if entity["@type"] == "File"}
+        on_disk = [path for path in directory.iterdir() if path.name not in (CRATE, ".lock")]
+        assert files == {path.name: str(path.stat().st_size) for path in on_disk}
+        texts = re.findall(r'{"@id": "([^"]*)"}', json.dumps(graph))
+        assert [text for text in texts if text not in entities] == [VERSION]
+    assert "my%20own%20%C2%B5.csv" in entities
+    assert entities["#software"]["softwareVersion"] == manifest(AXES, 1)["versions"]["p2p-sim"]

@@ -18,7 +18,6 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import repair_jsonl
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.replicate.case import identity
-from p2p_sim.storage.crate import CRATE
 from p2p_sim.storage.rows import open_store
 from tests.commands import command as called
 from tests.conftest import ROOT
@@ -35,7 +34,7 @@ def small(**changes):
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in directory.iterdir() if p.name not in ("timings.jsonl", CRATE)}
+    return {p.name: p.read_bytes() for p in directory.iterdir() if p.name != "timings.jsonl"}
 
 
 def test_two_runs_give_the_same_bytes(tmp_path):

@@ -13,7 +13,6 @@ import p2p_sim
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.replicate import memory
 from p2p_sim.replicate.memory import replicates_that_fit
-from p2p_sim.storage.crate import CRATE
 from p2p_sim.sweeps import local, worker
 from p2p_sim.sweeps.local import LocalProcesses
 from p2p_sim.sweeps.point import run_point
@@ -47,7 +46,7 @@ def here(tmp_path, monkeypatch):
 
 
 def contents(directory):
-    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name not in ("timings.jsonl", CRATE)}
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != "timings.jsonl"}
 
 
 @pytest.mark.slow

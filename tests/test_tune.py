@@ -1,7 +1,6 @@
 """Searching settings: what is chosen, what is kept, what a choice may look at."""
 
 import csv
-import hashlib
 import json
 import math
 import os
@@ -18,15 +17,15 @@ import pytest
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.printing.tune import print_tuned
+from p2p_sim.storage.rows import read_manifest
 from p2p_sim.sweeps.local import LocalProcesses
 from p2p_sim.sweeps.tuning.drive import make_tuning, tune
 from p2p_sim.sweeps.tuning.goal import Goal, Measured
-from p2p_sim.sweeps.tuning.search import best, table
+from p2p_sim.sweeps.tuning.search import Search, best
 from p2p_sim.sweeps.tuning.space import Dimension, Settings, Space, read_search
 from p2p_sim.sweeps.tuning.study import JOURNAL, Trials
 from tests.commands import command
 from tests.conftest import ROOT
-from tests.crates import read
 from tests.sweeps import base
 
 pytest.importorskip("optuna")
@@ -68,9 +67,12 @@ def first_hits(seeds: range) -> tuple[list[int], list[int]]:
     def key(settings: Settings) -> str:
         return json.dumps([settings[name] for name in STEPS])
 
+    def measure(trials, rung):
+        return {one.number: {0: Measured(risks[key(one.settings)], 0.5)} for one in trials}
+
     searched, drawn = [], []
     for seed in seeds:
-        trials = table(space, seed, Goal("excess_risk", 1.0), lambda s: Measured(risks[key(s)], 0.5), 60)
+        trials = Search(space, Goal("excess_risk", 1.0), 1, Trials(space, seed), measure).run(60)
         searched.append(next((one.number for one in trials if key(one.settings) in good), 60))
         order = random.Random(seed).sample(list(risks), 60)
         drawn.append(next((number for number, one in enumerate(order) if one in good), 60))
@@ -112,12 +114,9 @@ def test_the_found_scenario_runs_and_meets_the_goal(tmp_path, capsys):
     print_tuned(tuning, tuned, quiet=False)
     assert capsys.readouterr().out.startswith(f"small: 5 trials, best: trial {tuned.found.trial.number}\n")
     assert {row["look"] for row in rows_of(tuned.directory)} == {"public"}
-    described = read(tuned.directory)
-    assert (
-        described["found.toml"]["sha256"] == hashlib.sha256((tmp_path / "out" / "found.toml").read_bytes()).hexdigest()
-    )
-    assert (described["#search/look"]["value"], described["#search/goal.epsilon"]["value"]) == ("public", 0.5)
-    assert json.loads(described["#space/mechanism.sampling_rate"]["value"]) == {"low": 0.2, "high": 1.0, "log": False}
+    manifest = read_manifest(tuned.directory)
+    assert (manifest["look"], manifest["goal"]["epsilon"]) == ("public", 0.5)
+    assert {"key": "mechanism.sampling_rate", "low": 0.2, "high": 1.0, "log": False} in manifest["space"]
 
 
 def test_epsilon_of_a_setting_above_the_goal_is_refused(tmp_path):

@@ -18,6 +18,7 @@ from p2p_sim.replicate import judge
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.judge import two_sided_geometric
 from p2p_sim.replicate.run import prepare
+from p2p_sim.storage.rows import read_manifest
 from p2p_sim.sweeps.tuning import curator, private
 from p2p_sim.sweeps.tuning.curator import tune_privately
 from p2p_sim.sweeps.tuning.drive import make_tuning, perform_judged, tune
@@ -25,7 +26,6 @@ from p2p_sim.sweeps.tuning.goal import Goal
 from p2p_sim.sweeps.tuning.private import FIRST_RUN, planned
 from p2p_sim.sweeps.tuning.space import Dimension, Space
 from tests.commands import command
-from tests.crates import CRATE, read
 from tests.sweeps import base
 
 pytest.importorskip("optuna")
@@ -52,7 +52,7 @@ def kept_plan(candidates, epsilon, mean_runs, data_dir=None) -> private.Plan:
 
 
 def files_of(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name not in ("timings.jsonl", CRATE)}
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != "timings.jsonl"}
 
 
 def rows_of(directory: Path) -> list[dict]:
@@ -150,8 +150,8 @@ def test_runs_are_independent_and_the_best_private_score_wins(tmp_path):
     assert max(row["epsilon_upper"] for row in rows.values()) < 0.9
     text = (tmp_path / "out" / "found.toml").read_text()
     assert f"score and choice included: {tuned.found.epsilon:.6g}" in text
-    described = read(tmp_path / "out")
-    assert (described["#search/look"]["value"], described["#search/runs"]["value"]) == ("curator", len(rows))
+    manifest = read_manifest(tmp_path / "out")
+    assert (manifest["look"], manifest["runs"]) == ("curator", len(rows))
     before = files_of(tmp_path / "out")
     tune_privately(tuning, 6, tmp_path / "out")
     assert files_of(tmp_path / "out") == before  # no run is drawn a second time

@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from p2p_sim.base.errors import InputError, shortened
@@ -89,11 +89,16 @@ def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
     tree[last] = copy.deepcopy(value)  # a later key may change it
 
 
+def value_at(tree: Any, key: str) -> Any:
+    """The value at a dotted key; None if there is none."""
+    for part in key.split("."):
+        tree = tree.get(part) if isinstance(tree, Mapping) else None
+    return tree
+
+
 def drop_key(tree: dict[str, Any], key: str) -> None:
     """Remove a dotted key, if it is there."""
-    *parents, last = key.split(".")
-    node: Any = tree
-    for parent in parents:
-        node = node.get(parent) if isinstance(node, dict) else None
+    parent, _, last = key.rpartition(".")
+    node = value_at(tree, parent) if parent else tree
     if isinstance(node, dict):
         node.pop(last, None)

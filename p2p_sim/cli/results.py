@@ -25,12 +25,6 @@ def plot(
     facet: Annotated[str | None, typer.Option(metavar="COL", help="One panel for each value.")] = None,
     heat: Annotated[str | None, typer.Option(metavar="COL", help="Draw colours over two axes of the sweep.")] = None,
     fit: Annotated[bool, typer.Option("--fit", help="Compare excess risk with fitted theory and slopes.")] = False,
-    log_x: Annotated[
-        bool | None, typer.Option("--log-x/--no-log-x", help="Logarithmic x axis.  [default: by the values]")
-    ] = None,
-    log_y: Annotated[
-        bool | None, typer.Option("--log-y/--no-log-y", help="Logarithmic y axis.  [default: by the values]")
-    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The figure.  [default: in DIR]")] = None,
     format_: Annotated[
         str | None,
@@ -50,7 +44,7 @@ def plot(
     from p2p_sim.outputs.figure_request import Request
     from p2p_sim.outputs.plots import plot
 
-    for path in plot(directory, Request(x, y, group, facet, heat, fit, log_x, log_y), out, format_):
+    for path in plot(directory, Request(x, y, group, facet, heat, fit), out, format_):
         print(path)
 
 
@@ -76,12 +70,18 @@ def compare(
 def report(
     directory: Directory,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file.  [default: DIR/report.html]")] = None,
+    crate: Annotated[
+        bool, typer.Option("--crate", help="Describe DIR for archives too: DIR/ro-crate-metadata.json.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the report on a results directory: one HTML file that opens anywhere, without a network.
 
     Example: p2p-sim report results/quickstart-540585b2
     """
+    from p2p_sim.outputs.crate import write_crate
     from p2p_sim.outputs.report import write_report
 
     print(write_report(directory, out))
+    if crate:
+        print(write_crate(directory))

@@ -25,7 +25,6 @@ def sweep(
     dask: Dask = None,
     split: Split = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results of this sweep.")] = False,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -38,7 +37,7 @@ def sweep(
     from p2p_sim.cli.executors import for_sweep
     from p2p_sim.cli.printing.sweep import print_plan, print_sweep, print_sweep_json, progress
     from p2p_sim.outputs.plots import draw_plots
-    from p2p_sim.storage.rows import discard, held_replicates
+    from p2p_sim.storage.rows import held_replicates
     from p2p_sim.sweeps.drive import run_sweep
     from p2p_sim.sweeps.place import default_directory
     from p2p_sim.sweeps.plan import load_sweep
@@ -46,8 +45,6 @@ def sweep(
     plan = load_sweep(where, overrides or (), data_dir)
     directory = out or default_directory(plan.name, plan.sweep_identity)
     executor = for_sweep(plan, workers, dask, split)
-    if fresh and not dry_run:
-        discard(directory, plan.sweep_identity)
     if not json_ and (dry_run or not quiet):
         print_plan(plan, held_replicates(directory, plan.sweep_identity), str(directory))
     if dry_run:

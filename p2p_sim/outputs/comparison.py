@@ -11,6 +11,7 @@ import pandas as pd
 from p2p_sim.analysis.utility.paired import Difference, differences
 from p2p_sim.analysis.utility.points import POINT, REPLICATE, tidy
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.overrides import value_at
 from p2p_sim.storage.results import Results, check_column, read_results
 
 DEFAULT = ("excess_risk", "error_rate", "half_l1", "epsilon_upper")
@@ -80,19 +81,12 @@ def _placed(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], resul
     for axis in axes:
         if axis in results.keys:
             continue
-        fixed = _lookup(results.scenario, axis)
-        if fixed is None:
-            rows = rows.drop(columns=axis, errors="ignore").merge(others[[axis]].drop_duplicates(), how="cross")
-        else:
+        fixed = value_at(results.scenario, axis)
+        if isinstance(fixed, int | float | str):
             rows = rows.assign(**{axis: fixed})
+        else:
+            rows = rows.drop(columns=axis, errors="ignore").merge(others[[axis]].drop_duplicates(), how="cross")
     return rows
-
-
-def _lookup(tree: Any, key: str) -> float | str | None:
-    """A scenario's value at a dotted key, if there is a plain one."""
-    for part in key.split("."):
-        tree = tree.get(part) if isinstance(tree, dict) else None
-    return tree if isinstance(tree, (int, float, str)) else None
 
 
 def _reason(left: pd.DataFrame, right: pd.DataFrame, axes: Sequence[str]) -> str:

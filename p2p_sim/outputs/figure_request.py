@@ -30,8 +30,6 @@ class Request:
     facet: str | None = None
     heat: str | None = None
     fit: bool = False
-    log_x: bool | None = None
-    log_y: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
         along = max(free, key=lambda key: _reach(key, request.x, free, table), default=None)
     rest = [key for key in free if key != along]
     group = (*((request.group,) if request.group else ()), *rest)
-    view = View(request.x, request.y, group, request.facet, along, request.log_x, request.log_y)
+    view = View(request.x, request.y, group, request.facet, along)
     lines, facets = len(series(table, group)), table[request.facet].nunique() if request.facet else 1
     if lines > MOST_SERIES:
         raise InputError(

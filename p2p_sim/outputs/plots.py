@@ -46,13 +46,12 @@ def plot(
     results = read_results(directory)
     results = results if rows is None else replace(results, rows=rows)
     table = points(results.rows, results.keys)
-    chosen = replace(request, log_x=None, log_y=None) == Request()
-    requests = [request_of(entry, results) for entry in results.plots] if chosen and results.plots else [request]
+    usual = request == Request()
+    requests = [request_of(entry, results) for entry in results.plots] if usual and results.plots else [request]
     if out is not None and len(requests) > 1:
         raise InputError(f"--out {out}: {len(requests)} figures are to be drawn; choose one with --x and --y")
     written = []
     for one in requests:
-        one = replace(one, log_x=request.log_x, log_y=request.log_y) if one is not request else one
         full = filled(one, results, table)
         path = out or directory / f"plot-{_file_name(full)}.{ending}"
         try:

@@ -46,7 +46,10 @@ def write_report(directory: Path, out: Path | None = None) -> Path:
     from p2p_sim.analysis.figures.report.page import report_page
 
     path = directory / REPORT if out is None else out
-    _check_destination(path)
+    if path.suffix not in (".html", ".htm"):
+        raise InputError(f"--out {path}: must end in .html or .htm")
+    if path.is_dir():
+        raise InputError(f"--out {path}: is a directory")
     results, manifest = read_results(directory), read_manifest(directory)
     rows, failures = _checked(directory, results.rows), read_failures(directory)
     page = report_page(rows, manifest, failures, _pictures(results), _mechanisms(rows), read_terms(directory))
@@ -164,13 +167,6 @@ def _behind(results: Results, means: bool) -> str:
     each = "Each point" if results.axes else "The result"
     kind = "the mean and its 95% confidence interval (Student's t)" if high > 1 else "no interval"
     return f"{each} stands for {replicates}" + (f": {kind}." if means else ".")
-
-
-def _check_destination(path: Path) -> None:
-    if path.suffix not in (".html", ".htm"):
-        raise InputError(f"--out {path}: must end in .html or .htm")
-    if path.is_dir():
-        raise InputError(f"--out {path}: is a directory")
 
 
 def _checked(directory: Path, rows: pd.DataFrame) -> pd.DataFrame:

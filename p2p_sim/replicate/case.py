@@ -46,15 +46,10 @@ class Case:
         return Streams(self.scenario.seed, self.replicate, self.scenario.noise_salt)
 
     @cached_property
-    def inputs(self) -> tuple[tuple[str, str], ...]:
-        """Name and SHA-256 of each file that the scenario names."""
-        files = (*self.scenario.population.files(self.places), *self.scenario.network.files(self.places))
-        return tuple((path.name, checksum(path)) for path in files)
-
-    @property
     def checksums(self) -> tuple[str, ...]:
-        """Checksums of the files that the scenario names."""
-        return tuple(digest for _, digest in self.inputs)
+        """SHA-256 of each file that the scenario names."""
+        files = (*self.scenario.population.files(self.places), *self.scenario.network.files(self.places))
+        return tuple(checksum(path) for path in files)
 
     @cached_property
     def identity(self) -> str:

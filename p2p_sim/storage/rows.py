@@ -5,7 +5,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -17,10 +17,8 @@ from p2p_sim.analysis.privacy.statement.record import Terms, identifier, stateme
 from p2p_sim.base.arguments import path_of
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import append_jsonl, in_place_of, no_directory, partial_of, repair_jsonl, write_whole, writing
-from p2p_sim.base.usage import Meter
 from p2p_sim.base.version import version
 from p2p_sim.scenario import MODEL_VERSION, Scenario
-from p2p_sim.storage.crate import CRATE, write_crate
 from p2p_sim.storage.lock import LOCK, locked
 from p2p_sim.storage.statements import STATEMENTS, read_terms, write_terms
 
@@ -41,7 +39,7 @@ class Store:
     """The results in one directory; use `open_store` to get one. Rows stay on disk, their keys in memory."""
 
     def __init__(self, directory: Path, check: Callable[[Row], None]) -> None:
-        self.directory, self._check, self._meter = directory, check, Meter()
+        self.directory, self._check = directory, check
         self.done: dict[str, set[int]] = {}
         self._terms = set(read_terms(directory))
         for row in read_rows(directory):
@@ -117,14 +115,6 @@ class Store:
                 frame.to_parquet(out, index=False)
         return frame if all(map(asked, read_rows(self.directory))) else _frame(self.directory, asked)
 
-    def describe(self, inputs: Iterable[tuple[str, str]]) -> None:
-        """Write the RO-Crate metadata, the last file of a finished run.
-
-        Args:
-            inputs: name and SHA-256 of each data file that was read.
-        """
-        write_crate(self.directory, read_manifest(self.directory), self._meter.read(), inputs)
-
 
 @contextmanager
 def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> Iterator[Store]:
@@ -151,18 +141,9 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
             yield store
         except BaseException:
             if not store.done:
-                for name in (ROWS, TIMINGS, STATEMENTS, CRATE, MANIFEST, LOCK):
+                for name in (ROWS, TIMINGS, STATEMENTS, MANIFEST, LOCK):
                     (directory / name).unlink(missing_ok=True)
             raise
-
-
-def discard(directory: Path, identity: str) -> None:
-    """Delete what a directory holds of these results, and nothing else; a directory of other results is refused."""
-    if not directory.exists():
-        return
-    with open_store(directory, identity, lambda row: None):
-        for name in (ROWS, TABLE, TIMINGS, FAILURES, STATEMENTS, CRATE):
-            (directory / name).unlink(missing_ok=True)
 
 
 def held_replicates(directory: Path, identity: str) -> set[Key]:
@@ -257,8 +238,6 @@ def write_manifest(
 ) -> None:
     """Say what the rows are of: the scenario in full, the axes of a sweep, its hash, the seed and the versions.
 
-    The RO-Crate metadata of an earlier run is removed.
-
     Args:
         packages: versions of those besides the simulator that offer kinds which are used.
     """
@@ -281,7 +260,6 @@ def write_manifest(
         },
     }
     with writing(directory):
-        (directory / CRATE).unlink(missing_ok=True)  # of an earlier run, whose files are about to change
         write_whole(directory / MANIFEST, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
 
 

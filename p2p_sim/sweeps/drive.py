@@ -203,7 +203,6 @@ def run_sweep(
             lambda row: (order.get(row["scenario"], len(order)), row["scenario"]),
             lambda row: plan.asks_for(row["scenario"], row["replicate"]),
         )
-        store.describe(plan.inputs)
     return SweepResult(directory, rows, progress.failed, store.size - len(rows))
 
 

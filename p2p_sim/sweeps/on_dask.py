@@ -14,6 +14,8 @@ from p2p_sim.sweeps.dask_worker import compare, perform_there, versions
 from p2p_sim.sweeps.task_queue import TaskQueue
 from p2p_sim.sweeps.work import Batch, Done, Perform, one_line
 
+_IN_FLIGHT = 2
+"""Batches handed out ahead, for each thread of the workers."""
 _LOOK_S = 1.0
 """Seconds between two looks at the scheduler and its workers."""
 _AGAIN_S = 0.2
@@ -31,14 +33,12 @@ class DaskWorkers:
     nothing beside them, after all others; what then kills its workers again is given up.
 
     address: of the scheduler, tcp://HOST:PORT or tls://HOST:PORT, or a scheduler file.
-    in_flight: batches handed out ahead, for each thread of the workers; at least 1.
     connect_s: seconds within which the scheduler must answer and a worker be there, above 0.
     patience_s: seconds without any worker after which the run fails.
     packages: names and versions of plug-ins that every worker must have.
     """
 
     address: str
-    in_flight: int = 2
     connect_s: float = 5.0
     patience_s: float = 60.0
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class _Flight:
 
     def fill(self) -> bool:
         """Hand out batches up to the limit, suspects one by one at the end; whether anything is in the air."""
-        limit = self._plan.in_flight * max(self._threads, 1)
+        limit = _IN_FLIGHT * max(self._threads, 1)
         while not self._alone and len(self._air) < limit and (batch := self._queue.fresh()):
             self._submit(batch)
         if not self._air:

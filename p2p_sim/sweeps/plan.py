@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.config import refusal
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.overrides import EITHER, check_either, drop_key, parse_overrides, set_key
+from p2p_sim.base.overrides import EITHER, check_either, drop_key, parse_overrides, set_key, value_at
 from p2p_sim.base.shipped import find_scenario
 from p2p_sim.base.toml import read_toml
 from p2p_sim.replicate.case import Case
@@ -25,9 +25,8 @@ from p2p_sim.sweeps.file import MOST_POINTS, Axis, Plot, SweepFile
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of values: its place along each axis, what is set, how it is named."""
+    """One combination of values: what is set, how it is named."""
 
-    place: tuple[int, ...]
     settings: Mapping[str, Any]
     columns: Mapping[str, Any]
 
@@ -71,7 +70,7 @@ class Plan:
     def steps(self) -> list[list[tuple[Any, ...]]]:
         """Values along each axis, whole numbers where the base scenario has one."""
         return [
-            [tuple(_like(value, _get(self._tree, name)) for name, value in zip(axis.names, step, strict=True))
+            [tuple(_like(value, value_at(self._tree, name)) for name, value in zip(axis.names, step, strict=True))
              for step in axis.steps]
             for axis in self.axes
         ]  # fmt: skip
@@ -88,7 +87,7 @@ class Plan:
             for name, value in zip(axis.names, steps[index], strict=True):
                 settings[name] = value
                 columns[name] = axis.labels[index] if axis.labels else _shown(value)
-        return Point(place, settings, columns)
+        return Point(settings, columns)
 
     def scenario(self, point: Point) -> Scenario:
         """The scenario of a point; an InputError names the key and value that does not fit."""
@@ -101,13 +100,6 @@ class Plan:
     def checksums(self) -> tuple[str, ...]:
         """Of the data files of the base scenario."""
         return Case(self.base, data_dir=self.data_dir).checksums
-
-    @cached_property
-    def inputs(self) -> tuple[tuple[str, str], ...]:
-        """Name and SHA-256 of each data file that some point reads."""
-        scenarios = (self.base,) if self._same_files else self.examples()
-        found = (pair for scenario in scenarios for pair in Case(scenario, data_dir=self.data_dir).inputs)
-        return tuple(dict.fromkeys(found))
 
     @property
     def _same_files(self) -> bool:
@@ -245,15 +237,6 @@ def make_plan(
     except InputError as error:
         raise InputError(f"{where}: axes: {error}") from None
     return plan
-
-
-def _get(tree: Mapping[str, Any], key: str) -> Any:
-    node: Any = tree
-    for part in key.split("."):
-        if not isinstance(node, Mapping) or part not in node:
-            return None
-        node = node[part]
-    return node
 
 
 def _like(value: Any, current: Any) -> Any:

@@ -104,7 +104,6 @@ def run_point(
 
         with writing(directory), in_place_of(directory / FIGURE) as partial:
             plot_privacy_utility(rows, scenario.name, partial)
-        store.describe(case.inputs)
         said = read_terms(directory)
     used = [said[name] for name in dict.fromkeys(rows.get("statement", ())) if name in said]
     return Finished(directory, rows, merged(used), store.size - len(rows))

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import p2p_sim
-from p2p_sim.base.version import version
-from p2p_sim.storage.crate import CRATE
+from p2p_sim.outputs.crate import CRATE, write_crate
 from p2p_sim.sweeps.tuning.drive import make_tuning, tune
 from p2p_sim.sweeps.tuning.goal import Goal
 from tests.conftest import ROOT
@@ -27,12 +26,12 @@ TREE = {
     "name": "tiny", "engine": "vectorised", "population": {"kind": "synthetic", "users": 60, "num_clusters": 2},
     "mechanism": {"kind": "label_exchange", "flip_prob": 0.2}, "replicates": 2,
 }  # fmt: skip
-UNKNOWN = {"agent", "author", "publisher", "url", "absolute URI"}
-"""Recommended, and not known to the program: who ran it, who publishes the results, where its libraries are offered."""
+UNKNOWN = {"author", "publisher", "URL"}
+"""Recommended, and not known to the program: who ran it, who publishes the results, where the project is."""
 
 
 def judged(directory: Path) -> dict:
-    """What the library read and what the validator says."""
+    """The files that the library lists and what the validator says."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     call = [TOOLS / "python", ROOT / "tests" / "validation" / "crate_check.py", directory]
     done = subprocess.run(call, capture_output=True, text=True, check=True, env=environment)
@@ -46,29 +45,28 @@ def places(tmp_path_factory):
     p2p_sim.run_all(base, folder / "run")
     p2p_sim.sweep(base, {"mechanism.flip_prob": [0.1, 0.2]}, 1, folder / "sweep")
     tune(make_tuning(base, Goal("accuracy", epsilon=0.9), None), 3, folder / "tune")
+    for kind in ("run", "sweep", "tune"):
+        write_crate(folder / kind)
     return folder
 
 
 @pytest.mark.parametrize(
-    ("kind", "key", "value", "files"),
+    ("kind", "files"),
     [
-        ("run", "#scenario/mechanism.flip_prob", 0.2, set()),
-        ("sweep", "#axis/mechanism.flip_prob", "[0.1, 0.2]", set()),
-        ("tune", "#search/goal.epsilon", 0.9, {"found.toml", "trials.csv", "trials.parquet", "tune.png"}),
+        ("run", {"privacy-utility.png"}),
+        ("sweep", set()),
+        ("tune", {"found.toml", "trials.csv", "trials.parquet", "tune.png"}),
     ],
 )
-def test_the_crate_library_reads_a_crate_and_the_validator_takes_it(kind, key, value, files, places):
+def test_the_crate_library_reads_a_crate_and_the_validator_takes_it(kind, files, places):
     found = judged(places / kind)
     assert set(found["issues"]) <= {"RECOMMENDED"}
     told = found["issues"].get("RECOMMENDED", [])
     assert [line for line in told if not any(word in line for word in UNKNOWN)] == []
-    assert found["read"]["name"] == f"p2p-sim {kind} of tiny"
-    assert found["read"]["version"] == version()
-    assert found["read"]["values"][key] == value
-    assert {"manifest.json", "rows.jsonl", "rows.parquet", *files} <= set(found["read"]["files"])
+    assert {"manifest.json", "rows.jsonl", "rows.parquet", *files} <= set(found["files"])
 
 
-@pytest.mark.parametrize("lost", ["datePublished", "instrument", "rows.jsonl"])
+@pytest.mark.parametrize("lost", ["datePublished", "rows.jsonl"])
 def test_the_validator_sees_a_planted_fault(lost, places, tmp_path):
     shutil.copytree(places / "run", tmp_path / "run")
     if lost == "rows.jsonl":

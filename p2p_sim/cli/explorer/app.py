@@ -60,12 +60,9 @@ class Explorer:
     def __init__(self, places: Places, lanes: Mapping[str, Asker]) -> None:
         self._places, self._lanes = places, lanes
         self._films: FIFOCache[str, dict[str, Any]] = FIFOCache(MOST_FILMS)
-        self._files = {path.name: path for path in (HERE / "static").iterdir() if path.suffix in KINDS}
-
-    @cached_property
-    def _templates(self) -> Environment:
         loader = FileSystemLoader(HERE / "templates")
-        return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        self._templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        self._files = {path.name: path for path in (HERE / "static").iterdir() if path.suffix in KINDS}
 
     @cached_property
     def _watch(self) -> "Watch":

@@ -9,8 +9,9 @@ import pandas as pd
 from p2p_sim.analysis.figures.labels import value
 from p2p_sim.analysis.utility.points import POINT
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.overrides import value_at
 from p2p_sim.cli.explorer.places import Place
-from p2p_sim.storage.results import Results, read_results
+from p2p_sim.storage.results import Results
 
 RESULTS = "results"
 """The column that says, of several directories, from which one a point is."""
@@ -19,12 +20,7 @@ MOST_PLACES, MOST_NAMED = 100, 3
 Reading = Callable[[Place], Results]
 
 
-def read_place(place: Place) -> Results:
-    """The results in a directory."""
-    return read_results(place.path)
-
-
-def gathered(places: Sequence[Place], read_at: Reading = read_place) -> Results:
+def gathered(places: Sequence[Place], read_at: Reading) -> Results:
     """One or several results directories as one; several have the column `results`.
 
     Raises:
@@ -59,9 +55,7 @@ def gathered(places: Sequence[Place], read_at: Reading = read_place) -> Results:
 
 def _held(scenario: Mapping[str, Any], key: str) -> object:
     """What a scenario that was not swept along a key says of it."""
-    node: Any = scenario
-    for part in key.split("."):
-        node = node.get(part) if isinstance(node, Mapping) else None
+    node = value_at(scenario, key)
     if isinstance(node, Mapping):
         return str(node.get("kind", ""))
     return node if isinstance(node, str | int | float) else None

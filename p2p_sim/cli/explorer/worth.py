@@ -31,7 +31,7 @@ from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, is_privacy, points
 from p2p_sim.analysis.utility.quality import quality
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.overrides import set_key
-from p2p_sim.cli.explorer.gathered import RESULTS, Reading, gathered, read_place
+from p2p_sim.cli.explorer.gathered import RESULTS, Reading, gathered
 from p2p_sim.cli.explorer.places import Place
 from p2p_sim.cli.explorer.shown import shown_cell
 from p2p_sim.outputs.figure_request import Chosen, Request, filled, view_of
@@ -68,7 +68,7 @@ class Worth:
         InputError: a directory cannot be read, or there are too many points.
     """
 
-    def __init__(self, places: Sequence[Place], chosen: Mapping[str, str], read_at: Reading = read_place) -> None:
+    def __init__(self, places: Sequence[Place], chosen: Mapping[str, str], read_at: Reading) -> None:
         whole = gathered(places, read_at)
         keys = [key for key in whole.keys if whole.rows[key].nunique() > 1]
         self.axes = [{"key": key, "label": short(key), "values": _values(whole.rows[key])} for key in keys]

@@ -12,7 +12,13 @@ def print_catalogue(entries: Sequence[Entry]) -> None:
     """Scenarios, then sweeps: name, what it shows, what it needs."""
     for title, sweep in (("Scenarios: p2p-sim run NAME", False), ("Sweeps: p2p-sim sweep NAME", True)):
         if lines := [(entry.name, _told(entry)) for entry in entries if entry.sweep == sweep]:
-            _print_part(title, lines)
+            table = Table(
+                title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False
+            )
+            table.add_column(no_wrap=True)
+            for line in lines:
+                table.add_row(*line)
+            show(table)
             print()
     print("Your own file NAME.toml in the current directory is taken before one of these.")
 
@@ -21,14 +27,6 @@ def print_catalogue_json(entries: Sequence[Entry]) -> None:
     """One JSON object, {"scenarios": [...], "sweeps": [...]}."""
     parts = {"scenarios": False, "sweeps": True}
     print_object({part: [_record(entry) for entry in entries if entry.sweep == sweep] for part, sweep in parts.items()})
-
-
-def _print_part(title: str, lines: Sequence[tuple[str, str]]) -> None:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    for line in lines:
-        table.add_row(*line)
-    show(table)
 
 
 def _told(entry: Entry) -> str:

@@ -64,12 +64,9 @@ def _place(difference: Difference) -> str:
 
 def _interval(mean: Mean, scale: float) -> tuple[str, str]:
     """A difference of values of some size and its interval; what is left by rounding is 0."""
-    value, low, high = (_signed(end, scale) for end in (mean.value, mean.low, mean.high))
+    ends = (mean.value, mean.low, mean.high)
+    value, low, high = ("0" if abs(end) <= ROUNDING * scale else f"{end:+.3g}" for end in ends)
     return value, f"[{low}, {high}]" if math.isfinite(mean.low) else "no interval"
-
-
-def _signed(value: float, scale: float) -> str:
-    return "0" if abs(value) <= ROUNDING * scale else f"{value:+.3g}"
 
 
 def _method(found: Comparison) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ def print_one_run(audit: OneRunAudit, as_json: bool) -> None:
     parameters = ", ".join(f"{name} {value:.4g}" for name, value in audit.parameters.items())
     coins = COINS[audit.scope.target]
     where = f", {audit.engine} engine" if audit.engine else ""
+    smallest = f", smallest cluster ({audit.clusters[0]} users)" if audit.clusters else ""
     lines: list[Line] = [
         ("mechanism", f"{audit.mechanism}{where}" + (f"; {parameters}" if parameters else "")),
         ("targets", f"{audit.targets:,d} of {audit.users:,d} users, {coins}; error {audit.error:g}"),
@@ -69,7 +70,7 @@ def print_one_run(audit: OneRunAudit, as_json: bool) -> None:
         ),
         (f"ε at δ = {audit.plan.delta:g}", ""),
         ("  the attack proves at least", at_least(audit.epsilon_attacked)),
-        (_certified(audit), at_most(audit.bound.epsilon_upper)),
+        (f"  certified{' without faults' * audit.realised}{smallest}", at_most(audit.bound.epsilon_upper)),
         *([("  the paper's Lemma 9", str(audit.paper))] if audit.paper is not None else []),
         *_power_lines(audit),
     ]
@@ -79,11 +80,6 @@ def print_one_run(audit: OneRunAudit, as_json: bool) -> None:
     if audit.passed:
         say("passed: the attack stays within what is certified")
     print_conditions(audit.bound)
-
-
-def _certified(audit: OneRunAudit) -> str:
-    of = f", smallest cluster ({audit.clusters[0]} users)" if audit.clusters else ""
-    return "  certified" + " without faults" * audit.realised + of
 
 
 def draw_one_run(audit: object, path: Path) -> None:
@@ -116,9 +112,11 @@ def learned_lines(audit: OneRunAudit) -> list[Line]:
 def _power_lines(audit: OneRunAudit) -> list[Line]:
     """Against which leaks there is a stated power, which others are looked for, and which are not."""
     seen = f"noise so small that ε rises by {SHOWN - 1:.0%} would be seen with probability {_share(audit.power)}"
+    rise = audit.smallest_rise
+    smallest = f"raises ε by {rise - 1:.0%}" if rise else f"none up to {RISES[-1]:g} times ε; take more --trials"
     return [
         ("power against too little noise only", seen),
-        ("  smallest such leak seen in half of the audits", _rise(audit.smallest_rise)),
+        ("  smallest such leak seen in half of the audits", smallest),
         ("  also looked for, without a stated power", audit.scope.looks_for),
         ("  not looked for", audit.scope.overlooks),
     ]
@@ -210,7 +208,3 @@ def _sizes(smallest: int, largest: int) -> str:
 def _share(power: float) -> str:
     """A probability, rounded down, never to 1."""
     return f"{min(math.floor(100.0 * power) / 100.0, 0.99):.2f}" if power < 0.9999 else "above 0.99"
-
-
-def _rise(rise: float | None) -> str:
-    return f"raises ε by {rise - 1:.0%}" if rise else f"none up to {RISES[-1]:g} times ε; take more --trials"

@@ -111,7 +111,7 @@ def _print_groups(scenario: Scenario, finished: Finished, verbose: bool) -> None
     if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
         say(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
     if verbose:
-        say(*_further(private))
+        say(BOTH_ENDS, *([XI] if any("ξ" in text for _, text in private) else ()))
     say(*reservations(rows, verbose))
     _print_group("How useful, against what", gained, width, measured(rows))
     print()
@@ -242,11 +242,6 @@ def _computed(rows: Any, terms: Terms) -> list[Line]:
         elif worst[name] is not None:
             lines.append((text, at_most(worst[name])))
     return lines
-
-
-def _further(lines: list[Line]) -> list[str]:
-    """What the lines of `_computed` say."""
-    return [BOTH_ENDS, *([XI] if any("ξ" in text for _, text in lines) else ())]
 
 
 def meaning(rows: Any) -> str:

@@ -14,6 +14,8 @@ from p2p_sim.storage.rows import Row
 from p2p_sim.sweeps.tuning.drive import Found, Tuned, Tuning
 from p2p_sim.sweeps.tuning.look import COSTS
 
+UNPAID = "; the search looked at true labels, which this ε does not count"
+
 
 def print_tuned(tuning: Tuning, tuned: Tuned, quiet: bool) -> None:
     """What was found and what choosing cost, then every path; the paths alone if `quiet`."""
@@ -34,7 +36,7 @@ def print_tuned(tuning: Tuning, tuned: Tuned, quiet: bool) -> None:
             (f"{column} in fresh replicates", f"{fresh.value:.4f}{interval}, {count(fresh.replicates, 'replicate')}"),
             ("ε", f"{at_most(found.epsilon)} at δ = {row['delta']:g}, against the {row['observer']}, worst replicate"),
             *_with_coalition(found),
-            ("ε protects", _protected(found.epsilon, row["adjacency"], _unpaid(tuning))),
+            ("ε protects", _protected(found.epsilon, row["adjacency"], UNPAID * (tuning.look == "oracle"))),
         )
         print_table(
             f"{tuning.base.name}: {len(tuned.trials)} trials, best: trial {found.trial.number}", runs, settings, figures
@@ -79,10 +81,6 @@ def _judge(tuning: Tuning) -> str:
         return "accuracy by a private score"
     column = tuning.goal.column
     return f"{column} by released labels" if tuning.look == "released" else column
-
-
-def _unpaid(tuning: Tuning) -> str:
-    return "; the search looked at true labels, which this ε does not count" if tuning.look == "oracle" else ""
 
 
 def _fresh(tuning: Tuning, tuned: Tuned) -> Mean:

@@ -73,7 +73,6 @@ def tune_privately(
         chosen = (winner.settings, plan.bound.epsilon_upper)
         own = replace(tuning, base=base.replace(**{TARGET: plan.run_epsilon}))
         files = write_outcome(directory, own.base, tuning.goal, tuning.look, ended, measured, chosen)
-        store.describe(Case(base, data_dir=tuning.data_dir).inputs)
     row = {**rows[FIRST_RUN + winner.number], "basis": plan.bound.basis}
     found = Found(winner, -(winner.loss or 0.0), tuple(worth), plan.bound.epsilon_upper, row)
     return Tuned(directory, tuple(ended), found, tuple(files))

@@ -131,7 +131,8 @@ def make_tuning(
         base = fixed
     elif goal.epsilon is None and not noisy and space is not None and own is not None:
         warnings.warn(f"--accuracy: the search does not vary {own}, which decides ε", stacklevel=2)
-    chosen = space or (_penalty() if look == "released" else usual_space(scenario, noise=fixed is None))
+    penalty = Space((Dimension("learner.l2", *USUAL["learner.l2"]),))  # all that one release leaves open
+    chosen = space or (penalty if look == "released" else usual_space(scenario, noise=fixed is None))
     check_look(look, base, chosen.keys)
     if look == "released":  # one release, whatever learner a trial tries: nothing of it follows the learner any more
         base = base.replace(mechanism=base.mechanism.beside(base.learner).model_dump(mode="json"))
@@ -196,7 +197,6 @@ def tune(
         measured = {trial.number: _figures(tuning, runs, trial) for trial in ended}
         scenario = None if found is None else (found.trial.settings, found.epsilon)
         files = write_outcome(directory, tuning.base, tuning.goal, tuning.look, ended, measured, scenario)
-        store.describe(Case(base, data_dir=tuning.data_dir).inputs)
     if found is None:
         raise InputError(f"--{_missed(tuning, runs, ended)}; {directory} holds all trials")
     return Tuned(directory, tuple(ended), found, tuple(files))
@@ -205,12 +205,6 @@ def tune(
 def perform_judged(batch: Batch) -> list[Done]:
     """Run tasks one after another, and judge each by released labels that are held back."""
     return [done(task, lambda one: row_judged(one.case)) for task in batch]
-
-
-def _penalty() -> Space:
-    """What is searched in one release if nothing else is said."""
-    low, high, log = USUAL["learner.l2"]
-    return Space((Dimension("learner.l2", low, high, log),))
 
 
 def _unless_begun(store: Store, journal: Path) -> None:

@@ -1,8 +1,9 @@
 """Private selection as a search: independent draws of settings, fresh noise for each, a private score, one winner."""
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,6 @@ from p2p_sim.analysis.privacy.others.selection import Selection
 from p2p_sim.analysis.privacy.statement.accountant import Accountant
 from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.analysis.privacy.statement.composition import Composition
-from p2p_sim.analysis.privacy.statement.record import Terms
 from p2p_sim.analysis.privacy.statement.worst import WorstOf
 from p2p_sim.base.errors import InputError
 from p2p_sim.mechanisms.interface import Setup
@@ -22,10 +22,9 @@ from p2p_sim.mechanisms.outcome import Outcome, Tally
 from p2p_sim.replicate.case import Case
 from p2p_sim.replicate.judge import row_scored
 from p2p_sim.scenario import Scenario
-from p2p_sim.storage.rows import Row
 from p2p_sim.sweeps.tuning.runs import scenario_with
 from p2p_sim.sweeps.tuning.space import Settings, Space
-from p2p_sim.sweeps.work import Batch, Done, Task, done
+from p2p_sim.sweeps.work import Batch, Done, done
 
 FIRST_RUN = 1_000_000
 """Index of the replicate of the first run of a selection: its users are those of replicate 0, its noise is its own."""
@@ -139,14 +138,8 @@ def candidates_of(base: Scenario, space: Space) -> list[Settings]:
             raise InputError(f"--look curator: {one.key}: cannot be chosen; ε fixes the noise, and users stay the same")
     if space.size > MOST_SETTINGS:
         raise InputError(f"--search: has {space.size:g} settings; at most {MOST_SETTINGS} are allowed here")
-    return list(_every(space))
-
-
-def _every(space: Space) -> Iterator[Settings]:
-    found: list[Settings] = [{}]
-    for one in space.dimensions:
-        found = [{**before, one.key: value} for before in found for value in one.values]
-    yield from found
+    every = itertools.product(*(one.values for one in space.dimensions))
+    return [dict(zip(space.keys, values, strict=True)) for values in every]
 
 
 def plan_of(base: Scenario, space: Space, epsilon: float, mean_runs: float, data_dir: Path | None) -> Plan:
@@ -157,8 +150,4 @@ def plan_of(base: Scenario, space: Space, epsilon: float, mean_runs: float, data
 
 def perform_runs(batch: Batch, noise_scale: float) -> list[Done]:
     """Run tasks of a selection; the index of a task's replicate is that of the run's noise."""
-    return [done(task, partial(_scored, noise_scale=noise_scale)) for task in batch]
-
-
-def _scored(task: Task, noise_scale: float) -> tuple[Row, Terms]:
-    return row_scored(task.case, noise_scale)
+    return [done(task, lambda one: row_scored(one.case, noise_scale)) for task in batch]

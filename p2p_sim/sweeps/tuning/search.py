@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from p2p_sim.sweeps.tuning.goal import Goal, Measured
-from p2p_sim.sweeps.tuning.space import Settings, Space
+from p2p_sim.sweeps.tuning.space import Space
 from p2p_sim.sweeps.tuning.study import Trial, Trials
 
 Found = dict[int, Measured | None]
@@ -122,16 +122,3 @@ def nearest(trials: Sequence[Trial]) -> Trial | None:
     """The trial that comes nearest to meeting the goal, preferably with all replicates; None if none could be run."""
     known = [one for one in trials if one.violation is not None]
     return min(known, key=lambda one: (one.violation or 0.0, one.number), default=None)
-
-
-def table(space: Space, seed: int, goal: Goal, values: Callable[[Settings], Measured], wanted: int) -> list[Trial]:
-    """A search whose trials are looked up and not run.
-
-    Args:
-        values: what each setting gives.
-    """
-
-    def measure(trials: Sequence[Trial], rung: range) -> dict[int, Found]:
-        return {one.number: dict.fromkeys(rung, values(one.settings)) for one in trials}
-
-    return Search(space, goal, 1, Trials(space, seed), measure).run(wanted)

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 
 from p2p_sim.base.config import Config, refusal
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.overrides import EITHER
+from p2p_sim.base.overrides import EITHER, value_at
 from p2p_sim.base.toml import read_toml
 from p2p_sim.scenario import Scenario
 
@@ -164,14 +164,8 @@ def _dimension(where: str, table: str, key: str, value: Any) -> Dimension:
 
 def noise_key(scenario: Scenario) -> str | None:
     """The key by which the scenario says how much noise there is; None where it says so in another way."""
-    said = scenario.model_dump(mode="json")["mechanism"]
-    for key in EITHER:
-        node: Any = said
-        for part in key.split(".")[1:]:
-            node = node.get(part) if isinstance(node, dict) else None
-        if node is not None:
-            return key
-    return None
+    tree = scenario.model_dump(mode="json")
+    return next((key for key in EITHER if value_at(tree, key) is not None), None)
 
 
 def calibrated(scenario: Scenario, epsilon: float) -> Scenario | None:
@@ -195,7 +189,7 @@ def usual_space(scenario: Scenario, noise: bool) -> Space:
         InputError: the scenario has none of these keys.
     """
     tree = scenario.model_dump(mode="json")
-    keys = [key for key in USUAL if tree.get(key.split(".")[0], {}).get(key.split(".")[1]) is not None]
+    keys = [key for key in USUAL if value_at(tree, key) is not None]
     if "clusters.count" not in keys:
         keys = [key for key in keys if key != "clusters.min_size"]  # it would only refuse the clusters that there are
     ranges = {key: USUAL[key] for key in keys}

@@ -29,7 +29,6 @@ FIRST = 10
 _AGAIN, _AT_RANDOM = 12, 24
 """How often a setting that was tried before is drawn anew; by the sampler, then at random."""
 State = Literal["running", "finished", "stopped", "failed"]
-Sampling = Literal["tpe", "random"]
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,13 @@ class Trial:
 class Trials:
     """The trials of one search. `path`: of the journal; None: they are kept in memory alone."""
 
-    def __init__(self, space: Space, seed: int, path: Path | None = None, sampling: Sampling = "tpe") -> None:
+    def __init__(self, space: Space, seed: int, path: Path | None = None) -> None:
         try:
             import optuna
         except ImportError:
             raise InputError(f"tune: {needs('Optuna', 'tune')}") from None
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._space, self._seed, self._sampling = space, seed, sampling
+        self._space, self._seed = space, seed
         self._distributions = {one.key: _distribution(one) for one in space.dimensions}
         storage: BaseStorage = optuna.storages.InMemoryStorage() if path is None else _journal(path)
         try:
@@ -106,7 +105,7 @@ class Trials:
 
         text = f"tune {self._seed} {number} {attempt}"
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
-        at_random = self._sampling == "random" or number < FIRST or attempt >= _AGAIN
+        at_random = number < FIRST or attempt >= _AGAIN
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # some options of the sampler are marked as new
             sampler = (
