@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TOOLS := build/release/bin
-REDUCED := cite cli compiled dp_sgd engine mechanisms own_data plugins privacy release report results scenario stacking wheel
+REDUCED := cite cli dp_sgd engine mechanisms own_data plugins privacy release report results scenario stacking wheel
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: run test check docs numbers review validate truth mutants fuzz soak bench figures published dist sbom lowest newest clean

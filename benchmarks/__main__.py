@@ -37,7 +37,7 @@ MODULES = (
 )
 NAMES = {module.__name__.rpartition(".")[2]: module for module in MODULES}
 PUBLISHED = forms.PUBLISHED / "benchmarks"
-LIBRARIES = ("dp-accounting", "numba", "numpy", "salabim", "scikit-learn", "scipy", "simpy")
+LIBRARIES = ("dp-accounting", "numpy", "salabim", "scikit-learn", "scipy", "simpy")
 
 
 def processor() -> str:

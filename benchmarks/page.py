@@ -56,7 +56,6 @@ SUMMARY = (
     Line("the same queue with 1% loss, time-outs and retries", ANCHOR, FASTER, "C++, binary heap", ("faults",)),
     Line("event engine over C++ without a queue; with and without faults", ANCHOR, FASTER, "C++, no queue"),
     Line("vectorised engine, 10⁷ labels: time over one `Generator.random` pass", DRAW, PASSES, "NumPy"),
-    Line("the same, compiled (`[fast]`)", DRAW, PASSES, "compiled"),
     Line("dp-accounting's time for one δ over ours, n = 50 to 400", "accountant", FASTER, "dp-accounting"),
     EPSILON,
     Line(

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import ROOT
 
 SLOW = {
-    *("dask", "distributed", "dp_accounting", "jinja2", "joblib", "matplotlib", "networkx", "numba", "pandas"),
+    *("dask", "distributed", "dp_accounting", "jinja2", "joblib", "matplotlib", "networkx", "pandas"),
     *("pyarrow", "scipy.integrate", "scipy.optimize", "scipy.sparse", "scipy.special", "scipy.stats", "sklearn"),
     "torch",
 }

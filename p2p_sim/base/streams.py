@@ -61,15 +61,11 @@ class Streams:
         return int(self.generator(purpose).integers(2**31))
 
     def _sequence(self, purpose: str, shard: int, attempt: int) -> np.random.SeedSequence:
-        address: tuple[int, ...] = (self.replicate, purpose_key(purpose), shard, attempt)
+        purpose_key = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:4], "big")
+        address: tuple[int, ...] = (self.replicate, purpose_key, shard, attempt)
         if self.noise_salt and purpose not in OF_THE_USERS and not purpose.startswith("role-"):
             address = (*address, self.noise_salt)
         return np.random.SeedSequence(self.seed, spawn_key=address)
-
-
-def purpose_key(purpose: str) -> int:
-    """The number below 2**32 that stands for a purpose in a stream's address."""
-    return int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:4], "big")
 
 
 @dataclass(frozen=True)
@@ -120,12 +116,15 @@ def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArra
     compared with a fresh 53-bit number. This is three times faster than comparing doubles and, unlike single
     precision, right for probabilities such as 1e-6.
     """
-    leading, rest = threshold_of(probability)
+    if not 0.0 <= probability <= 1.0:
+        raise ValueError(f"probability = {probability}: must lie in [0, 1]")
+    # the threshold's leading 16 bits and the rest of it, in [0, 1)
+    leading, rest = divmod(probability * 65_536.0, 1.0)
     out = np.empty(size, dtype=np.bool_)
     if leading == 65_536:  # probability is 1
         out.fill(True)
         return out
-    threshold = np.uint16(leading)
+    threshold = np.uint16(int(leading))
     for start in range(0, size, BLOCK):
         count = min(BLOCK, size - start)
         words = rng.bit_generator.random_raw(-(-count // 4)).view(np.uint16)[:count]
@@ -133,15 +132,3 @@ def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArra
         ties = np.flatnonzero(words == threshold)
         hits[ties] = rng.random(ties.size) < rest
     return out
-
-
-def threshold_of(probability: float) -> tuple[int, float]:
-    """What `bernoulli` compares with: the leading 16 bits (65,536 for probability 1) and the rest, in [0, 1).
-
-    Raises:
-        ValueError: the probability is not in [0, 1].
-    """
-    if not 0.0 <= probability <= 1.0:
-        raise ValueError(f"probability = {probability}: must lie in [0, 1]")
-    leading, rest = divmod(probability * 65_536.0, 1.0)
-    return int(leading), rest

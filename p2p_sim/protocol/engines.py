@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from p2p_sim.network.network import Network
 from p2p_sim.population.population import People
 from p2p_sim.population.shards import Shard
-from p2p_sim.protocol.debias import check_labels
 from p2p_sim.protocol.facts import RealisedShard, realised
 from p2p_sim.protocol.growing import Growing
 from p2p_sim.protocol.learner_link import Finished, served
@@ -23,7 +22,7 @@ from p2p_sim.protocol.shard_exchange import ShardExchange
 from p2p_sim.protocol.trace import Trace
 from p2p_sim.protocol.traffic import Traffic
 from p2p_sim.protocol.transcript import Messages, Transcript
-from p2p_sim.protocol.vectorised import compiled_wanted, exchange_shard
+from p2p_sim.protocol.vectorised import exchange_shard
 
 EngineName = Literal["events", "vectorised"]
 Payload = NDArray[np.generic]
@@ -137,25 +136,10 @@ class Exchange:
             yield shard, roles.lie(payload, population.num_classes), roles
 
     def _draw(self, population: People, network: Network, part: Part) -> Iterator[tuple[NDArray[np.integer], Payload]]:
-        """All submissions as one draw; compiled code takes those of binary labels among whole clusters."""
-        direct, alpha = network.overlay is None and network.config.hops == 1, self.randomizer.binary_flip_prob
-        if direct and alpha is not None and self.adversaries == NOBODY and compiled_wanted():
-            yield from self._draw_compiled(population, network, alpha, part)
-            return
+        """All submissions as one draw."""
         for shard, payload, _ in self._answers(population, network, part):
             overlay, hops = network.shard_overlay(shard), network.config.hops
             yield from exchange_shard(shard, payload, self.sampling_rate, network.streams, overlay, hops)
-
-    def _draw_compiled(
-        self, population: People, network: Network, flip_prob: float, part: Part
-    ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.uint8]]]:
-        from p2p_sim.protocol.compiled import CompiledExchange
-
-        exchange = CompiledExchange(flip_prob, self.sampling_rate, network.streams)
-        for shard in _chosen(population, part):
-            labels = population.labels_of(shard)
-            check_labels(labels, 2)
-            yield from exchange.shard(shard, labels)
 
     def _exchanges(self, population: People, network: Network, record: bool, part: Part) -> Iterator[Finished]:
         """Finished exchanges; where the learner's link is shared, only once all have run."""

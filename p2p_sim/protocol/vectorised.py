@@ -1,34 +1,14 @@
 """The label exchange as one vectorised draw: the law of Algorithm 2 on a network without faults."""
 
-import os
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError, needs
 from p2p_sim.base.streams import Streams
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.shards import Shard
 from p2p_sim.protocol.draws import choices
-
-COMPILED = "P2P_SIM_COMPILED"
-"""Environment variable: 1 asks for compiled code, which gives the same numbers sooner; 0 or nothing for NumPy."""
-
-
-def compiled_wanted() -> bool:
-    """Whether the environment asks for compiled code.
-
-    Raises:
-        InputError: the variable is neither 0 nor 1, or numba is missing.
-    """
-    value = os.environ.get(COMPILED, "")
-    if value not in ("", "0", "1"):
-        raise InputError(f"{COMPILED} = {value!r}: should be 1 (compiled) or 0 (NumPy)")
-    if value == "1" and find_spec("numba") is None:
-        raise InputError(f"{COMPILED} = 1: {needs('numba', 'fast')}, or leave the variable out")
-    return value == "1"
 
 
 def exchange_shard(

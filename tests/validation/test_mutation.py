@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("cosmic_ray")
 
 from tests.validation.mutation import ROOT, covering
-from tests.validation.mutation.covering import compiled, function_of, judges, place_of, ran_outside
+from tests.validation.mutation.covering import function_of, judges, place_of, ran_outside
 from tests.validation.mutation.mutants import Mutant, draw, find, mutants_of
 from tests.validation.mutation.score import Score, lines
 from tests.validation.mutation.worker import measure, run
@@ -89,14 +89,10 @@ def test_what_tests_share_and_what_ran_before_them_is_measured(tmp_path):
     assert not ran_outside(module, inside, {module: {1}})
 
 
-def test_compiled_functions_are_known_and_their_file_s_tests_judge():
-    module = "p2p_sim/protocol/pcg64.py"
-    lines = (ROOT / module).read_text(encoding="utf-8").splitlines()
-    inside = 1 + next(i for i, line in enumerate(lines) if "(-turn & uint64(63))" in line)
-    outside = 1 + next(i for i, line in enumerate(lines) if line.startswith("    padding = "))
-    assert (compiled(module, inside), compiled(module, outside)) == (True, False)
-    mutant = Mutant(module, "BitAnd_BitOr", 0, inside, 0)
-    tests = [covering.Test("seeds", 0.1, {module: {outside}})]
+def test_a_file_s_tests_judge_where_the_project_is_imported_anew():
+    inside = 1 + (ROOT / MODULE).read_text(encoding="utf-8").splitlines().index("    certain = np.isinf(odds)")
+    mutant = Mutant(MODULE, "NumberReplacer", 0, inside, 0)
+    tests = [covering.Test("file", 0.1, {MODULE: {1}})]
     assert judges(mutant, tests, 1.0) == []
     assert judges(mutant, tests, 1.0, anew=True) == tests
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.validation.mutation.covering import Covered, Test, compiled, function_of, judges, measured, ran_outside
+from tests.validation.mutation.covering import Covered, Test, function_of, judges, measured, ran_outside
 from tests.validation.mutation.mutants import Mutant, all_mutants, draw, find
 from tests.validation.mutation.score import ENOUGH, Score, explained, lines
 from tests.validation.mutation.session import Runner, with_collected
@@ -20,13 +20,11 @@ from tests.validation.mutation.worker import preload, run
 
 MOST = 45.0
 """Processor seconds of tests that judge one mutant; who outlives those is called a survivor."""
-COMPILING = 90.0
-"""Processor seconds besides, for a test of code that numba compiles anew."""
 
 
-def limit(test: Test, compiling: bool = False) -> float:
+def limit(test: Test) -> float:
     """Processor seconds that a test is given."""
-    return 15.0 + 5.0 * test.alone + compiling * COMPILING
+    return 15.0 + 5.0 * test.alone
 
 
 def judge(mutant: Mutant, covered: Covered, runner: Runner | None) -> dict[str, Any]:
@@ -54,7 +52,7 @@ def judge(mutant: Mutant, covered: Covered, runner: Runner | None) -> dict[str, 
         if not chosen:
             continue
         names = [test.name for test in chosen]
-        limits = {test.name: limit(test, anew and compiled(mutant.module, mutant.line)) for test in chosen}
+        limits = {test.name: limit(test) for test in chosen}
         if runner and not anew:
             function = function_of(mutant.module, mutant.line)
             found = runner(names, limits, mutant.module, str(function), mutant.code)
@@ -87,7 +85,7 @@ def judged(path: Path) -> dict[str, dict[str, Any]]:
 def judge_all(sample: list[Mutant], out: Path, again: bool, firsts: dict[str, str]) -> list[dict[str, Any]]:
     """The rows of a sample, judged where they are not yet, or where one survived and is judged again.
 
-    First those changed where they run at import or are compiled, each with the project imported anew; then the rest,
+    First those changed where they run at import, each with the project imported anew; then the rest,
     with all tests collected once. At the end every test that killed runs where nothing is changed.
 
     Args:
@@ -104,7 +102,7 @@ def judge_all(sample: list[Mutant], out: Path, again: bool, firsts: dict[str, st
     due = [m for m in sample if digest(m) not in known or (again and doubtful(m))]
 
     def at_import(mutant: Mutant) -> bool:
-        return function_of(mutant.module, mutant.line) is None or compiled(mutant.module, mutant.line)
+        return function_of(mutant.module, mutant.line) is None
 
     def each(mutants: list[Mutant], covered: Covered, runner: Runner | None) -> None:
         for number, mutant in enumerate(mutants, 1):

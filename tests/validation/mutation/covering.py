@@ -121,12 +121,6 @@ def ran_outside(module: str, line: int, outside: dict[str, Lines]) -> bool:
     return not body.isdisjoint(outside.get(module, ()))
 
 
-def compiled(module: str, line: int) -> bool:
-    """Whether a line lies in a function that numba compiles, whose lines no measurement sees."""
-    around = _outermost(module, line)
-    return bool(around) and any("njit" in ast.unparse(mark) for mark in getattr(around[-1], "decorator_list", []))
-
-
 def function_of(module: str, line: int) -> str | None:
     """The outermost function or method, dotted, in whose body a line lies; None if the line runs at import."""
     if place_of(module, line)[1] is not None:

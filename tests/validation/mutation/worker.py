@@ -81,8 +81,6 @@ def preload() -> None:
 def run(tests: list[str], limits: dict[str, float], module: str = "", code: str = "") -> Outcome:
     """Run tests in the order given until the first fails.
 
-    Numba compiles a changed module anew, into a place of the run's own: its cache does not notice such a change.
-
     Args:
         tests: node ids.
         limits: seconds of the processor allowed to each, by node id.
@@ -94,8 +92,6 @@ def run(tests: list[str], limits: dict[str, float], module: str = "", code: str 
             del sys.modules[name]  # who judges inside of a test run has imported them
         if code:
             _replace(str(ROOT / module), code)
-        if "from numba import" in code:
-            importlib.import_module("numba").config.CACHE_DIR = str(log.parent / "numba")
         return int(pytest.main([*OPTIONS, "-x", *tests], plugins=[Clock(log, limits)]))
 
     return outcome(*forked(work), changed=bool(code))
