@@ -1,15 +1,13 @@
 """Computes and draws the figures of docs/clustering-paper.md, with tables of their numbers: `make figures`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from p2p_sim.analysis.figures.curves import Curve, Panel, plot_panels
-from p2p_sim.analysis.figures.terms import plot_terms
-from p2p_sim.analysis.privacy.claims.centralised_utility import precision_times_recall
-from p2p_sim.analysis.utility.label_association import (
+from p2p_sim.analysis.clustering_theorems.excess_risk import Simulation, all_terms, fitted, plot_terms
+from p2p_sim.analysis.clustering_theorems.label_association import (
     Association,
     ClusterSubsets,
     ExampleSubsets,
@@ -19,7 +17,8 @@ from p2p_sim.analysis.utility.label_association import (
     measure,
     printed_product,
 )
-from p2p_sim.analysis.utility.theory_terms import Study, all_terms
+from p2p_sim.analysis.figures.curves import Curve, Panel, plot_panels
+from p2p_sim.analysis.privacy.claims.centralised_utility import precision_times_recall
 
 OUT = Path(__file__).parent / "figures"
 SIZE = 10
@@ -27,34 +26,35 @@ THRESHOLDS = np.linspace(-3.0, 3.0, 61).tolist()
 PRINTED, RELAXED = "Theorem 5's proof: e^ε s/(K-s)", "its two constraints, solved"
 
 
-def association_products(epsilon: float, multiples: Sequence[int], clusters: int, rng: np.random.Generator) -> Panel:
-    """Precision times recall of each mechanism, at its best parameter, against s/K."""
-    found: dict[str, list[tuple[Association, int]]] = {}
-    bounds: dict[str, list[float]] = {PRINTED: [], RELAXED: [], "exact maximum": []}
-    for classes in (SIZE * multiple for multiple in multiples):
-        largest, width = largest_product(classes, SIZE, epsilon)
-        bounds[PRINTED].append(printed_product(classes, SIZE, epsilon))
-        bounds[RELAXED].append(precision_times_recall(classes, SIZE, epsilon))
-        bounds["exact maximum"].append(largest)
-        chosen = {
-            "subset of each cluster": ClusterSubsets(epsilon, width),
-            "noisy histogram": best([NoisyHistogram(epsilon, t) for t in THRESHOLDS], classes, SIZE),
-            "subset of each example": best([ExampleSubsets(epsilon, w) for w in range(1, classes)], classes, SIZE),
-            "randomised response": ExampleSubsets(epsilon),
-        }
-        for name, mechanism in chosen.items():
-            found.setdefault(name, []).append((mechanism, classes))
-    ratios = [1.0 / m for m in multiples]
-    curves = [_bound(name, ratios, values) for name, values in bounds.items()]
-    for name, points in found.items():
-        measured = [measure(mechanism, clusters, SIZE, classes, rng).product for mechanism, classes in points]
-        curves.append(Curve.of_means(name, ratios, measured))
-    return Panel("cluster size over labels, s/K", "precision x recall", curves, title=f"ε = {epsilon:g}")
+def bounds(epsilon: float, classes: int) -> dict[str, float]:
+    """Of precision times recall."""
+    return {
+        PRINTED: printed_product(classes, SIZE, epsilon),
+        RELAXED: precision_times_recall(classes, SIZE, epsilon),
+        "exact maximum": largest_product(classes, SIZE, epsilon)[0],
+    }
 
 
 def _bound(name: str, x: Sequence[float], values: Sequence[float]) -> Curve:
     """A bound, drawn at 1 where it is above and says nothing."""
     return Curve(name, x, [min(1.0, value) for value in values], dashed=True, marked=False)
+
+
+def association_products(epsilon: float, multiples: Sequence[int], clusters: int, rng: np.random.Generator) -> Panel:
+    """Precision times recall of each mechanism, at its best parameter, against s/K."""
+    counts, ratios = [SIZE * multiple for multiple in multiples], [1.0 / multiple for multiple in multiples]
+    limits = pd.DataFrame([bounds(epsilon, classes) for classes in counts])
+    curves = [_bound(str(name), ratios, limits[name].tolist()) for name in limits]
+    mechanisms: dict[str, Callable[[int], Association]] = {
+        "subset of each cluster": lambda k: ClusterSubsets(epsilon, largest_product(k, SIZE, epsilon)[1]),
+        "noisy histogram": lambda k: best([NoisyHistogram(epsilon, t) for t in THRESHOLDS], k, SIZE),
+        "subset of each example": lambda k: best([ExampleSubsets(epsilon, w) for w in range(1, k)], k, SIZE),
+        "randomised response": lambda _: ExampleSubsets(epsilon),
+    }
+    for name, chosen in mechanisms.items():
+        measured = [measure(chosen(classes), clusters, SIZE, classes, rng)["product"] for classes in counts]
+        curves.append(Curve.of_means(name, ratios, measured))
+    return Panel("cluster size over labels, s/K", "precision x recall", curves, title=f"ε = {epsilon:g}")
 
 
 def association_tradeoff(epsilon: float, classes: int, clusters: int, points: int, rng: np.random.Generator) -> Panel:
@@ -65,17 +65,13 @@ def association_tradeoff(epsilon: float, classes: int, clusters: int, points: in
         "noisy histogram": [NoisyHistogram(epsilon, t) for t in np.linspace(2.0, -2.0, points)],
         "subset of each example": [ExampleSubsets(epsilon, w) for w in widths],
     }
-    bounds = {
-        PRINTED: printed_product(classes, SIZE, epsilon),
-        RELAXED: precision_times_recall(classes, SIZE, epsilon),
-        "exact maximum": largest_product(classes, SIZE, epsilon)[0],
-    }
     recalls = [0.02 * i for i in range(1, 51)]
-    curves = [_bound(name, recalls, [bound / r for r in recalls]) for name, bound in bounds.items()]
+    limits = bounds(epsilon, classes)
+    curves = [_bound(name, recalls, [limit / r for r in recalls]) for name, limit in limits.items()]
     for name, line in mechanisms.items():
         measured = [measure(mechanism, clusters, SIZE, classes, rng) for mechanism in line]
-        recall = [point.recall.value for point in measured]
-        curves.append(Curve.of_means(name, recall, [point.precision for point in measured]))
+        recall = [point["recall"].value for point in measured]
+        curves.append(Curve.of_means(name, recall, [point["precision"] for point in measured]))
     title = f"ε = {epsilon:g}, s/K = {SIZE / classes:g}"
     return Panel("recall", "precision", curves, log_x=False, title=title)
 
@@ -104,26 +100,15 @@ def association(path: Path, small: bool) -> Path:
 def theory_terms(path: Path, small: bool) -> Path:
     """The utility theorems, term by term."""
     rng = np.random.default_rng(6)
-    study = Study(replicates=5 if small else 60, clusters=10 if small else 60, rng=rng)
+    study = Simulation(replicates=5 if small else 60, clusters=10 if small else 60, rng=rng)
     terms = all_terms(study, 3 if small else 8)
-    fits = [[series.fit(rng) for series in term.series] for term in terms]
+    table = fitted(terms, rng)
     note = (
-        f"{study.replicates} replicates, {study.clusters} clusters; bars and ±: 95% intervals; dashed: the bound's "
-        "term with its constant fitted; d: points of all clusters"
+        f"{study.replicates} replicates, {study.clusters} clusters; bars: two standard errors; dashed: the bound's "
+        "term with its constant fitted; d: points of all clusters; both axes are logarithmic"
     )
-    plot_terms(terms, fits, note, path)
-    lines = []
-    for term, fitted in zip(terms, fits, strict=True):
-        for series, fit in zip(term.series, fitted, strict=True):
-            slope = series.slope()
-            line = {"term": term.name, "series": series.label, "replicates": study.replicates}
-            line |= {"slope": slope.value, "slope_low": slope.low, "slope_high": slope.high}
-            if fit is not None:
-                constant = fit.constant
-                line |= {"constant": constant.value, "constant_low": constant.low, "constant_high": constant.high}
-                line |= {"of": series.symbol, "misfit": fit.misfit}
-            lines.append(line)
-    pd.DataFrame(lines).to_csv(path.with_suffix(".csv"), index=False, float_format="%.8g")
+    plot_terms(terms, table, note, path)
+    table.to_csv(path.with_suffix(".csv"), index=False, float_format="%.8g")
     return path
 
 

@@ -84,7 +84,7 @@ class Frame:
         """
         work = self.work / name
         executor = LocalProcesses(self.workers) if self.workers > 1 else Serial()
-        with shown(plan.name, "replicates", estimate=False) as show:
+        with shown(plan.name, "replicates", plan.size * plan.replicates, estimate=False) as show:
             finished = run_sweep(plan, work, executor, lambda state: show(state.done + state.failed, state.replicates))
         if finished.failed:
             raise RunFailed(f"{work}: {finished.failed} replicates failed; see failures.jsonl")

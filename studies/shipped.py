@@ -10,7 +10,7 @@ import pandas as pd
 
 from p2p_sim import load_scenario
 from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, by_replicate, points
-from p2p_sim.analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
+from p2p_sim.analysis.utility.scaling import fit_forms, log_log_slope
 from p2p_sim.base.streams import Streams
 from p2p_sim.sweeps.plan import Plan
 from p2p_sim.sweeps.point import run_point
@@ -40,14 +40,11 @@ def main(frame: Frame) -> list[Path]:
 def _forms(plan: Plan, rows: pd.DataFrame, table: pd.DataFrame) -> list[dict[str, object]]:
     """Both forms fitted to the excess risk against φ, as `p2p-sim plot` fits them: a line a constant."""
     risk = by_replicate(rows, "excess_risk").loc[table[POINT]].to_numpy()
-    arrived = (table["sampling_rate"] * table["num_users"]).to_numpy(float)
-    phi, alpha = (table[name].to_numpy(float) for name in ("heterogeneity", "flip_prob"))
-    rng, lines = Streams(plan.base.seed, 0).generator("plot-bootstrap"), []
-    for form in (THEOREM4, SQUARES):
-        fit = fit_form(form, form.terms(phi, alpha, arrived), risk, rng)
-        for symbol, found in fit.constants.items():
-            lines.append({"sweep": plan.name, "form": form.name, "of": symbol, "value": found.value,
-                          LOW[1:]: found.low, HIGH[1:]: found.high, "misfit": fit.misfit})  # fmt: skip
+    lines = []
+    for fit in fit_forms(table, risk, Streams(plan.base.seed, 0).generator("plot-bootstrap")):
+        for symbol, estimate in fit.constants.items():
+            lines.append({"sweep": plan.name, "form": fit.name, "of": symbol, "value": estimate.value,
+                          LOW[1:]: estimate.low, HIGH[1:]: estimate.high, "misfit": fit.misfit})  # fmt: skip
     return lines
 
 

@@ -10,12 +10,11 @@ from PIL import Image
 
 from p2p_sim.analysis.figures import overlay as overlays
 from p2p_sim.analysis.figures.curves import Curve, Panel, looks_of, plot_panels
-from p2p_sim.analysis.figures.marks import Named, name_marks
 from p2p_sim.analysis.figures.overlay import plot_overlay
 from p2p_sim.analysis.figures.privacy_utility import plot_privacy_utility
 from p2p_sim.analysis.figures.report.table import points_table
 from p2p_sim.analysis.figures.style import COLOURS, GREY, drawing
-from p2p_sim.analysis.figures.sweeps import View, plot_lines
+from p2p_sim.analysis.figures.sweeps import View, draw_lines, plot_lines
 from p2p_sim.analysis.utility.points import HIGH, LOW, points
 from studies.clustering_figure1 import _cluster_panel
 from tests.conftest import ROOT
@@ -54,19 +53,28 @@ def test_figures_of_the_guides_fit_the_width_of_a_page(name):
 
 
 def test_every_line_has_names_at_its_ends_and_no_names_overlap(tmp_path):
-    lines = [Named(c, [1, 2, 3, 4], [h, h + 0.2, h, h + 0.1], list("abcd")) for c, h in (("red", 0), ("blue", 1))]
-    crowded = Named("green", np.linspace(1, 4, 30).tolist(), [0.5] * 30, ["label"] * 30)
+    lines = {"a": [0, 0.2, 0, 0.1], "b": [1, 1.2, 1, 1.1], "long": [0.5] * 30}
+    rows = [
+        {
+            "population.kind": kind,
+            "epsilon_upper": x,
+            "half_l1": y,
+            "flip_prob": round(0.01 * (i + 1), 2),
+            "replicates": 1,
+        }
+        for kind, heights in lines.items()
+        for i, (x, y) in enumerate(zip(np.linspace(1, 4, len(heights)), heights, strict=True))
+    ]
+    view = View("epsilon_upper", "half_l1", ("population.kind",), along="flip_prob")
     with drawing(tmp_path / "f.png") as (figure, [axes]):
-        for line in (*lines, crowded):
-            axes.plot(line.x, line.y, "o")
-        name_marks(axes, [*lines, crowded])
+        draw_lines(axes, pd.DataFrame(rows), view)
         figure.draw_without_rendering()
         boxes = [text.get_window_extent() for text in axes.texts]
-        said = [(text.get_text(), text.get_color()) for text in axes.texts]
-    for line in lines:
-        assert {("a", line.colour), ("d", line.colour)} <= set(said)
-    assert 1 <= said.count(("label", "green")) <= 2  # ends only: the line is long
-    assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+        words = [(text.get_text(), text.get_color()) for text in axes.texts]
+    for colour in COLOURS[:2]:
+        assert {("α = 0.01", colour), ("0.04", colour)} <= set(words)
+    assert 1 <= sum(colour == COLOURS[2] for _, colour in words) <= 2  # ends only: the line is long
+    assert not any(first.overlaps(second) for i, first in enumerate(boxes) for second in boxes[:i])
 
 
 def test_the_axis_along_the_lines_is_named_at_every_line(tmp_path):

@@ -21,6 +21,7 @@ ROOMS = (
     ("p2p_sim.network",),
     ("p2p_sim.population", "p2p_sim.stacking", "p2p_sim.histograms"),
     ("p2p_sim.base",),
+    ("p2p_sim.analysis.clustering_theorems",),
     ("p2p_sim.analysis.figures",),
     ("p2p_sim.analysis.utility", "p2p_sim.analysis.bounds"),
     ("p2p_sim.analysis.privacy.claims",),

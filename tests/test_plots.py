@@ -11,7 +11,7 @@ import p2p_sim
 from p2p_sim.analysis.figures.labels import long, short
 from p2p_sim.analysis.utility.intervals import mean_interval
 from p2p_sim.analysis.utility.points import by_replicate, points
-from p2p_sim.analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
+from p2p_sim.analysis.utility.scaling import fit_forms, log_log_slope
 from p2p_sim.base.errors import InputError
 from p2p_sim.cli.main import main
 from p2p_sim.outputs.figure_request import Request
@@ -151,30 +151,34 @@ def test_a_power_law_has_its_slope_exactly():
         log_log_slope(x - 1.0, np.ones((4, 3)))
 
 
-@pytest.mark.parametrize("form", [THEOREM4, SQUARES])
-def test_a_fit_finds_the_constants_of_a_sum_of_its_terms_and_not_of_the_other(form):
+def situations(phi, alpha, arrived):
+    """Points of which only what the forms need is given."""
+    columns = {"heterogeneity": phi, "flip_prob": alpha, "sampling_rate": 1.0, "num_users": arrived}
+    return pd.DataFrame(columns).astype(float)
+
+
+@pytest.mark.parametrize(("form", "powers"), [(0, [1.0, 1.0, 0.5]), (1, [2.0, 2.0, 1.0])])
+def test_a_fit_finds_the_constants_of_a_sum_of_its_terms_and_not_of_the_other(form, powers):
     rng = np.random.default_rng(3)
     phi, alpha, n = (v.ravel() for v in np.meshgrid([0.0, 0.2, 0.4], [0.02, 0.1, 0.3], [100.0, 1e3, 1e4]))
-    terms = form.terms(phi, alpha, n)
+    terms = np.stack([phi, alpha, 1.0 / n], axis=1) ** powers
     values = (terms @ [0.5, 0.2, 3.0])[:, None] * (1.0 + 0.02 * rng.normal(size=(27, 20)))
-    found = fit_form(form, terms, values, rng)
-    assert [c.value for c in found.constants.values()] == pytest.approx([0.5, 0.2, 3.0], rel=0.03)
-    assert all(c.low < c.value < c.high < 1.05 * c.value for c in found.constants.values())
-    assert found.misfit < 0.03
-    other = SQUARES if form is THEOREM4 else THEOREM4
-    assert fit_form(other, other.terms(phi, alpha, n), values, rng).misfit > 0.3
+    fits = fit_forms(situations(phi, alpha, n), values, rng)
+    constants = fits[form].constants.values()
+    assert [c.value for c in constants] == pytest.approx([0.5, 0.2, 3.0], rel=0.03)
+    assert all(c.low < c.value < c.high < 1.05 * c.value for c in constants)
+    assert fits[form].misfit < 0.03
+    assert fits[1 - form].misfit > 0.3
 
 
 def test_what_does_not_vary_is_one_constant_and_terms_in_step_are_refused():
     rng, n = np.random.default_rng(3), np.array([100.0, 400.0, 1600.0])
-    fixed = THEOREM4.terms(np.full(3, 0.2), np.full(3, 0.1), n)
-    found = fit_form(THEOREM4, fixed, (0.1 + 2.0 / np.sqrt(n))[:, None] * np.ones((1, 3)), rng)
-    assert {name: c.value for name, c in found.constants.items()} == pytest.approx({"1/√(θn)": 2.0, "fixed": 0.1})
-    rounding = THEOREM4.terms(np.array([1e-17, 0.0, 7e-17]), np.full(3, 0.1), n)
-    assert set(fit_form(THEOREM4, rounding, 1.0 / n[:, None], rng).constants) == {"1/√(θn)", "fixed"}
-    step = THEOREM4.terms(n, 2.0 * n, np.ones(3))
+    fit, _ = fit_forms(situations(0.2, 0.1, n), (0.1 + 2.0 / np.sqrt(n))[:, None] * np.ones((1, 3)), rng)
+    assert {name: c.value for name, c in fit.constants.items()} == pytest.approx({"1/√(θn)": 2.0, "fixed": 0.1})
+    rounding = situations([1e-17, 0.0, 7e-17], 0.1, n)
+    assert set(fit_forms(rounding, 1.0 / n[:, None], rng)[0].constants) == {"1/√(θn)", "fixed"}
     with pytest.raises(ValueError, match="cannot tell the terms φ, α, fixed apart"):
-        fit_form(THEOREM4, step, np.ones((3, 3)), rng)
+        fit_forms(situations(n, 2.0 * n, [1.0] * 3), np.ones((3, 3)), rng)
 
 
 def test_the_default_figure_is_excess_risk_against_epsilon_with_a_line_an_axis(grid):

@@ -1,8 +1,9 @@
 """Measured excess risk beside theory: slopes, and fitted sums of theoretical terms, dashed."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,6 @@ from matplotlib.axes import Axes
 from p2p_sim.analysis.figures.labels import long
 from p2p_sim.analysis.figures.style import COLOURS, drawing
 from p2p_sim.analysis.figures.sweeps import (
-    Series,
     View,
     caption,
     draw_reference,
@@ -23,7 +23,7 @@ from p2p_sim.analysis.figures.sweeps import (
     wants_log,
     wrapped,
 )
-from p2p_sim.analysis.utility.scaling import Estimate, Fit, constants_text
+from p2p_sim.analysis.utility.scaling import Estimate, Fit
 
 FLOOR = "excess_risk_floor"
 LINES = ((0, (4, 2)), (0, (1, 1.5)))
@@ -48,25 +48,23 @@ def plot_fit(
         fits: fitted to all of the table's points, at most two.
         note: what is held fixed, for the caption.
     """
-    for index, fit in enumerate(fits):
-        table = table.assign(**{f"fit{index}": fit.fitted})
+    for fit in fits:
+        table = table.assign(**{fit.name: fit.fitted})
     shown, _ = drawable(table, view)
     lines = series(shown, view.group)
     with drawing(path, 7.2, 5.4 + 0.19 * len(lines), title=title) as (figure, [axes]):
         draw_reference(axes, shown, view)
         _draw_floor(axes, shown)
         for line in lines:
-            slope = slopes.get(line.label)
-            text = "measured" if not line.label else line.label
-            text += f": log-log slope {slope}" if slope else ""
-            draw_series(axes, Series(text, line.index, line.points), view, None)
-        for line in lines:
-            for index, fit in enumerate(fits):
-                label = f"{fit.form.name}, fitted:\n{constants_text(fit)}" if line is lines[0] else None
-                ordered = line.points.sort_values("at")
-                colour = "black" if len(lines) == 1 else COLOURS[line.index % len(COLOURS)]
-                look: Any = {"color": colour, "linestyle": LINES[index], "linewidth": 1.5, "zorder": 2}
-                axes.plot(ordered["at"], ordered[f"fit{index}"], label=label, **look)
+            slope = f": log-log slope {slopes[line.label]}" if line.label in slopes else ""
+            draw_series(axes, replace(line, label=(line.label or "measured") + slope), view, None)
+        for line, (fit, dashes) in product(lines, zip(fits, LINES, strict=False)):
+            points = line.points.sort_values("at")
+            axes.plot(
+                points["at"], points[fit.name], label=f"{fit.name}, fitted:\n{fit}" if line is lines[0] else None,
+                color="black" if len(lines) == 1 else COLOURS[line.index % len(COLOURS)], linestyle=dashes,
+                linewidth=1.5, zorder=2,
+            )  # fmt: skip
         scale(axes, shown, view, None)
         axes.set_xlabel(wrapped(long(view.x, table) + (", log scale" * wants_log(shown["at"], view.log_x)), 7.2))
         axes.set_ylabel(wrapped(long(view.y, table) + (", log scale" * wants_log(shown[view.y], view.log_y)), 4.8))

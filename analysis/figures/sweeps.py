@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.transforms import Bbox
 
 from p2p_sim.analysis.figures.labels import long, pairs, short, value
-from p2p_sim.analysis.figures.marks import Named, name_marks
 from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, drawing, inches, legend_below, plain_log_ticks
 from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.analysis.utility.points import HIGH, LOW, is_privacy
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 STYLES = ("-", "--", ":")
 MOST_SERIES = len(COLOURS) * len(STYLES)
 MOST_FACETS = 12
+SIDES = ((5, 4, "left", "bottom"), (5, -4, "left", "top"), (-5, 4, "right", "bottom"), (-5, -4, "right", "top"))
+"""Where a name may stand: points right of and above its mark, and which corner of the name is there."""
 REFERENCES = {
     "error_rate": "nonprivate_error_rate",
     "accuracy": "nonprivate_accuracy",
@@ -136,7 +138,7 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
         named = view.along is not None and len(panels) == 1
         finish(figure, grid, caption(table, shown, view, note) + (_marks(view) if named else ""))
         if named:
-            name_marks(grid[0], _names(shown, view))
+            _name_marks(grid[0], shown, view)
 
 
 def _marks(view: View) -> str:
@@ -166,7 +168,7 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
     axes.set_xlabel(wrapped(x_text, 1.15 * width))
     axes.set_ylabel(wrapped(y_text, height))
     if view.along:
-        name_marks(axes, _names(shown, view))
+        _name_marks(axes, shown, view)
     return caption(table, shown, view, held) + _marks(view)
 
 
@@ -290,16 +292,39 @@ def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | N
         axes.text(0.5, 0.5, "no point has finite values here", transform=axes.transAxes, ha="center", color=GREY)
 
 
-def _names(shown: pd.DataFrame, view: View) -> list[Named]:
-    """Values of the axis that runs along the lines, for the marks of every line; its first with a symbol."""
-    assert view.along is not None
-    found = []
-    for line in series(shown, view.group):  # none where the group has no values
-        texts = [value(v) for v in line.points[view.along]]
-        texts[0] = pairs([view.along], [line.points[view.along].iloc[0]])
-        colour = COLOURS[line.index % len(COLOURS)]
-        found.append(Named(colour, line.points["at"].tolist(), line.points[view.y].tolist(), texts))
-    return found
+def _name_marks(axes: Axes, shown: pd.DataFrame, view: View) -> None:
+    """Write the values of the axis that runs along the lines beside their marks, the first of each with a symbol.
+
+    A name that would cover a mark or another name, or would leave the panel, is left out; both ends of each line come
+    first, and of a long line they are all. This comes last, since names keep clear of marks by the final layout.
+    """
+    figure, lines = axes.get_figure(root=True), series(shown, view.group)
+    assert figure is not None
+    figure.draw_without_rendering()
+    reach, panel = 3.5 * figure.dpi / 72.0, axes.get_window_extent()  # half the width of a mark: 3.5 points
+    covered = [
+        Bbox.from_bounds(x - reach, y - reach, 2 * reach, 2 * reach)
+        for x, y in axes.transData.transform(shown[["at", view.y]].to_numpy(float))
+    ]
+    ends = [(line, at) for line in lines if len(line.points) for at in dict.fromkeys((0, len(line.points) - 1))]
+    inner = [(line, at) for line in lines if len(line.points) <= 12 for at in range(1, len(line.points) - 1)]
+    for line, at in (*ends, *inner):
+        x, y, along = (line.points[column].iloc[at] for column in ("at", view.y, view.along))
+        text = value(along) if at else pairs([str(view.along)], [along])
+        # right of the mark or left of it, above or below: the first that is free
+        for right, above, across, upright in SIDES:
+            name = axes.annotate(
+                text, (x, y), xytext=(right, above), textcoords="offset points",
+                ha=across, va=upright, fontsize=7.5, color=COLOURS[line.index % len(COLOURS)],
+                bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.4},
+            )  # fmt: skip
+            name.set_in_layout(False)
+            box = name.get_window_extent()
+            inside = panel.count_contains(box.corners()) == 4
+            if inside and not box.count_overlaps(covered):
+                covered.append(box)
+                break
+            name.remove()
 
 
 def _scale_text(shown: pd.DataFrame, column: str, chosen: bool | None) -> str:

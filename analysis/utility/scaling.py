@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -26,49 +27,33 @@ class Estimate:
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
-@dataclass(frozen=True)
-class Form:
-    """A sum of terms in heterogeneity φ, flip probability α and what reaches the learner, θn, with free constants.
+FORMS = {
+    "Theorem 4's form": {"φ": 1.0, "α": 1.0, "1/√(θn)": 0.5},
+    "squares": {"φ²": 2.0, "α²": 2.0, "1/(θn)": 1.0},
+}
+"""Sums of powers of φ, of α and of 1/(θn), what reaches the learner, with free constants.
 
-    powers: of φ, of α and of 1/(θn).
-    """
-
-    name: str
-    powers: tuple[float, float, float]
-
-    def terms(self, phi: Floats, alpha: Floats, arrived: Floats) -> Floats:
-        """The three terms at each point, (P, 3).
-
-        Args:
-            phi, alpha, arrived: (P,) φ, α and θn, the last above 0.
-        """
-        return np.asarray(np.stack([phi, alpha, 1.0 / arrived], axis=1) ** np.array(self.powers))
-
-    @property
-    def symbols(self) -> tuple[str, str, str]:
-        """How the terms are written."""
-        phi, alpha = ({1.0: s, 2.0: f"{s}²"}[power] for s, power in zip("φα", self.powers[:2], strict=True))
-        return phi, alpha, {0.5: "1/√(θn)", 1.0: "1/(θn)"}[self.powers[2]]
-
-
-THEOREM4 = Form("Theorem 4's form", (1.0, 1.0, 0.5))
-"""Clustering paper, Theorem 4: excess risk at most O(√(dim log(1/γ)/(θn)) + φ + α). A bound: risk may be smaller."""
-SQUARES = Form("squares", (2.0, 2.0, 1.0))
-"""Squares of Theorem 4's terms: what a smooth loss does near its minimum, such as log loss in a model that fits."""
+Clustering paper, Theorem 4: excess risk is at most O(√(dim log(1/γ)/(θn)) + φ + α), a bound: risk may be smaller. The
+squares are what a smooth loss does near its minimum, such as log loss in a model that fits.
+"""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted form.
+    """A fitted form, by its name in `FORMS`.
 
     constants: of the terms that vary, by symbol; what is fixed everywhere is the constant called `fixed`.
     fitted: (P,) values at the points; misfit: largest |fitted/measured - 1|.
     """
 
-    form: Form
+    name: str
     constants: dict[str, Estimate]
     fitted: Floats
     misfit: float
+
+    def __str__(self) -> str:
+        parts = [f"{c} {'(terms held fixed)' if name == 'fixed' else name}" for name, c in self.constants.items()]
+        return f"{' + '.join(parts)}; off by up to {self.misfit:.0%}"
 
 
 def log_log_slope(x: Floats, values: Floats) -> Estimate:
@@ -105,38 +90,47 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
     return Estimate(slope, slope - half, slope + half)
 
 
-def fit_form(form: Form, terms: Floats, values: Floats, rng: np.random.Generator) -> Fit:
-    """Fit non-negative constants to the means over replicates, in relative least squares, with bootstrap intervals.
+def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> list[Fit]:
+    """Fit the constants of each form, at least 0, to the means over replicates.
 
     Minimises Σ (fitted/measured - 1)², so that small and large risks count alike. Replicates are resampled, all
     points at a time (95% percentile intervals, which are too narrow for a handful of replicates, and one-sided where a
     constant is 0). Terms that do not vary over the points cannot be told apart: together they are one constant.
 
     Args:
-        terms: (P, 3), as `form.terms` gives them.
-        values: (P, R), means over replicates above 0.
+        table: one line a point. values: (P, R), means over replicates above 0.
 
     Raises:
         ValueError: there are fewer points than constants, terms vary in step, or a mean is not above 0.
     """
-    varying = terms.max(axis=0) > np.maximum(VARIES * terms.min(axis=0), 1e-12)  # a φ of 1e-17 is rounding
-    columns = [*terms.T[varying], *([] if varying.all() else [np.ones(len(terms))])]
-    names = [symbol for symbol, free in zip(form.symbols, varying, strict=True) if free]
-    names += [] if varying.all() else ["fixed"]
-    design = np.stack(columns, axis=1)
     if values.size == 0 or values.mean(axis=1).min() <= 0:
         raise ValueError("the mean excess risk must be above 0 at every point, in replicates that all points share")
+    arrived = table["sampling_rate"] * table["num_users"]
+    base = np.stack([table["heterogeneity"], table["flip_prob"], 1.0 / arrived], axis=1).astype(float)
+    return [_fit(name, powers, base, values, rng) for name, powers in FORMS.items()]
+
+
+def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng: np.random.Generator) -> Fit:
+    # the design: a column for each term that varies, and one for all others; a φ of 1e-17 is rounding
+    terms, (points, replicates) = base ** list(powers.values()), values.shape
+    varying = terms.max(axis=0) > np.maximum(VARIES * terms.min(axis=0), 1e-12)
+    design = np.column_stack([terms[:, varying], *([] if varying.all() else [np.ones(points)])])
+    symbols = [symbol for symbol, varies in zip(powers, varying, strict=True) if varies]
+    symbols += [] if varying.all() else ["fixed"]
     scaled = design / design.max(axis=0)
-    if len(design) < len(names) or np.linalg.matrix_rank(scaled, tol=1e-6 * np.sqrt(len(design))) < len(names):
-        raise ValueError(f"these points cannot tell the terms {', '.join(names)} apart")
-    constants = _relative_nnls(design, values.mean(axis=1))
-    drawn = rng.integers(values.shape[1], size=(RESAMPLES, values.shape[1]))
-    means = [values[:, chosen].mean(axis=1) for chosen in drawn] if values.shape[1] > 2 else []
-    again = np.array([_relative_nnls(design, mean) for mean in means if mean.min() > 0])
-    low, high = np.quantile(again, [0.025, 0.975], axis=0) if len(again) else np.full((2, len(names)), np.nan)
-    found = {n: Estimate(float(c), float(a), float(b)) for n, c, a, b in zip(names, constants, low, high, strict=True)}
+    if points < len(symbols) or np.linalg.matrix_rank(scaled, tol=1e-6 * np.sqrt(points)) < len(symbols):
+        raise ValueError(f"these points cannot tell the terms {', '.join(symbols)} apart")
+    # the constants, and again for resampled replicates
+    mean = values.mean(axis=1)
+    constants = _relative_nnls(design, mean)
+    drawn = rng.integers(replicates, size=(RESAMPLES if replicates > 2 else 0, replicates))
+    resampled = [values[:, chosen].mean(axis=1) for chosen in drawn]
+    again = [_relative_nnls(design, means) for means in resampled if means.min() > 0] or [np.full(len(symbols), np.nan)]
+    ends = np.quantile(again, [0.025, 0.975], axis=0)
+    estimates = [Estimate(*map(float, numbers)) for numbers in zip(constants, *ends, strict=True)]
     fitted = design @ constants
-    return Fit(form, found, fitted, float(np.max(np.abs(fitted / values.mean(axis=1) - 1.0))))
+    misfit = float(np.max(np.abs(fitted / mean - 1.0)))
+    return Fit(name, dict(zip(symbols, estimates, strict=True)), fitted, misfit)
 
 
 def _relative_nnls(design: Floats, mean: Floats) -> Floats:
@@ -146,9 +140,3 @@ def _relative_nnls(design: Floats, mean: Floats) -> Floats:
     relative = design / mean[:, None]
     scale = np.linalg.norm(relative, axis=0)  # columns of the same size, for the solver's tolerance
     return np.asarray(nnls(relative / scale, np.ones(len(mean)))[0] / scale)
-
-
-def constants_text(fit: Fit) -> str:
-    """The fitted sum with its constants and their intervals, and how far off it is."""
-    parts = [f"{c} (terms held fixed)" if name == "fixed" else f"{c} {name}" for name, c in fit.constants.items()]
-    return f"{' + '.join(parts)}; off by up to {fit.misfit:.0%}"

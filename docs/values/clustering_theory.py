@@ -32,11 +32,7 @@ association = [[_cell(curve, ratio) for ratio in (0.5, 0.1, 0.01)] for curve in 
 above = _whole.loc[("ε = 1", "exact maximum", 0.01), "y"] / 0.01 - 1.0
 
 terms = pd.read_csv(ROOT / "docs" / "figures" / "theory-terms.csv")
-_by = {
-    (term.split(" ")[0].rstrip(","), place): line
-    for term, part in terms.groupby("term")
-    for place, (_, line) in enumerate(part.iterrows())
-}
+_by = {(term, place): line for term, part in terms.groupby("term") for place, (_, line) in enumerate(part.iterrows())}
 
 
 def constant(term: str, place: int = 0, digits: int = 3) -> str:
@@ -55,9 +51,9 @@ def hundredths(term: str, place: int = 0) -> str:
 
 
 alpha, slope, theta_slope = _by["α", 0], _by["K", 3], short(_by["θ", 0]["slope"], 2)
-[beta] = {hundredths("β", place) for place in (0, 2)}
-[beta_squares] = {rounded("β", place) for place in (1, 3)}
+[beta] = {hundredths("|κ|", place) for place in (0, 2)}
+[beta_squares] = {rounded("|κ|", place) for place in (1, 3)}
 largest = short(max(m * ndtr(-m) for m in np.linspace(0.0, 2.0, 2001)), 2)
-low, high = sorted((hundredths("β"), hundredths("φ")))
-factors = [up(limit / _by[term, 0]["constant"], 1) for term, limit in (("β", 1.0), ("τ", 2.0))]
+low, high = sorted((hundredths("|κ|"), hundredths("φ")))
+factors = [up(limit / _by[term, 0]["constant"], 1) for term, limit in (("|κ|", 1.0), ("τ", 2.0))]
 noise = 2.0 * math.sqrt(2.0) / _by["σ/s", 0]["constant"]

@@ -1,11 +1,11 @@
 """Figures of a results directory: what is asked for, drawn by `p2p_sim.analysis.figures`."""
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from p2p_sim.analysis.figures.labels import SAME, pairs, short
 from p2p_sim.analysis.figures.sweeps import is_number, plot_lines, series
@@ -140,8 +140,8 @@ def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
 
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    from p2p_sim.analysis.figures.fits import plot_fit
-    from p2p_sim.analysis.utility.scaling import SQUARES, THEOREM4, fit_form, log_log_slope
+    from p2p_sim.analysis.figures.fits import FLOOR, plot_fit
+    from p2p_sim.analysis.utility.scaling import fit_forms, log_log_slope
     from p2p_sim.base.streams import Streams
 
     if request.y != "excess_risk" or request.x.rsplit(".", 1)[-1] not in FIT_X or not is_number(table[request.x]):
@@ -154,31 +154,17 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
     for line in series(table, view.group):
         part = line.points[line.points[view.x] > 0]
         if part[view.x].nunique() > 2:
-            try:
+            with suppress(ValueError):  # a mean of 0 has no logarithm: the line goes without a slope
                 slopes[line.label] = log_log_slope(part[view.x].to_numpy(float), risk.loc[part[POINT]].to_numpy())
-            except ValueError:  # a mean of 0 has no logarithm: the line goes without a slope
-                continue
-    arrived = (table["sampling_rate"] * table["num_users"]).to_numpy(float)
-    phi, alpha = (table[name].to_numpy(float) for name in ("heterogeneity", "flip_prob"))
-    rng = Streams(results.seed, 0).generator("plot-bootstrap")
     try:
-        fits = [fit_form(f, f.terms(phi, alpha, arrived), risk.to_numpy(), rng) for f in (THEOREM4, SQUARES)]
+        fits = fit_forms(table, risk.to_numpy(), Streams(results.seed, 0).generator("plot-bootstrap"))
     except ValueError as error:
         raise InputError(f"--fit: {error}") from None
     title, note = titles(results, table, f"excess risk against {short(view.x)}, measured and fitted")
     if short(view.x) == "n":
-        note = "; ".join(filter(None, [note, _towards_floor(table, view.x, risk.to_numpy(float))]))
+        note = "; ".join(filter(None, [note, "Theorem 4's bound falls with slope -1/2 towards its floor"]))
+        if FLOOR in table and table[FLOOR].notna().all() and table[view.x].nunique() > 2:
+            distance = np.abs(risk.to_numpy(float) - table[FLOOR].to_numpy(float)[:, None])
+            slope = log_log_slope(table[view.x].to_numpy(float), distance)
+            note += f"; the measured distance from the exact floor, with slope {slope}"
     plot_fit(table, view, slopes, [fit for fit in fits if set(fit.constants) != {"fixed"}], title, note, path)
-
-
-def _towards_floor(table: pd.DataFrame, x: str, risk: NDArray[np.float64]) -> str:
-    """How the distance of the excess risk from its exact floor falls with n, beside what Theorem 4 says."""
-    from p2p_sim.analysis.figures.fits import FLOOR
-    from p2p_sim.analysis.utility.scaling import log_log_slope
-
-    theory = "Theorem 4's bound falls with slope -1/2 towards its floor"
-    if FLOOR not in table or table[FLOOR].isna().any() or table[x].nunique() < 3:
-        return theory
-    distance = np.abs(risk - table[FLOOR].to_numpy(float)[:, None])
-    slope = log_log_slope(table[x].to_numpy(float), distance)
-    return f"{theory}; the measured distance from the exact floor, with slope {slope}"

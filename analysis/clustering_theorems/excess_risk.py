@@ -1,0 +1,304 @@
+"""Theorems 2 and 4 of the clustering paper: for each term of the bounds, a law on which that term is all there is.
+
+Theorem 2 (Algorithm 1, a curator):  C₁ √(d/n)/(1-β) + C₂ |κ| (φ + Kσ/s + Kτ), κ = (λ-β)/(1-β)
+Theorem 4 (label exchange):          C₁ √(d/(θn)) + C₂ φ + C₃ α
+
+A law p(y|x), (C, P, K), has C clusters of P equally likely points and K labels. A user's labels enter only through
+counts by point, so releases of billions of users are drawn as counts, from the same law as one by one. The learner
+minimises the (modified) empirical loss over all functions of the points: for each point it depends only on the mean
+weight of each label, an estimate of p(y|x). Given the estimate, excess risk is exact. A bound is about the worst law,
+so the law may move with the parameter: margins just small enough to be lost. The squared error's excess is quadratic
+near its minimum, so that it follows the square of a term.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from p2p_sim.analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks, powers_of_ten
+from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
+from p2p_sim.analysis.utility.scaling import RESAMPLES, log_log_slope
+
+Floats = NDArray[np.float64]
+LARGE = 10**9
+"""Users of a cluster where sampling must not show."""
+WORST_MARGIN = 0.75
+"""Standard errors at which margin times the probability of losing it, m Pr[N(0,1) > m], is largest."""
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Independent replicates, R, of releases of C clusters; estimates are (R, C, P, K), excess risks (R,)."""
+
+    replicates: int
+    clusters: int
+    rng: np.random.Generator
+
+    def centralised(
+        self, law: Floats, size: int, *, lam: float = 1.0, beta: float = 0.0, share_noise: float = 0.0, tau: float = 0.0
+    ) -> Floats:
+        """Estimates by Algorithm 1 from s users a cluster, with λ, β, σ/s and τ; 1/K where no user has the point."""
+        truth = self._true_counts(law, size)
+        # q̃: the shares of each cluster's labels, noisy and clipped
+        share = truth.sum(axis=2) / size
+        released = released_distribution(share, self.rng.laplace(size=share.shape) * share_noise, tau)[:, :, None, :]
+        # each label is replaced by a draw from q̃ with probability λ
+        resampled = self.rng.binomial(truth, lam)
+        counts = truth - resampled + self._deal(resampled.sum(axis=3), released)
+        # the columns of Q⁻¹ = (I - β q̃ 1ᵀ)/(1-β) are the weights
+        users = counts.sum(axis=3, keepdims=True)
+        return _mean_weights((counts - beta * users * released) / (1.0 - beta), users)
+
+    def exchanged(self, law: Floats, size: int, flip_prob: float = 0.0, sampling_rate: float = 1.0) -> Floats:
+        """Estimates by the label exchange from s users a cluster, with α and θ; 1/K where no label arrives."""
+        truth = self._true_counts(law, size)
+        classes, labels = law.shape[2], truth.sum(axis=2)
+        # a flip with probability α is a fresh draw from all K labels with probability αK/(K-1)
+        redrawn = self.rng.binomial(labels, flip_prob * classes / (classes - 1))
+        noisy = labels - redrawn + self.rng.multinomial(redrawn.sum(axis=2), np.full(classes, 1.0 / classes))
+        # each user submits with probability θ what a random user of the cluster answers
+        arrived = self.rng.binomial(truth.sum(axis=3), sampling_rate)
+        return _mean_weights(self._deal(arrived, noisy[:, :, None, :] / size), arrived[..., None])
+
+    def _true_counts(self, law: Floats, size: int) -> NDArray[np.int64]:
+        """Users of each cluster by point and true label, (R, C, P, K)."""
+        points = np.full(law.shape[1], 1.0 / law.shape[1])
+        return self._deal(self.rng.multinomial(size, points, size=(self.replicates, len(law))), law)
+
+    def _deal(self, users: NDArray[np.int64], distribution: Floats) -> NDArray[np.int64]:
+        """How many of the users draw each label."""
+        return self.rng.multinomial(users, distribution / distribution.sum(axis=-1, keepdims=True))
+
+    def named_excess(self, law: Floats, estimate: Floats, named: int = 1) -> Floats:
+        """Excess risk of naming the k labels with the largest estimates, ties at random; k = 1 is the 0-1 loss."""
+        jittered = estimate + 1e-12 * self.rng.random(estimate.shape)
+        chosen = np.argpartition(jittered, -named, axis=3)[..., -named:]
+        won = np.take_along_axis(np.broadcast_to(law, estimate.shape), chosen, axis=3).sum(axis=3)
+        return np.asarray((np.sort(law, axis=2)[..., -named:].sum(axis=2) - won).mean(axis=(1, 2)))
+
+    def losses(self, law: Floats, estimate: Floats) -> list[Floats]:
+        """Excess 0-1 and squared risk."""
+        return [self.named_excess(law, estimate), squared_excess(law, estimate)]
+
+    def pure(self, margin: float, points: int = 8, classes: int = 2) -> Floats:
+        """Points of a cluster alike, with a favourite by a margin over labels that are alike: φ = 0."""
+        law = np.full((self.clusters, points, classes), (1.0 - margin) / classes)
+        law[np.arange(self.clusters), :, np.arange(self.clusters) % classes] += margin
+        return law
+
+    def alike(self, distributions: ArrayLike) -> Floats:
+        """The same distribution of labels at each of P points, (P, K), in every cluster."""
+        return np.broadcast_to(distributions, (self.clusters, *np.shape(distributions)))
+
+    def split(self, margin: float, classes: int = 2) -> Floats:
+        """Half of a cluster's points favour one label, half another, by the same margin: φ = margin."""
+        base = [0.5, 0.5] if classes == 2 else [0.4, 0.4, *[0.2 / (classes - 2)] * (classes - 2)]
+        sides = np.repeat([[0.5, -0.5], [-0.5, 0.5]], 4, axis=0) * margin
+        return self.alike(np.array(base) + np.pad(sides, ((0, 0), (0, classes - 2))))
+
+
+def _mean_weights(total: NDArray[np.generic], users: NDArray[np.int64]) -> Floats:
+    uniform = np.full(total.shape, 1.0 / total.shape[-1])
+    return np.asarray(np.divide(total, users, out=uniform, where=users > 0))
+
+
+def cost_excess(law: Floats, estimate: Floats, cost: float) -> Floats:
+    """Excess risk for K = 2 where a false 1 costs t and a false 0 costs 1-t: a table says 1 above t."""
+    wrong = (estimate[..., 1] > cost) != (law[..., 1] > cost)
+    return np.asarray((wrong * np.abs(law[..., 1] - cost)).mean(axis=(1, 2)))
+
+
+def squared_excess(law: Floats, estimate: Floats) -> Floats:
+    """Excess Brier risk of the estimates as predictions: E Σ_y (estimate - p(y|x))²."""
+    return np.asarray(((estimate - law) ** 2).sum(axis=3).mean(axis=(1, 2)))
+
+
+class Term:
+    """One term of a bound along its parameter: `shape` (P,), the term with constant 1, at x (P,).
+
+    powers: of the shape that each series may follow; 0 where the term is not expected to show.
+    risks: at each x, the excess risk (R,) of each series. series: (P, R) of each.
+    """
+
+    def __init__(
+        self, name: str, title: str, x: Floats, shape: Floats, *, powers: dict[str, int],
+        risks: Iterable[Iterable[Floats]],
+    ) -> None:  # fmt: skip
+        self.name, self.title, self.x, self.shape, self.powers = name, title, x, shape, powers
+        self.series = dict(zip(powers, np.array([list(line) for line in risks]).transpose(1, 0, 2), strict=True))
+
+
+WORST, SQUARED = {"0-1 loss, worst margins": 1}, {"squared error": 2}
+
+
+def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate: bool) -> Term:
+    """√(d/(θn)), against n or θ: no flips, pure clusters."""
+
+    def risks(rate: float, size: int) -> list[Floats]:
+        law, easy = study.pure(WORST_MARGIN * (8 / (rate * size)) ** 0.5), study.pure(0.1)
+        worst = study.named_excess(law, study.exchanged(law, size, 0.0, rate))
+        return [worst, *study.losses(easy, study.exchanged(easy, size, 0.0, rate))]
+
+    arrived = rates * sizes * study.clusters
+    name, x = ("θ", rates) if by_rate else ("n", arrived)
+    powers = WORST | {"0-1 loss, margin 0.1": 0} | SQUARED
+    shape = (8 * study.clusters / arrived) ** 0.5
+    return Term(name, "Theorem 4: √(d/θn)", x, shape, powers=powers, risks=map(risks, rates, sizes))
+
+
+def spread(study: Simulation, values: Floats) -> Term:
+    """φ in Theorem 4: half of each cluster's points against the other half."""
+    releases = [(law, study.exchanged(law, LARGE)) for law in map(study.split, values)]
+    powers, risks = {"0-1 loss, points split in half": 1} | SQUARED, [study.losses(*release) for release in releases]
+    return Term("φ", "Theorem 4: φ", values, values, powers=powers, risks=risks)
+
+
+def flips(study: Simulation, values: Floats) -> Term:
+    """α in Theorem 4: pure clusters, so that only flips can mislead."""
+
+    def risks(alpha: float) -> list[Floats]:
+        short = 0.45 * alpha / (1.0 - 2.0 * alpha)  # flips lift p = 1/4 - short above the threshold 1/4
+        law = study.alike([[0.75 + short, 0.25 - short]] * 8)
+        costly = cost_excess(law, study.exchanged(law, LARGE, alpha), 0.25)
+        law = study.pure(WORST_MARGIN * 0.001**0.5 / (1.0 - 2.0 * alpha))
+        zero_one = study.named_excess(law, study.exchanged(law, 8000, alpha))
+        law = study.pure(0.8)
+        return [costly, zero_one, squared_excess(law, study.exchanged(law, LARGE, alpha))]
+
+    powers = {"unequal costs, p just below 1/4": 1, "0-1 loss, 1,000 users a point": 0} | SQUARED
+    return Term("α", "Theorem 4: α", values, values, powers=powers, risks=map(risks, values))
+
+
+def unbiased_rate(study: Simulation, values: Floats) -> Term:
+    """√(d/n)/(1-β) in Theorem 2: β = λ, no noise on the shares; √(d/n) = 0.01."""
+
+    def risks(beta: float) -> list[Floats]:
+        law = study.pure(WORST_MARGIN * 0.01 / (1.0 - beta))
+        return study.losses(law, study.centralised(law, 80_000, lam=beta, beta=beta))
+
+    x, powers = 1.0 / (1.0 - values), WORST | SQUARED
+    return Term("1/(1-β)", "Theorem 2: √(d/n)/(1-β)", x, 0.01 * x, powers=powers, risks=map(risks, values))
+
+
+def bias(study: Simulation, pulls: Floats) -> Term:
+    """φ|κ| in Theorem 2, with β below λ = 0.6 and above λ = 0.4, no noise on the shares.
+
+    A quarter of each cluster's points, whose margin is 0.5 from the others', loses it to κ by 10%: φ = 0.375 · 0.5.
+    """
+    columns = list[tuple[Floats, ...]]()
+    for lam, signed in ((0.6, pulls), (0.4, -pulls)):
+        releases = []
+        for kappa in signed:
+            margins = np.array([0.0, 0.5, 0.5, 0.5]) - 0.9 * 0.375 * kappa
+            law = study.alike(0.5 + 0.5 * np.stack([margins, -margins], axis=1))
+            beta = max(0.0, (lam - kappa) / (1.0 - kappa))
+            releases.append((law, study.centralised(law, LARGE, lam=lam, beta=beta)))
+        columns += zip(*[study.losses(*release) for release in releases], strict=True)
+    powers = {"0-1 loss, β < λ": 1, "squared error, β < λ": 2, "0-1 loss, β > λ": 1, "squared error, β > λ": 2}
+    return Term("|κ|", "Theorem 2: φ|κ|", pulls, 0.1875 * pulls, powers=powers, risks=zip(*columns, strict=True))
+
+
+def share_noise(study: Simulation, scales: Floats) -> Term:
+    """Kσ/s in Theorem 2: pure clusters, every label drawn from the released shares (λ = 1, β = 0), K = 4."""
+
+    def risks(scale: float) -> list[Floats]:
+        law, easy = study.pure(1.5 * scale, 1, 4), study.pure(0.03, 1, 4)
+        worst = study.named_excess(law, study.centralised(law, LARGE, share_noise=scale))
+        return [worst, *study.losses(easy, study.centralised(easy, LARGE, share_noise=scale))]
+
+    powers = WORST | {"0-1 loss, margin 0.03": 0} | SQUARED
+    return Term("σ/s", "Theorem 2: Kσ/s, K = 4", scales, 4 * scales, powers=powers, risks=map(risks, scales))
+
+
+def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
+    """K in Theorem 2, at a fixed σ/s and at a fixed φ; λ = 1, β = 0."""
+    scale = 0.001
+
+    def risks(classes: int) -> list[Floats]:
+        law = study.alike([1.0 / classes + 1.5 * scale * np.where(np.arange(classes) % 2 == 0, 0.5, -0.5)])
+        estimate = study.centralised(law, LARGE, share_noise=scale)
+        half, squared = study.named_excess(law, estimate, classes // 2), squared_excess(law, estimate)
+        law = study.pure(scale * (1.0 + float(np.log(classes))), 1, classes)
+        single = study.named_excess(law, study.centralised(law, LARGE, share_noise=scale))
+        law = study.split(0.2, classes)
+        return [half, single, squared, study.named_excess(law, study.centralised(law, LARGE))]
+
+    x = counts.astype(np.float64)
+    powers = {"K/2 labels named": 1, "0-1 loss": 0, "squared error": 0, "0-1 loss, φ = 0.2, no noise": 0}
+    return Term("K", "Theorem 2: Kσ/s, σ/s = 0.001", x, scale * x, powers=powers, risks=map(risks, counts.tolist()))
+
+
+def clipping(study: Simulation, values: Floats) -> Term:
+    """Kτ in Theorem 2: labels that never occur are released with share τ; λ = 1, β = 0, K = 2."""
+    law = study.alike([[1.0, 0.0]])
+
+    def risks(tau: float) -> list[Floats]:
+        estimate = study.centralised(law, LARGE, tau=tau)
+        return [cost_excess(law, estimate, 0.9 * tau), squared_excess(law, estimate)]
+
+    powers = {"unequal costs, threshold 0.9 τ": 1} | SQUARED
+    return Term("τ", "Theorem 2: Kτ", values, 2 * values, powers=powers, risks=map(risks, values))
+
+
+def all_terms(study: Simulation, points: int) -> list[Term]:
+    """Every term of both theorems, at so many values of its parameter."""
+    return [
+        arrivals(study, np.ones(points), np.geomspace(160, 160_000, points).astype(int), by_rate=False),
+        arrivals(study, np.geomspace(1 / 64, 1.0, points), np.full(points, 16_000), by_rate=True),
+        spread(study, np.geomspace(0.02, 1.0, points)),
+        flips(study, np.geomspace(0.005, 0.2, points)),
+        unbiased_rate(study, np.append(0.0, 1.0 - np.geomspace(0.7, 0.05, points - 1))),
+        bias(study, np.geomspace(0.02, 0.6, points)),
+        share_noise(study, np.geomspace(0.001, 0.03, points)),
+        classes_count(study, 2 ** np.arange(1, points + 1)),
+        clipping(study, np.geomspace(0.01, 0.4, points)),
+    ]
+
+
+def fitted(terms: Iterable[Term], rng: np.random.Generator) -> pd.DataFrame:
+    """For each series its log-log slope and, where the term may show, its constant, with 95% intervals, and misfit.
+
+    A slope is over the values of positive mean. The constant C minimises Σ (C shape/mean - 1)² over the values, whose
+    replicates are resampled for its interval; misfit is the largest |C shape/mean - 1|.
+    """
+    lines = list[dict[str, object]]()
+    for term in terms:
+        for label, values in term.series.items():
+            mean = values.mean(axis=1)
+            slope = log_log_slope(term.x[mean > 0.0], values[mean > 0.0])
+            line = {"slope": slope.value, "slope_low": slope.low, "slope_high": slope.high}
+            if power := term.powers[label]:
+                drawn = rng.integers(values.shape[1], size=(RESAMPLES, *values.shape))
+                resampled = np.take_along_axis(values[None], drawn, axis=2).mean(axis=2)
+                ratios = term.shape**power / np.vstack([mean, resampled[resampled.min(axis=1) > 0.0]])
+                value, *again = ratios.sum(axis=1) / (ratios**2).sum(axis=1)
+                line |= dict(zip(("constant_low", "constant_high"), np.quantile(again, [0.025, 0.975]), strict=True))
+                line |= {"constant": value, "misfit": np.abs(value * ratios[0] - 1.0).max()}
+            lines.append({"term": term.name, "series": label, "replicates": values.shape[1], **line})
+    return pd.DataFrame(lines)
+
+
+def plot_terms(terms: list[Term], table: pd.DataFrame, note: str, path: Path) -> None:
+    """A panel a term: excess risk of each series, and dashed what `fitted` made of it; means of 0 are left out."""
+    fits = {(line["term"], line["series"]): line for line in table.to_dict("records")}
+    with drawing(path, 7.6, 4.1 * -(-len(terms) // 2), len(terms), 2, note=note) as (_, panels):
+        for axes, term in zip(panels, terms, strict=True):
+            for index, (label, values) in enumerate(term.series.items()):
+                mean, power, fit = values.mean(axis=1), term.powers[label], fits[term.name, label]
+                text = f"{label}: slope {fit['slope']:.2f}"
+                if power:
+                    text += f",\n{fit['constant']:.2f} times {['the term', 'its square'][power - 1]}"
+                    axes.plot(term.x, fit["constant"] * term.shape**power, color=COLOURS[index], linestyle="--")
+                axes.errorbar(
+                    term.x, np.where(mean > 0.0, mean, np.nan), yerr=2.0 * values.std(axis=1) / values.shape[1] ** 0.5,
+                    color=COLOURS[index], marker=MARKERS[index], linestyle="none" if power else "-", label=text,
+                    markersize=4.5, capsize=2, linewidth=0.8,
+                )  # fmt: skip
+            axes.set(xscale="log", yscale="log", xlabel=term.name, ylabel="excess risk", title=term.title)
+            plain_log_ticks(axes.xaxis, term.x.min(), term.x.max(), 2.5)
+            powers_of_ten(axes.yaxis)
+            axes.legend(loc="upper left", bbox_to_anchor=(-0.2, -0.17), fontsize=8)
