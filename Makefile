@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TOOLS := build/release/bin
-REDUCED := cite cli dp_sgd engine mechanisms own_data plugins privacy release report results scenario stacking wheel
+REDUCED := cli/test_cite cli/test_commands mechanisms/test_dp_sgd exchange/test_batched_exchange mechanisms/test_mechanisms population/test_own_data base/test_plugins privacy/test_exact_accountant release/test_release report/test_report results/test_results replicate/test_scenario stacking/test_stacking release/test_wheel
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: run test check docs numbers review validate truth mutants fuzz soak bench figures published dist sbom lowest newest clean
@@ -12,7 +12,7 @@ run: .venv/.run  ## run the quickstart scenario
 	$(BIN)/p2p-sim run scenarios/quickstart.toml
 
 test: .venv/.dev  ## run all tests; set P2P_SIM_DATA to include the data sets
-	$(BIN)/pytest -n auto --dist loadfile tests --doctest-modules p2p_sim --doctest-glob='*.md' docs
+	$(BIN)/pytest -n auto --dist loadfile tests --doctest-modules p2p_sim analysis --doctest-glob='*.md' docs
 
 check: .venv/.dev  ## formatting, lint, types, tests
 	$(BIN)/ruff format --check .
@@ -27,7 +27,7 @@ numbers: .venv/.dev  ## every number of README and docs anew, from its command's
 	$(BIN)/python -m docs.values
 
 review: .venv/.dev  ## a referee's hour: claims, enumerations, certificates, audits and a figure again, on one page
-	$(BIN)/python -m studies.review
+	$(BIN)/python -m analysis.review
 
 validate: .venv/.validate build/release/.done fuzz soak  ## all tests with every figure drawn, slow ones too: killed processes, many machines; privacy figures; fuzzing; soak; mutation testing
 	P2P_SIM_DRAW=all $(BIN)/pytest -n auto --dist loadfile -m 'slow or not slow' tests
@@ -64,30 +64,30 @@ figures: .venv/.dev  ## the figures of README and docs
 	$(BIN)/p2p-sim check-bounds --figure docs/figures/bounds.png
 
 published: .venv/.dev  ## the studies in results/published; an hour, needs P2P_SIM_DATA; goes on where it was stopped
-	$(BIN)/python -m studies.comparison
-	$(BIN)/python -m studies.comparison_second
-	$(BIN)/python -m studies.comparison_paid
-	$(BIN)/python -m studies.advantage
-	$(BIN)/python -m studies.learners
-	$(BIN)/python -m studies.groups
-	$(BIN)/python -m studies.curators
-	$(BIN)/python -m studies.clustering_synthetic
-	$(BIN)/python -m studies.clustering_figure1
-	$(BIN)/python -m studies.clustering_choices
-	$(BIN)/python -m studies.clusterings
-	$(BIN)/python -m studies.vector
-	$(BIN)/python -m studies.vector_tables
-	$(BIN)/python -m studies.regression
-	$(BIN)/python -m studies.stacking
-	$(BIN)/python -m studies.consistency
-	$(BIN)/python -m studies.internet_scale_beyond
-	$(BIN)/python -m studies.internet_scale_whole
-	$(BIN)/python -m studies.internet_scale
-	$(BIN)/python -m studies.privacy
-	$(BIN)/python -m studies.closed_form
-	$(BIN)/python -m studies.validation
-	$(BIN)/python -m studies.shipped
-	$(BIN)/python -m studies.certificates
+	$(BIN)/python -m analysis.comparison
+	$(BIN)/python -m analysis.comparison_second
+	$(BIN)/python -m analysis.comparison_paid
+	$(BIN)/python -m analysis.advantage
+	$(BIN)/python -m analysis.learners
+	$(BIN)/python -m analysis.groups
+	$(BIN)/python -m analysis.curators
+	$(BIN)/python -m analysis.heterogeneity
+	$(BIN)/python -m analysis.clustering_figure1
+	$(BIN)/python -m analysis.clustering_choices
+	$(BIN)/python -m analysis.clusterings
+	$(BIN)/python -m analysis.vector
+	$(BIN)/python -m analysis.vector_tables
+	$(BIN)/python -m analysis.regression
+	$(BIN)/python -m analysis.stacking
+	$(BIN)/python -m analysis.consistency
+	$(BIN)/python -m analysis.internet_scale.beyond
+	$(BIN)/python -m analysis.internet_scale.whole_runs
+	$(BIN)/python -m analysis.internet_scale
+	$(BIN)/python -m analysis.privacy_tables
+	$(BIN)/python -m analysis.closed_form
+	$(BIN)/python -m analysis.validation
+	$(BIN)/python -m analysis.shipped
+	$(BIN)/python -m analysis.certificates
 
 dist: build/release/.done  ## source distribution and wheel, in dist; two builds have the same bytes
 	$(TOOLS)/python -m build --outdir dist .
@@ -103,7 +103,7 @@ lowest newest: build/release/.done  ## some 400 tests with the oldest dependenci
 	$(TOOLS)/uv pip compile --quiet --resolution $(RESOLUTION) --python build/$@/bin/python --extra dev \
 	  pyproject.toml --output-file build/$@.txt
 	$(TOOLS)/uv pip install --quiet --python build/$@/bin/python --requirement build/$@.txt --editable .
-	build/$@/bin/python -m pytest -n auto --dist loadfile $(REDUCED:%=tests/test_%.py)
+	build/$@/bin/python -m pytest -n auto --dist loadfile $(REDUCED:%=tests/%.py)
 
 clean:  ## remove the virtual environment and caches, keep results
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

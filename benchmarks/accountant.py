@@ -9,9 +9,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.table import FASTER, Row
 from benchmarks.timing import paired_ratio, seconds, spread_of
-from p2p_sim.analysis.privacy import LabelExchange
-from p2p_sim.analysis.privacy.exchange.scan import Scan
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.privacy import LabelExchange
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.exchange.delta_evaluator import Scan
 
 NAME = "accountant"
 SIZES = (36, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000)

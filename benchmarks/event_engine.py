@@ -14,8 +14,8 @@ from benchmarks.table import FASTER, Row
 from benchmarks.timing import paired_ratio, peak_bytes, repeated
 from p2p_sim.extend import Population, RandomizedResponse, Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.network.config import NetworkConfig, OnTimeout
 from p2p_sim.network.latency import Lognormal
+from p2p_sim.network.network_config import NetworkConfig, OnTimeout
 from p2p_sim.network.overlay import RegularOverlay
 
 NAME = "event engine"

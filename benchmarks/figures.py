@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import FASTER, PASSES, SHARE, Row
-from p2p_sim.analysis.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, plain_log_ticks, powers_of_ten, save
+from p2p_sim.figures.style import COLOURS, GREY, MARKERS, RC, new_figure, plain_log_ticks, powers_of_ten, save
 
 TITLES = {
     FASTER: "The peer's time over ours (1: equal; more is better)",

@@ -25,10 +25,10 @@ is known of a run, without the event engine, which is a part of its own. `storin
 what else the driver of a run does. The exit comes after the clock stops: who started the process adds it."""
 NAMES = {
     "users": (
-        "p2p_sim.replicate.case:Case.people",
+        "p2p_sim.replicate.replicate:Case.people",
         "p2p_sim.replicate.streamed:draw_people",
-        "p2p_sim.population.drawn:DrawnUsers.points",
-        "p2p_sim.population.drawn:DrawnUsers.labels",
+        "p2p_sim.population.streamed_users:DrawnUsers.points",
+        "p2p_sim.population.streamed_users:DrawnUsers.labels",
     ),
     "clustering": tuple(f"p2p_sim.population.clustering:{kind}Clusters.assign" for kind in ("Given", "KMeans", "Grid")),
     "exchange": (
@@ -37,7 +37,7 @@ NAMES = {
         "p2p_sim.replicate.streamed:prepare_streamed",
         "p2p_sim.replicate.streamed:exchange_streamed",
     ),
-    "engine": ("p2p_sim.protocol.shard_exchange:ShardExchange.run",),
+    "engine": ("p2p_sim.exchange.batched_exchange:ShardExchange.run",),
     "accounting": ("p2p_sim.replicate.run:account",),
     "learning": ("p2p_sim.replicate.run:learn",),
 }

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from benchmarks.table import PASSES, Row
 from benchmarks.timing import BLOCK, paired_ratio, peak_bytes, repeated
-from p2p_sim.analysis.privacy.others.alibi import noise_scale_of
-from p2p_sim.analysis.privacy.others.vector import bit_flip_prob_of
-from p2p_sim.analysis.privacy.statement.local import local_flip_prob
 from p2p_sim.extend import RandomizedResponse, Randomizer, Streams
 from p2p_sim.mechanisms.alibi import Alibi
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior
-from p2p_sim.mechanisms.vector import VectorApproximation
+from p2p_sim.mechanisms.vector_approximation import VectorApproximation
+from p2p_sim.privacy.randomized_response import local_flip_prob
+from p2p_sim.privacy.rivals.alibi import noise_scale_of
+from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of
 
 NAME = "label mechanisms"
 CLASSES, EPSILON = (2, 10, 100), 1.0

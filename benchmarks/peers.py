@@ -13,8 +13,8 @@ from types import ModuleType
 import numpy as np
 import simpy
 
+from p2p_sim.exchange.draws import all_choices
 from p2p_sim.extend import Population, RandomizedResponse, Streams, shards
-from p2p_sim.protocol.draws import all_choices
 
 Released = dict[int, int]
 """The label that each user submitted."""

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from benchmarks.table import SHARE, Row
 from benchmarks.timing import spread_of
-from p2p_sim.sweeps.local import LocalProcesses
-from p2p_sim.sweeps.work import Batch, Done, Executor, Task
+from p2p_sim.sweeps.local_workers import LocalProcesses
+from p2p_sim.sweeps.tasks import Batch, Done, Executor, Task
 
 NAME = "sweeps"
 POINTS, WARM, BATCH, WORKERS, ROUNDS = 400, 40, 4, 2, 3
@@ -82,7 +82,7 @@ def bare_seconds(points: int) -> float:
 @contextmanager
 def loopback() -> Iterator[str]:
     """A scheduler and two workers on loopback, by the commands of docs/many-machines.md; the scheduler file."""
-    from p2p_sim.sweeps.on_dask import DaskWorkers  # here, so that bare processes start sooner
+    from p2p_sim.sweeps.dask_workers import DaskWorkers  # here, so that bare processes start sooner
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "scheduler.json"
@@ -133,7 +133,7 @@ def rows(small: bool = False) -> Iterator[Row]:
     if small:
         yield from shares(local, 4 * BATCH, 1)
         return
-    from p2p_sim.sweeps.on_dask import DaskWorkers
+    from p2p_sim.sweeps.dask_workers import DaskWorkers
 
     with loopback() as file:
         yield from shares({**local, "two Dask workers": DaskWorkers(file)}, POINTS, ROUNDS)

@@ -12,7 +12,7 @@ from benchmarks.table import PASSES, Row
 from benchmarks.timing import BLOCK, paired_ratio, peak_bytes, repeated
 from p2p_sim.extend import Population, RandomizedResponse, Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.network.config import NetworkConfig
+from p2p_sim.network.network_config import NetworkConfig
 
 NAME, ONE_PASS = "vectorised engine", "one Generator.random pass"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from p2p_sim.analysis.clustering_theorems.excess_risk import Simulation, all_terms, fitted, plot_terms
-from p2p_sim.analysis.clustering_theorems.label_association import (
+from analysis.clustering_theorems.excess_risk import Simulation, all_terms, fitted, plot_terms
+from analysis.clustering_theorems.label_association import (
     Association,
     ClusterSubsets,
     ExampleSubsets,
@@ -17,8 +17,8 @@ from p2p_sim.analysis.clustering_theorems.label_association import (
     measure,
     printed_product,
 )
-from p2p_sim.analysis.figures.curves import Curve, Panel, plot_panels
-from p2p_sim.analysis.privacy.claims.centralised_utility import precision_times_recall
+from p2p_sim.figures.curves import Curve, Panel, plot_panels
+from p2p_sim.privacy.claims.centralised_utility import precision_times_recall
 
 OUT = Path(__file__).parent / "figures"
 SIZE = 10

@@ -17,7 +17,7 @@ from PIL import Image
 
 from docs.chromium import chromium
 from p2p_sim import Scenario, sweep
-from p2p_sim.storage.lock import locked
+from p2p_sim.results.lock import locked
 
 OUT = Path(__file__).parent / "figures"
 PAGES = ("private", "worth", "watch", "played")

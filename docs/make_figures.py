@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from p2p_sim.analysis.figures.curves import Curve, Panel, plot_panels
-from p2p_sim.analysis.privacy import (
+from p2p_sim.figures.curves import Curve, Panel, plot_panels
+from p2p_sim.privacy import (
     Coalition,
     Eavesdropper,
     LabelExchange,
@@ -17,7 +17,7 @@ from p2p_sim.analysis.privacy import (
     local_epsilon,
     sufficient_flip_prob,
 )
-from p2p_sim.analysis.privacy.statement.loss_law import LossLaw
+from p2p_sim.privacy.loss_law import LossLaw
 
 OUT = Path(__file__).parent / "figures"
 DELTA = 1e-6

@@ -4,8 +4,8 @@ import tomllib
 from pathlib import Path
 
 from docs.chromium import chromium
-from p2p_sim.outputs.film import film_html
-from p2p_sim.outputs.network_record import observe
+from p2p_sim.film import film_html
+from p2p_sim.replicate.network_record import observe
 from p2p_sim.scenario import Scenario
 
 ROOT = Path(__file__).parent.parent

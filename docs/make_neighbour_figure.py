@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from docs.values.neighbour import ALPHA, MEMBERS, THETA
-from p2p_sim.analysis.figures.curves import Curve, Panel, plot_panels
-from p2p_sim.analysis.privacy import Accountant, Coalition, Eavesdropper, LabelExchange, Peer
+from p2p_sim.figures.curves import Curve, Panel, plot_panels
+from p2p_sim.privacy import Accountant, Coalition, Eavesdropper, LabelExchange, Peer
 
 OUT = Path(__file__).parent / "figures"
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000)

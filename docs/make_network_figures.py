@@ -9,10 +9,10 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sparse
 
-from p2p_sim.analysis.figures.curves import Curve, Panel, plot_panels
-from p2p_sim.analysis.privacy import LabelExchange, local_epsilon
-from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
-from p2p_sim.outputs.network_record import draw, observe
+from p2p_sim.figures.curves import Curve, Panel, plot_panels
+from p2p_sim.privacy import LabelExchange, local_epsilon
+from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
+from p2p_sim.replicate.network_record import draw, observe
 from p2p_sim.replicate.run import run
 from p2p_sim.scenario import Scenario, load_scenario
 

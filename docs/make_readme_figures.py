@@ -4,10 +4,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from p2p_sim.outputs.plots import draw_plots
+from analysis.study import ROOT, Frame
+from p2p_sim.results.plots import draw_plots
 from p2p_sim.scenario import load_scenario
-from p2p_sim.sweeps.point import FIGURE, run_point
-from studies.frame import ROOT, Frame
+from p2p_sim.sweeps.run_scenario import FIGURE, run_point
 
 OUT = ROOT / "docs" / "figures"
 SHOWN = ("privacy-utility", "heterogeneity")

@@ -11,7 +11,7 @@ from PIL import Image
 
 from docs.chromium import chromium
 from docs.make_explore_figures import OUT, SCHEMES, swept
-from p2p_sim.outputs.report import write_report
+from p2p_sim.report.results_report import write_report
 
 
 def take(browser: Any, report: Path, out: Path) -> list[Path]:

@@ -4,12 +4,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from analysis.study import ROOT
 from p2p_sim.scenario import load_scenario
-from p2p_sim.sweeps.local import at_a_time
-from p2p_sim.sweeps.tuning.drive import make_tuning, tune
-from p2p_sim.sweeps.tuning.goal import Goal
-from p2p_sim.sweeps.tuning.outcome import FIGURE
-from studies.frame import ROOT
+from p2p_sim.sweeps.local_workers import at_a_time
+from p2p_sim.tuning.goal import Goal
+from p2p_sim.tuning.run_search import make_tuning, tune
+from p2p_sim.tuning.search_outcome import FIGURE
 
 OUT = ROOT / "docs" / "figures"
 LEAST, TRIALS, REPLICATES = 0.85, 60, 5

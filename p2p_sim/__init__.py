@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what type checkers and editors read
     from p2p_sim.base.errors import InputError
     from p2p_sim.learning.exchange_classifier import LabelExchangeClassifier
-    from p2p_sim.outputs.axes import plot
-    from p2p_sim.outputs.frames import load_results
-    from p2p_sim.population.frames import table
-    from p2p_sim.replicate.released import release
+    from p2p_sim.population.data_frame import table
+    from p2p_sim.replicate.composable_release import release
     from p2p_sim.replicate.run import Result, run
+    from p2p_sim.results.axes import plot
+    from p2p_sim.results.data_frames import load_results
+    from p2p_sim.results.rows import load_statements
     from p2p_sim.scenario import Scenario, load_scenario
-    from p2p_sim.storage.rows import load_statements
-    from p2p_sim.sweeps.drive import sweep
-    from p2p_sim.sweeps.point import run_all
+    from p2p_sim.sweeps.run_scenario import run_all
+    from p2p_sim.sweeps.run_sweep import sweep
 
     __version__: str
 
@@ -53,15 +53,15 @@ _PUBLIC = {
     "LabelExchangeClassifier": "p2p_sim.learning.exchange_classifier",
     "Result": "p2p_sim.replicate.run",
     "Scenario": "p2p_sim.scenario",
-    "load_results": "p2p_sim.outputs.frames",
-    "load_statements": "p2p_sim.storage.rows",
+    "load_results": "p2p_sim.results.data_frames",
+    "load_statements": "p2p_sim.results.rows",
     "load_scenario": "p2p_sim.scenario",
-    "plot": "p2p_sim.outputs.axes",
-    "release": "p2p_sim.replicate.released",
+    "plot": "p2p_sim.results.axes",
+    "release": "p2p_sim.replicate.composable_release",
     "run": "p2p_sim.replicate.run",
-    "run_all": "p2p_sim.sweeps.point",
-    "sweep": "p2p_sim.sweeps.drive",
-    "table": "p2p_sim.population.frames",
+    "run_all": "p2p_sim.sweeps.run_scenario",
+    "sweep": "p2p_sim.sweeps.run_sweep",
+    "table": "p2p_sim.population.data_frame",
 }
 
 

@@ -1,23 +1,23 @@
 """Everything that a plug-in needs to import: base classes, values and helpers."""
 
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon
-from p2p_sim.base.config import Config
+from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
+from p2p_sim.exchange.randomizer import Randomizer
 from p2p_sim.learning.learner import Learner, Received
 from p2p_sim.mechanisms.evidence import Evidence
-from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Mechanism, MechanismBase
+from p2p_sim.mechanisms.mechanism import PARAMETERS, STATEMENTS, Mechanism, MechanismBase
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.without_messages import LocalMechanism, WithoutMessages
+from p2p_sim.network.faults import InTransit, NetworkFault
 from p2p_sim.network.overlay import GraphOverlay, edges_of
-from p2p_sim.network.transit import InTransit, NetworkFault
 from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample
 from p2p_sim.population.shards import Shard, shards
 from p2p_sim.population.source import Source
-from p2p_sim.protocol.randomizer import Randomizer
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.randomized_response import local_delta, local_epsilon
 
 __all__ = [
     "PARAMETERS",

@@ -9,24 +9,25 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
-from p2p_sim.analysis.privacy.statement.domain import Situation
-from p2p_sim.analysis.privacy.statement.shown import card
 from p2p_sim.base.arguments import is_a, path_of
-from p2p_sim.base.config import Config, Extended, OneLine, refusal
+from p2p_sim.base.configuration import Config, Extended, OneLine, refusal
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.notebook_view import card
 from p2p_sim.base.overrides import parse_overrides, set_key
 from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, offer_of
-from p2p_sim.base.shipped import find_scenario, lacking
+from p2p_sim.base.shipped_files import find_scenario, lacking
 from p2p_sim.base.toml import read_toml
-from p2p_sim.learning.fit import check_fit
-from p2p_sim.learning.kinds import LearnerConfig
+from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
+from p2p_sim.exchange.engines import EngineName
+from p2p_sim.learning.compatibility import check_fit
+from p2p_sim.learning.learner_kinds import LearnerConfig
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
 from p2p_sim.mechanisms.alibi import AlibiConfig
 from p2p_sim.mechanisms.cluster_rr_config import ClusterRRConfig
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
-from p2p_sim.mechanisms.interface import MechanismBase
 from p2p_sim.mechanisms.label_dp_pro import LabelDpProConfig
 from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
+from p2p_sim.mechanisms.mechanism import MechanismBase
 from p2p_sim.mechanisms.noisy_aggregates import NoiseSharesConfig, NoisyAggregatesConfig
 from p2p_sim.mechanisms.organisations_config import HypothesisTransferConfig, PrivateStackingConfig
 from p2p_sim.mechanisms.pate import PateConfig
@@ -36,15 +37,14 @@ from p2p_sim.mechanisms.randomized_response import RandomizedResponseConfig
 from p2p_sim.mechanisms.released_values import RrOnBinsConfig, UnbiasedValuesConfig
 from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
 from p2p_sim.mechanisms.shuffled_response import ShuffledResponseConfig
-from p2p_sim.mechanisms.vector import VectorApproximationConfig
-from p2p_sim.network.config import CALIBRATED, NetworkConfig
+from p2p_sim.mechanisms.vector_approximation import VectorApproximationConfig
+from p2p_sim.network.network_config import CALIBRATED, NetworkConfig
 from p2p_sim.population.build import PopulationConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
-from p2p_sim.population.datasets import DigitsConfig
-from p2p_sim.population.grouping import check_kinds
+from p2p_sim.population.digits_and_adult import DigitsConfig
+from p2p_sim.population.measured_groups import check_kinds
 from p2p_sim.population.source import Source
-from p2p_sim.protocol.engines import EngineName
-from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
+from p2p_sim.privacy.where_bounds_hold import Situation
 
 MechanismConfig = Annotated[
     LabelExchangeConfig

@@ -8,6 +8,7 @@ zlib may change.
 import gzip
 import io
 import os
+import shutil
 import stat
 import tarfile
 import time
@@ -24,8 +25,10 @@ from setuptools.build_meta import (  # the hooks that need no change
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
+from setuptools.command.build_py import build_py
 
 __all__ = [
+    "BuildPy",
     "build_editable",
     "build_sdist",
     "build_wheel",
@@ -37,6 +40,20 @@ __all__ = [
 ]
 FIRST = 315_532_800
 """1 January 1980 in seconds since 1970."""
+
+BESIDE = ("examples", "scenarios")
+"""Folders beside the package in a checkout that are in it once installed."""
+
+
+class BuildPy(build_py):
+    """The package's files; in a wheel, with the folders that stand beside the package in a checkout."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            for name in BESIDE:
+                ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+                shutil.copytree(name, Path(self.build_lib) / "p2p_sim" / name, dirs_exist_ok=True, ignore=ignored)
 
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:

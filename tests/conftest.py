@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
+from analysis.study import Frame
 from docs.chromium import chromium
-from p2p_sim.analysis.figures import style
-from studies.frame import Frame
+from p2p_sim.figures import style
 from tests.browser import required
 
 if TYPE_CHECKING:

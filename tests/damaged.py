@@ -7,7 +7,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from tests.sweeps import AXES, write_sweep
+from tests.written_sweeps import AXES, write_sweep
 
 EVIL = (
     "<script>alert(1)</script>",

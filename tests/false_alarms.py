@@ -1,6 +1,6 @@
 """How often audits in one run of a sound mechanism fail, by simulation."""
 
-from p2p_sim.analysis.privacy.attack.one_run_plan import plan_one_run
+from p2p_sim.privacy.audit_statistics.one_run_plan import plan_one_run
 
 
 def false_alarms(attack, account) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from p2p_sim.analysis.privacy.statement.local import local_epsilon
+from p2p_sim.privacy.randomized_response import local_epsilon
 
 
 @dataclass(frozen=True, eq=False)

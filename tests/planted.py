@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.protocol.shard_exchange import ShardExchange
 
 
 def exchange(alpha: float, theta: float, **changes) -> LabelExchangeMechanism:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from p2p_sim.attacks.exchange import Audit, audit
+from p2p_sim.audit.small_exchange_attack import Audit, audit
+from p2p_sim.exchange import engines
+from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.protocol import engines
-from p2p_sim.protocol.shard_exchange import ShardExchange
 from p2p_sim.scenario import Scenario
 
 

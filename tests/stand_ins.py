@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from p2p_sim.sweeps.work import Batch, Done, Executor, Task
+from p2p_sim.sweeps.tasks import Batch, Done, Executor, Task
 
 POISON = 7
 """The replicate that kills its worker."""
@@ -100,7 +100,7 @@ def pids(folder: Path) -> list[int]:
 
 
 if __name__ == "__main__":
-    from p2p_sim.sweeps.local import LocalProcesses
+    from p2p_sim.sweeps.local_workers import LocalProcesses
     from tests import stand_ins  # workers do not know the main module
 
     collect(LocalProcesses(2, imports="tests.stand_ins"), tasks(8, sys.argv[1]), stand_ins.endless, 1)

@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from p2p_sim.analysis.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks, powers_of_ten
-from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
-from p2p_sim.analysis.utility.scaling import RESAMPLES, log_log_slope
+from p2p_sim.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks, powers_of_ten
+from p2p_sim.measures.scaling import RESAMPLES, log_log_slope
+from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
 
 Floats = NDArray[np.float64]
 LARGE = 10**9

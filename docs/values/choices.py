@@ -3,9 +3,9 @@
 from dp_accounting.dp_event import GaussianDpEvent, RepeatAndSelectDpEvent
 from dp_accounting.rdp import RdpAccountant
 
-from p2p_sim.analysis.privacy import NoisyScore, Poisson, Selection, TruncatedNegativeBinomial
-from p2p_sim.analysis.privacy.others.run_laws import RunLaw
-from p2p_sim.analysis.privacy.statement.inversion import bisect
+from p2p_sim.privacy import NoisyScore, Poisson, Selection, TruncatedNegativeBinomial
+from p2p_sim.privacy.inversion import bisect
+from p2p_sim.privacy.rivals.selection_run_laws import RunLaw
 
 SOURCE = (
     "pytest --doctest-glob='*.md' docs/choices.md",

@@ -6,7 +6,7 @@ from docs.values.clustering_figure1 import EPSILON, RESPONSE, points
 from docs.values.forms import interval, published, short
 
 SOURCE = (
-    "python -m studies.clustering_choices",
+    "python -m analysis.clustering_choices",
     "test_published.py::test_choices_of_the_clustering_guide_on_digits",
 )
 GUESS = "mechanism.heterogeneity"

@@ -5,7 +5,7 @@ import pandas as pd
 from docs.values.forms import published, short, up
 
 SOURCE = (
-    "python -m studies.clustering_figure1",
+    "python -m analysis.clustering_figure1",
     "test_published.py::test_figure_1_of_the_clustering_paper_on_digits",
 )
 RESPONSE, EXCHANGE, SGD = "UniformRR (nobody)", "label exchange (nobody)", "DP-SGD (curator)"

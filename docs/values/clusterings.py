@@ -2,12 +2,12 @@
 
 import pandas as pd
 
+from analysis.clusterings.__main__ import COUNTED, COUNTS, DATA, DENSE, GIVEN, LEAST, MANY, USERS
+from analysis.clusterings.scale import CLUSTERS
 from docs.values.forms import interval, only, published, short
-from p2p_sim.analysis.utility.intervals import mean_interval
-from studies.clusterings import COUNTED, COUNTS, DATA, DENSE, GIVEN, LEAST, MANY, USERS
-from studies.clusterings_scale import CLUSTERS
+from p2p_sim.measures.intervals import mean_interval
 
-SOURCE = ("python -m studies.clusterings --data-dir DIR", "test_clusterings.py::test_the_study")
+SOURCE = ("python -m analysis.clusterings --data-dir DIR", "test_clusterings.py::test_the_study")
 SHOWN = 20
 """Clusters asked for in the table of the page."""
 

@@ -1,12 +1,12 @@
 """What the paid comparison says: accuracies by way of choosing, prices, and who leads."""
 
+from analysis.comparison.settings_runs import MECHANISMS
+from analysis.comparison_paid.__main__ import CHOOSING, DEFAULT, EPSILON, EPSILONS, FREE, NAME, PAID, PANELS, USERS
+from analysis.comparison_paid.paid_runs import CURATED, MEAN_RUNS, RELEASED, way
 from docs.values.forms import interval, only, published, short, word
-from studies.comparison_paid import CHOOSING, DEFAULT, EPSILON, EPSILONS, FREE, NAME, PAID, PANELS, USERS
-from studies.comparison_runs import MECHANISMS
-from studies.paid_runs import CURATED, MEAN_RUNS, RELEASED, way
 
 SOURCE = (
-    "python -m studies.comparison_paid --data-dir DIR",
+    "python -m analysis.comparison_paid --data-dir DIR",
     "test_comparison_paid.py::test_every_mechanism_with_its_choices_paid_for",
 )
 

@@ -2,12 +2,23 @@
 
 import pandas as pd
 
+from analysis.comparison.settings_runs import MECHANISMS
+from analysis.comparison_second.__main__ import (
+    ALL,
+    BEHIND,
+    CHOOSING,
+    EPSILON,
+    EPSILONS,
+    LEADS,
+    NAME,
+    PANELS,
+    TRUST,
+    USERS,
+)
 from docs.values.forms import only, published, short
-from studies.comparison_runs import MECHANISMS
-from studies.comparison_second import ALL, BEHIND, CHOOSING, EPSILON, EPSILONS, LEADS, NAME, PANELS, TRUST, USERS
 
 SOURCE = (
-    "python -m studies.comparison_second --data-dir DIR",
+    "python -m analysis.comparison_second --data-dir DIR",
     "test_comparison_second.py::test_every_mechanism_with_the_best_of_its_learners",
 )
 

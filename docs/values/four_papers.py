@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 
 import p2p_sim
+from analysis.vector.__main__ import ALIBI, CLASSES, EPSILON, NEIGHBOURS, RESPONSE, TWO_STAGES, VECTOR
 from docs.values import clustering_figure1 as clustering
 from docs.values import consistency
 from docs.values.forms import interval, published
 from docs.values.vector import SOURCE as VECTOR_SOURCE
-from p2p_sim.analysis.utility.intervals import mean_interval
-from studies.vector import ALIBI, CLASSES, EPSILON, NEIGHBOURS, RESPONSE, TWO_STAGES, VECTOR
+from p2p_sim.measures.intervals import mean_interval
 
-SOURCE = ("python -m studies.stacking", "test_stacking_study.py::test_the_study_on_stand_ins")
+SOURCE = ("python -m analysis.stacking", "test_stacking_study.py::test_the_study_on_stand_ins")
 SOURCES = {
     "clustering_cells": clustering.SOURCE,
     "vector_cells": VECTOR_SOURCE,

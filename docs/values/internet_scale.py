@@ -2,25 +2,27 @@
 
 import pandas as pd
 
+from analysis.internet_scale import __main__ as internet_scale
+from analysis.internet_scale import privacy_growth
+from analysis.internet_scale.beyond import USERS as ONCE
+from analysis.internet_scale.network_growth import LATENCY, NETWORKS, REQUEST
 from docs.values.forms import published
-from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE
 from p2p_sim.base.streams import BLOCK
-from p2p_sim.protocol.arrivals import EXACT
-from studies import internet_scale, internet_scale_privacy
-from studies.internet_scale_beyond import USERS as ONCE
-from studies.internet_scale_network import LATENCY, NETWORKS, REQUEST
+from p2p_sim.exchange.arrival_quantiles import EXACT
+from p2p_sim.privacy.exchange.one_cluster import EXHAUSTIVE
 
-SOURCE = ("python -m studies.internet_scale", "test_internet_scale.py::test_the_study")
+SOURCE = ("python -m analysis.internet_scale", "test_internet_scale.py::test_the_study")
 SOURCES = {
     "beyond": (
-        "python -m studies.internet_scale_beyond", "test_internet_scale.py::test_a_run_in_shares_is_the_same_run",
+        "python -m analysis.internet_scale.beyond", "test_internet_scale.py::test_a_run_in_shares_is_the_same_run",
     ),
     **dict.fromkeys(
         ("whole", "whole_users", "whole_clusters", "whole_smallest", "whole_largest", "whole_cost", "whole_draw"),
-        ("python -m studies.internet_scale_whole", "test_internet_scale.py::test_a_whole_run_in_parts_is_the_same_run"),
+        ("python -m analysis.internet_scale.whole_runs",
+         "test_internet_scale.py::test_a_whole_run_in_parts_is_the_same_run"),
     ),
 }  # fmt: skip
-NAMES, USERS = ("plain", "retries"), internet_scale_privacy.USERS
+NAMES, USERS = ("plain", "retries"), privacy_growth.USERS
 LARGEST, SEEN = 1_000_000, 100_000
 """Users of the largest runs, and of the largest that a fit which is put to the test has seen."""
 EARLY, LATE = (f"fit up to {n:,}" for n in (SEEN, LARGEST))
@@ -106,7 +108,7 @@ too_late, never_arrive = max(both("later_than_p99.9")) / 1e6, both("never_arrive
 
 # privacy
 delta, alpha, uneven, exhaustive = (
-    internet_scale_privacy.DELTA, internet_scale_privacy.FLIP_PROB, internet_scale_privacy.UNEVEN, EXHAUSTIVE,
+    privacy_growth.DELTA, privacy_growth.FLIP_PROB, privacy_growth.UNEVEN, EXHAUSTIVE,
 )  # fmt: skip
 _learner = _whole[_whole["part"] == "learner"]
 certified = 100 * (_learner["high"] / _learner["low"] - 1.0).max()
@@ -117,7 +119,7 @@ clusters = [
 ]
 _sizes = _whole[_whole["part"] == "cluster sizes"].set_index(["quantity", "setting", "at"])["value"].sort_index()
 _targets = (1.0, 0.5, 0.1)
-_rows = [("smallest_cluster", f"α = {alpha:g}, θ = {theta:g}") for alpha, theta in internet_scale_privacy.NOISES]
+_rows = [("smallest_cluster", f"α = {alpha:g}, θ = {theta:g}") for alpha, theta in privacy_growth.NOISES]
 smallest = [
     [f"ε = {_targets[0]:g}", *(f"{e:g}" for e in _targets[1:])],
     *([f"{_sizes[*row, e]:,.0f}" for e in _targets] for row in [*_rows, ("mean_of_random_sizes", _rows[0][1])]),
@@ -125,7 +127,7 @@ smallest = [
 _shared = _whole[_whole["part"] == "coalition"].set_index(["quantity", "at", "setting"])["value"].sort_index()
 asked = _shared.xs("asked the target", level="setting").item()
 member = f"{_shared['delta', 2.0].item():.1e}".replace("e-0", "e-")
-_columns = [f"{100 * share:g}% of all users" for share in internet_scale_privacy.COLLUDING]
+_columns = [f"{100 * share:g}% of all users" for share in privacy_growth.COLLUDING]
 users_asked, worst, most, unasked = (
     _shared[quantity, 1000][_columns]
     for quantity in ("users_asked", "members_worst_cluster", "members_no_cluster_has_more", "epsilon_unasked")

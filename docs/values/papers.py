@@ -1,8 +1,8 @@
-"""What holds of the papers, beyond the verdicts that tests/test_claims.py holds."""
+"""What holds of the papers, beyond the verdicts that tests/privacy/test_claims.py holds."""
 
+from analysis.vector.__main__ import CLASSES, EPSILON, NEIGHBOURS, VECTOR
 from docs.values.forms import published
 from docs.values.vector import SOURCE  # noqa: F401  # for docs.values.pages
-from studies.vector import CLASSES, EPSILON, NEIGHBOURS, VECTOR
 
 _points = published("vector").set_index(["panel", EPSILON, NEIGHBOURS, CLASSES, "mechanism"])["accuracy"].unstack()
 _best = _points[VECTOR] > _points.drop(columns=VECTOR).max(axis=1)

@@ -3,14 +3,14 @@
 import math
 
 from docs.values.forms import published, short
-from p2p_sim.analysis.privacy import local_epsilon
-from p2p_sim.analysis.privacy.certificates.verify_certificate import LARGEST_N, LARGEST_TRIALS
-from p2p_sim.analysis.privacy.exchange.one_cluster import EXHAUSTIVE
-from p2p_sim.analysis.privacy.exchange.scan import SUMMED_IN_FULL
-from p2p_sim.analysis.privacy.others import resampled_classes
-from p2p_sim.analysis.privacy.others.resampled_counts import LARGEST_CLUSTER
+from p2p_sim.privacy import local_epsilon
+from p2p_sim.privacy.certificates.verify_certificate import LARGEST_N, LARGEST_TRIALS
+from p2p_sim.privacy.exchange.delta_evaluator import SUMMED_IN_FULL
+from p2p_sim.privacy.exchange.one_cluster import EXHAUSTIVE
+from p2p_sim.privacy.rivals import resampled_classes
+from p2p_sim.privacy.rivals.resampled_counts import LARGEST_CLUSTER
 
-SOURCE = ("python -m studies.privacy", "test_published_privacy.py::test_the_privacy_study")
+SOURCE = ("python -m analysis.privacy_tables", "test_published_privacy.py::test_the_privacy_study")
 
 certified_users, certified_submissions = LARGEST_N, LARGEST_TRIALS
 exhaustive, in_full, resampled_to, local = EXHAUSTIVE, SUMMED_IN_FULL, LARGEST_CLUSTER, local_epsilon(0.1)

@@ -2,11 +2,11 @@
 
 import pandas as pd
 
+from analysis.regression.__main__ import CONSTANT, DELTA, NONPRIVATE, ON_DIABETES, ON_LAW, ON_SPREAD
+from analysis.regression.methods import BINS, DEBIASED, EXCHANGED, KNOWING, METHODS, PAID, UNBIASED
 from docs.values.forms import published
-from studies.regression import CONSTANT, DELTA, NONPRIVATE, ON_DIABETES, ON_LAW, ON_SPREAD
-from studies.regression_methods import BINS, DEBIASED, EXCHANGED, KNOWING, METHODS, PAID, UNBIASED
 
-SOURCE = ("python -m studies.regression", "test_regression_study.py::test_the_study_of_regression_labels")
+SOURCE = ("python -m analysis.regression", "test_regression_study.py::test_the_study_of_regression_labels")
 
 _losses, _points, _paired = published("regression", "losses.csv"), published("regression"), published(
     "regression", "differences.csv"

@@ -5,15 +5,15 @@ import distributed  # noqa: F401  # brings its settings along
 from sklearn.datasets import load_breast_cancer
 
 from docs.values.forms import ROOT
-from p2p_sim.analysis.privacy import local_epsilon
-from p2p_sim.analysis.privacy.networks.fetch import CLOSELY, NEAR, SAMPLED
-from p2p_sim.attacks.exchange import LARGEST_CLUSTER
+from p2p_sim.audit.small_exchange_attack import LARGEST_CLUSTER
 from p2p_sim.base.streams import Streams
-from p2p_sim.outputs.film.record import MOST_USERS as FILMED
+from p2p_sim.film.film_record import MOST_USERS as FILMED
 from p2p_sim.population.table import TableConfig
+from p2p_sim.privacy import local_epsilon
+from p2p_sim.privacy.overlays.fetch_distribution import CLOSELY, NEAR, SAMPLED
 from p2p_sim.replicate.advice import UNEVEN
 from p2p_sim.scenario import load_scenario
-from p2p_sim.sweeps.local import LocalProcesses
+from p2p_sim.sweeps.local_workers import LocalProcesses
 
 TUTORIAL = "test_tutorial.py::test_every_command_runs_and_prints_what_the_page_shows"
 DASK = "test_dask.py::test_a_task_that_kills_its_dask_worker_is_given_up_and_no_other"

@@ -2,7 +2,7 @@
 
 from docs.values.forms import published
 
-SOURCE = ("python -m studies.shipped", "test_published_shipped.py::test_the_shipped_study")
+SOURCE = ("python -m analysis.shipped", "test_published_shipped.py::test_the_shipped_study")
 SOURCES = {"quickstart": ("make run", "test_cli.py::test_quickstart_shows_what_the_readme_says")}
 
 runs = published("shipped").set_index("panel")

@@ -1,7 +1,7 @@
 """What the total variation of vectors is worth where messages are shuffled."""
 
-from p2p_sim.analysis.privacy.others.shuffled_messages import ShuffledMessages
-from p2p_sim.analysis.privacy.others.vector import bit_flip_prob_of, vector_delta
+from p2p_sim.privacy.rivals.shuffled_messages import ShuffledMessages
+from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of, vector_delta
 
 SOURCE = (
     "pytest --doctest-glob='*.md' docs/label-mechanisms.md",

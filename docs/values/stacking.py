@@ -4,19 +4,19 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from analysis.stacking.estimators import METHODS, OVERSPENT, TRANSFER
 from docs.values.forms import bold, published, short, signed, up
-from studies.stacking_methods import METHODS, OVERSPENT, TRANSFER
-from tests.test_objective_perturbation import ATTAINED
-from tests.test_stacking_audit import PROVEN
+from tests.audit.test_stacking_audit import PROVEN
+from tests.privacy.test_objective_perturbation import ATTAINED
 
-SOURCE = ("python -m studies.stacking", "test_stacking_study.py::test_the_study_on_stand_ins")
+SOURCE = ("python -m analysis.stacking", "test_stacking_study.py::test_the_study_on_stand_ins")
 _PERTURBATION = "test_objective_perturbation.py"
 _COMMAND = f"pytest tests/{_PERTURBATION}"
 SOURCES = {
     "moves": (_COMMAND, f"{_PERTURBATION}::test_in_one_dimension_the_noise_covers_twice_what_moves"),
     "attained": (_COMMAND, f"{_PERTURBATION}::test_without_a_prior_most_of_the_bound_is_attained"),
     "proven": (
-        "pytest tests/test_stacking_audit.py",
+        "pytest tests/audit/test_stacking_audit.py",
         "test_stacking_audit.py::test_plr_with_transfer_shows_nearly_all_that_is_allowed",
     ),
 }

@@ -1,9 +1,9 @@
 """Accuracy estimated from released labels."""
 
+from analysis.validation.__main__ import MECHANISMS, OFFSETS, RANGES, UNBIASED
 from docs.values.forms import only, published, short
-from studies.validation import MECHANISMS, OFFSETS, RANGES, UNBIASED
 
-SOURCE = ("python -m studies.validation", "test_validation_estimate.py::test_the_study_of_coverage")
+SOURCE = ("python -m analysis.validation", "test_validation_estimate.py::test_the_study_of_coverage")
 
 _found = published("validation").set_index(["mechanism", "predictor"])
 users = OFFSETS[-1]

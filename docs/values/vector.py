@@ -1,10 +1,10 @@
 """The synthetic study of vector approximation, with Theorem 2."""
 
+from analysis.vector.__main__ import CLASSES, EPSILON
 from docs.values.forms import published
-from studies.vector import CLASSES, EPSILON
 
 SOURCE = (
-    "python -m studies.vector",
+    "python -m analysis.vector",
     "test_published.py::test_the_synthetic_study_of_the_vector_approximation_paper",
 )
 

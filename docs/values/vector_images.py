@@ -2,8 +2,8 @@
 
 import pandas as pd
 
+from analysis.vector.__main__ import ALIBI, PRINTED, RESPONSE, TWO_STAGES, VECTOR
 from docs.values.forms import published
-from studies.vector import ALIBI, PRINTED, RESPONSE, TWO_STAGES, VECTOR
 
 SOURCE = (
     "p2p-sim sweep scenarios/sweeps/vector/mnist.toml",

@@ -59,15 +59,15 @@ def audit(
 
     Example: p2p-sim audit quickstart --cluster-size 12
     """
-    from p2p_sim.attacks.exchange import audit as attack
-    from p2p_sim.cli.printing.audit import failure, print_audit
+    from p2p_sim.audit.small_exchange_attack import audit as attack
+    from p2p_sim.cli.printing.small_audits import failure, print_audit
 
     check_data_dir(data_dir)
     if figure is not None:
         check_figure(figure)
     done = attack(load(scenario, overrides, engine), observer, members, trials, cluster_size, epsilon, data_dir)
     if figure is not None:
-        from p2p_sim.cli.printing.one_run import draw_one_run
+        from p2p_sim.cli.printing.one_run_audits import draw_one_run
 
         draw_one_run(done, figure)
     print_audit(done, json_, asked=cluster_size is not None)

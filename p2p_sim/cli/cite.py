@@ -28,8 +28,8 @@ def cite(
     Example: p2p-sim cite quickstart > quickstart.bib
     """
     chosen = [] if scenario is None else _scenarios(scenario, overrides)
-    from p2p_sim.cli.printing.citation import print_citation, print_citation_json
-    from p2p_sim.outputs.citation import cited
+    from p2p_sim.cli.printing.references import print_citation, print_citation_json
+    from p2p_sim.sweeps.citation import cited
 
     packages = {name: version for one in chosen for name, version in one.packages.items()}
     (print_citation_json if json_ else print_citation)(cited(chosen), packages)
@@ -37,7 +37,7 @@ def cite(
 
 def _scenarios(path: Path, overrides: list[str] | None) -> "list[Scenario]":
     """The scenario of a file; of a sweep, some whose parts are those of all its points."""
-    from p2p_sim.base.shipped import find_scenario
+    from p2p_sim.base.shipped_files import find_scenario
     from p2p_sim.base.toml import read_toml
 
     if "axes" not in read_toml(find_scenario(path)):

@@ -4,11 +4,11 @@ import os
 from collections.abc import Mapping
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.replicate.memory import replicates_that_fit
+from p2p_sim.replicate.memory_need import replicates_that_fit
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.local import LocalProcesses, at_a_time
+from p2p_sim.sweeps.local_workers import LocalProcesses, at_a_time
 from p2p_sim.sweeps.plan import Plan
-from p2p_sim.sweeps.work import Executor, Serial
+from p2p_sim.sweeps.tasks import Executor, Serial
 
 
 def for_run(scenario: Scenario, workers: int | None, split: str | None) -> Executor:
@@ -49,13 +49,13 @@ def _processes(workers: int | None) -> Executor:
 
 
 def _dask(address: str, packages: Mapping[str, str]) -> Executor:
-    from p2p_sim.sweeps.on_dask import DaskWorkers
+    from p2p_sim.sweeps.dask_workers import DaskWorkers
 
     return DaskWorkers(address, packages=packages)
 
 
 def _split(inner: Executor, scenario: Scenario) -> Executor:
-    from p2p_sim.sweeps.split import SplitShards
+    from p2p_sim.sweeps.split_replicate import SplitShards
 
     scenario.network.check_splittable()
     return SplitShards(inner)

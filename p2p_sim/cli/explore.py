@@ -27,7 +27,7 @@ def explore(
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise InputError(f"explore: {needs('Starlette and uvicorn', 'explore')}")
-    from p2p_sim.cli.explorer.serve import serve
+    from p2p_sim.explorer.serve import serve
 
     def say(address: str) -> None:
         print(address, flush=True)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.base.notebook_view import count
 from p2p_sim.cli.audit import audit
 from p2p_sim.cli.cite import cite
 from p2p_sim.cli.data import data
@@ -114,13 +114,13 @@ def run(
             chosen.name, "replicates", chosen.replicates, quiet=quiet
         ) as report:  # before the libraries that a run needs
             from p2p_sim.cli.executors import for_run
-            from p2p_sim.sweeps.point import run_point
+            from p2p_sim.sweeps.run_scenario import run_point
 
             exports = _exports(chosen, export, transcript)
             finished = run_point(chosen, out, data_dir, report, for_run(chosen, workers, split))
     except KeyboardInterrupt as stop:
         raise interrupted(stop) from None
-    from p2p_sim.cli.printing.run import print_json, print_summary
+    from p2p_sim.cli.printing.run_summary import print_json, print_summary
     from p2p_sim.cli.scenarios import against_randomised_response
 
     written = [(path, write(chosen, path, data_dir)) for path, write in exports]
@@ -137,9 +137,9 @@ def _exports(
     """What is written besides the results, and by whom; refused before anything runs if it cannot be."""
     if export is None and transcript is None:
         return []
-    from p2p_sim.outputs.export import check_destination, check_release, check_transcript
-    from p2p_sim.outputs.export import export_release as release
-    from p2p_sim.outputs.export import export_transcript as messages
+    from p2p_sim.results.release_export import check_destination, check_release, check_transcript
+    from p2p_sim.results.release_export import export_release as release
+    from p2p_sim.results.release_export import export_transcript as messages
 
     found: list[tuple[Path, Callable[[Scenario, Path, Path | None], int]]] = []
     for option, path, write in (("--export", export, release), ("--transcript", transcript, messages)):
@@ -228,12 +228,12 @@ def network(
 
     Example: p2p-sim network quickstart --set network.loss=0.05
     """
-    from p2p_sim.base.files import write_whole, writing
-    from p2p_sim.cli.printing.network import print_network, print_network_json
-    from p2p_sim.outputs.film import film_html
-    from p2p_sim.outputs.network_record import check, draw, observe, record
-    from p2p_sim.storage.rows import NETWORK
-    from p2p_sim.sweeps.place import directory_of
+    from p2p_sim.base.whole_files import write_whole, writing
+    from p2p_sim.cli.printing.network_summary import print_network, print_network_json
+    from p2p_sim.film import film_html
+    from p2p_sim.replicate.network_record import check, draw, observe, record
+    from p2p_sim.results.rows import NETWORK
+    from p2p_sim.sweeps.default_directory import directory_of
 
     check_data_dir(data_dir)
     chosen = load(scenario, overrides, None)
@@ -265,15 +265,15 @@ def check_bounds(
 
     Example: p2p-sim check-bounds --figure bounds.png
     """
-    from p2p_sim.analysis.privacy.claims import all_claims
-    from p2p_sim.cli.printing.claims import print_verdicts, print_verdicts_json
+    from p2p_sim.cli.printing.verdicts import print_verdicts, print_verdicts_json
+    from p2p_sim.privacy.claims import all_claims
 
     if figure is not None:
         check_figure(figure)
     verdicts = [claim.check() for claim in all_claims()]
     if figure is not None:
-        from p2p_sim.analysis.figures.bounds import plot_bounds
-        from p2p_sim.analysis.privacy.claims.comparison import bounds_table
+        from p2p_sim.figures.cluster_size import plot_bounds
+        from p2p_sim.privacy.claims.paper_against_exact import bounds_table
 
         plot_bounds(bounds_table(), figure)
     if json_:
@@ -288,7 +288,7 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
     """What a valid scenario or sweep file is, and what its own data hold; warnings go to standard error."""
     from p2p_sim.base.toml import read_toml
     from p2p_sim.replicate.advice import advice, examined
-    from p2p_sim.replicate.case import Case
+    from p2p_sim.replicate.replicate import Case
     from p2p_sim.sweeps.plan import load_sweep
 
     file = located(file)
@@ -306,7 +306,7 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
 
 def _failure(error: Exception) -> str | None:
     """Why a run failed, in one line; None where that is a fault of the simulator or a traceback is wanted."""
-    from p2p_sim.base.blame import plug_in_failure
+    from p2p_sim.base.plugin_errors import plug_in_failure
 
     if isinstance(error, RunFailed):
         return str(error)

@@ -39,9 +39,9 @@ def new(
 
     Example: p2p-sim new mine --from quickstart
     """
-    from p2p_sim.cli.printing.values import say
-    from p2p_sim.outputs.new_scenario import copied, from_table
-    from p2p_sim.sweeps.place import default_directory
+    from p2p_sim.cli.new_scenario import copied, from_table
+    from p2p_sim.cli.printing.numbers import say
+    from p2p_sim.sweeps.default_directory import default_directory
 
     if data is None:
         if label is not None:

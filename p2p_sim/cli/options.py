@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.base.files import no_directory
+from p2p_sim.base.whole_files import no_directory
 
 
 def _version(wanted: bool) -> None:

@@ -51,9 +51,9 @@ def privacy(
 
     Example: p2p-sim privacy --cluster-size 1000 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6
     """
-    from p2p_sim.cli.printing.privacy import print_privacy
-    from p2p_sim.cli.questions.privacy import Question, answer
-    from p2p_sim.cli.questions.told import exposed
+    from p2p_sim.cli.printing.privacy_answers import print_privacy
+    from p2p_sim.privacy.questions import Question, answer
+    from p2p_sim.privacy.wording import exposed
 
     question = Question(cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes, degree)
     found = answer(question, delta, epsilon)
@@ -89,9 +89,9 @@ def calibrate(
 
     Example: p2p-sim calibrate --cluster-size 100 --cluster-size 250 --epsilon 0.5 --delta 1e-6 --sampling-rate 0.5
     """
-    from p2p_sim.cli.printing.privacy import print_calibration, print_neighbours
-    from p2p_sim.cli.questions.privacy import Question, calibrated, enough_neighbours
-    from p2p_sim.cli.questions.told import exposed
+    from p2p_sim.cli.printing.privacy_answers import print_calibration, print_neighbours
+    from p2p_sim.privacy.questions import Question, calibrated, enough_neighbours
+    from p2p_sim.privacy.wording import exposed
 
     if flip_prob is not None:
         if degree is not None:
@@ -130,9 +130,9 @@ def certify(
 
     Example: p2p-sim certify --cluster-size 200 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6 --out claim.json
     """
-    from p2p_sim.base.files import write_whole, writing
-    from p2p_sim.cli.printing.privacy import print_certified
-    from p2p_sim.cli.questions.privacy import Question, certified, verifier_source
+    from p2p_sim.base.whole_files import write_whole, writing
+    from p2p_sim.cli.printing.privacy_answers import print_certified
+    from p2p_sim.privacy.questions import Question, certified, verifier_source
 
     _check_new("--out", out)
     program = None if verifier is None else verifier / verifier_source().name

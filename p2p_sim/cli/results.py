@@ -41,8 +41,8 @@ def plot(
 
     Example: p2p-sim plot results/my-sweep --x mechanism.flip_prob --y excess_risk --group population.users
     """
-    from p2p_sim.outputs.figure_request import Request
-    from p2p_sim.outputs.plots import plot
+    from p2p_sim.results.figure_request import Request
+    from p2p_sim.results.plots import plot
 
     for path in plot(directory, Request(x, y, group, facet, heat, fit), out, format_):
         print(path)
@@ -61,8 +61,8 @@ def compare(
 
     Example: p2p-sim compare results/one results/two --y error_rate
     """
-    from p2p_sim.cli.printing.compare import print_comparison, print_comparison_json
-    from p2p_sim.outputs.comparison import compare
+    from p2p_sim.cli.printing.differences import print_comparison, print_comparison_json
+    from p2p_sim.results.comparison import compare
 
     (print_comparison_json if json_ else print_comparison)(compare(first, second, y or ()))
 
@@ -79,8 +79,8 @@ def report(
 
     Example: p2p-sim report results/quickstart-540585b2
     """
-    from p2p_sim.outputs.crate import write_crate
-    from p2p_sim.outputs.report import write_report
+    from p2p_sim.report.results_report import write_report
+    from p2p_sim.report.ro_crate import write_crate
 
     print(write_report(directory, out))
     if crate:

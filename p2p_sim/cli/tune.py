@@ -74,12 +74,12 @@ def tune(
     chosen = load(scenario, overrides, None)
     from p2p_sim.base.progress import shown
     from p2p_sim.cli.executors import for_tune
-    from p2p_sim.cli.printing.tune import print_tuned, print_tuned_json
-    from p2p_sim.sweeps.tuning.curator import tune_privately
-    from p2p_sim.sweeps.tuning.drive import make_tuning
-    from p2p_sim.sweeps.tuning.drive import tune as run_search
-    from p2p_sim.sweeps.tuning.goal import Goal
-    from p2p_sim.sweeps.tuning.space import read_search
+    from p2p_sim.cli.printing.tuning_trials import print_tuned, print_tuned_json
+    from p2p_sim.tuning.curator_search import tune_privately
+    from p2p_sim.tuning.goal import Goal
+    from p2p_sim.tuning.run_search import make_tuning
+    from p2p_sim.tuning.run_search import tune as run_search
+    from p2p_sim.tuning.search_space import read_search
 
     wanted = Goal(goal, epsilon, accuracy)
     tuning = make_tuning(chosen, wanted, None if search is None else read_search(search), look, data_dir)

@@ -7,11 +7,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from p2p_sim.analysis.privacy.others.histograms import vote_epsilon
-from p2p_sim.analysis.privacy.statement.bound import Adjacency, PrivacyBound
 from p2p_sim.base.errors import InputError
+from p2p_sim.histograms.cell_estimator import CellClassifier, check_parameters, check_points
 from p2p_sim.histograms.cells import CellNoise, CellTable
-from p2p_sim.histograms.estimator import CellClassifier, check_parameters, check_points
 from p2p_sim.histograms.partitions import (
     Cubes,
     Metric,
@@ -21,6 +19,8 @@ from p2p_sim.histograms.partitions import (
     greedy_packing,
     warn_if_sparse,
 )
+from p2p_sim.privacy.bound import Adjacency, PrivacyBound
+from p2p_sim.privacy.rivals.histograms import vote_epsilon
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

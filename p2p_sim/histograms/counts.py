@@ -6,12 +6,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from p2p_sim.analysis.privacy.others.histograms import counts_epsilon, stability_threshold
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.histograms.cell_estimator import CellClassifier, check_parameters, default_delta
 from p2p_sim.histograms.cells import CellNoise, CellTable
 from p2p_sim.histograms.classifiers import packing_cells
-from p2p_sim.histograms.estimator import CellClassifier, check_parameters, default_delta
 from p2p_sim.histograms.partitions import Metric, Partition
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.rivals.histograms import counts_epsilon, stability_threshold
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

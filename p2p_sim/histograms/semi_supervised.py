@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from p2p_sim.analysis.privacy.others.histograms import choice_epsilon, disjoint
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.histograms.cell_estimator import check_labels, check_parameters, check_points
 from p2p_sim.histograms.concepts import Concepts, HalfSpaces
 from p2p_sim.histograms.densities import PCDE
-from p2p_sim.histograms.estimator import check_labels, check_parameters, check_points
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.rivals.histograms import choice_epsilon, disjoint
 
 Floats = NDArray[np.float64]
 

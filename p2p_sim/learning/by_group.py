@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.utility.groups import ERROR, REFERENCE, SHARE, Group
 from p2p_sim.learning.metrics import Predicted
-from p2p_sim.population.grouping import CLASS
+from p2p_sim.measures.group_gaps import ERROR, REFERENCE, SHARE, Group
+from p2p_sim.population.measured_groups import CLASS
 from p2p_sim.population.population import People, Population
 
 Floats = NDArray[np.float64]

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.utility.total_variation import half_l1
 from p2p_sim.histograms.cells import CellTable
+from p2p_sim.measures.total_variation import half_l1
 from p2p_sim.mechanisms.outcome import DensityRelease
 from p2p_sim.population.population import Population
 

@@ -6,10 +6,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.learning.class_weights import check_accepts
 from p2p_sim.learning.knows_noise import NoiseAwareLogisticConfig
 from p2p_sim.learning.learner import Received
 from p2p_sim.learning.soft_logistic_regression import LinearSoftmax
-from p2p_sim.learning.weights import check_accepts
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import Predictor
 

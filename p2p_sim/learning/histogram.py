@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from p2p_sim.histograms.cells import CellTable
 from p2p_sim.histograms.partitions import Cubes, cube_side
+from p2p_sim.learning.class_weights import class_weights
 from p2p_sim.learning.learner import Counted, Loss, OwnLearner, Received
-from p2p_sim.learning.weights import class_weights
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]

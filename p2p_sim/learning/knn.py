@@ -9,7 +9,7 @@ from pydantic import Field
 
 from p2p_sim.learning.label_vectors import ACCEPTED, label_vectors, normalised, one_hot
 from p2p_sim.learning.learner import Loss, OwnLearner, Received
-from p2p_sim.mechanisms.neighbours import NeighbourMeans
+from p2p_sim.mechanisms.nearest_neighbours import NeighbourMeans
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
 

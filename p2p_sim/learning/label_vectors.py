@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.learning.weights import check_accepts
+from p2p_sim.learning.class_weights import check_accepts
 from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
 
 ACCEPTED: tuple[ReleaseKind, ...] = ("bits", "hard", "soft")

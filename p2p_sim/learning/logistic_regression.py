@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from p2p_sim.learning.class_weights import check_accepts
 from p2p_sim.learning.learner import Counted, OwnLearner, Received
-from p2p_sim.learning.weights import check_accepts
 from p2p_sim.mechanisms.outcome import LabelRelease, Predictor
 
 Floats = NDArray[np.float64]

@@ -5,8 +5,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.utility.heterogeneity import heterogeneity, heterogeneity_upper_estimate
-from p2p_sim.analysis.utility.risk import (
+from p2p_sim.base.errors import InputError
+from p2p_sim.learning.learner import Loss
+from p2p_sim.learning.ridge import LinearValues
+from p2p_sim.learning.squared_loss import squared_risks
+from p2p_sim.measures.heterogeneity import heterogeneity, heterogeneity_upper_estimate
+from p2p_sim.measures.risk import (
     area_under_curve,
     bayes_error_rate,
     best_logistic_risk,
@@ -18,12 +22,8 @@ from p2p_sim.analysis.utility.risk import (
     log_risk,
     logistic_risk_after,
 )
-from p2p_sim.base.errors import InputError
-from p2p_sim.learning.learner import Loss
-from p2p_sim.learning.ridge import LinearValues
-from p2p_sim.learning.squared import squared_risks
 from p2p_sim.mechanisms.outcome import ByCluster, Predictor
-from p2p_sim.population.grouping import taken
+from p2p_sim.population.measured_groups import taken
 from p2p_sim.population.population import FiniteLaw, People, Population
 
 

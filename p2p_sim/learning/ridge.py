@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.learning.class_weights import check_accepts
 from p2p_sim.learning.learner import Loss, OwnLearner, Received
-from p2p_sim.learning.weights import check_accepts
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from p2p_sim.learning.class_weights import class_weights
 from p2p_sim.learning.learner import Counted, OwnLearner, Received
-from p2p_sim.learning.weights import class_weights
 from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]

@@ -5,19 +5,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.privacy.others.centralised import ClusterResampling
-from p2p_sim.analysis.privacy.others.noisy_distribution import released_distribution
-from p2p_sim.analysis.privacy.statement.accountant import Accountant
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.domain import Situation
-from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.streams import Streams, bernoulli
+from p2p_sim.exchange.debias import check_labels, signed_weights
 from p2p_sim.mechanisms.evidence import Drift, Evidence
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.without_messages import WithoutMessages
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
-from p2p_sim.protocol.debias import check_labels, signed_weights
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.rivals.centralised import ClusterResampling
+from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+from p2p_sim.privacy.where_bounds_hold import Situation
+from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
 
 Floats = NDArray[np.float64]
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.analysis.privacy.others.centralised import CURATOR_CONDITIONS, ClusterResampling
-from p2p_sim.analysis.utility.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
 from p2p_sim.base.errors import InputError
+from p2p_sim.measures.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
 from p2p_sim.mechanisms.cluster_rr import ClusterResponse, ClusterRR
-from p2p_sim.mechanisms.interface import OwnMechanism, Setup
+from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
 from p2p_sim.mechanisms.outcome import ReleaseKind
+from p2p_sim.privacy.rivals.centralised import CURATOR_CONDITIONS, ClusterResampling
 
 Split = Literal["optimised", "half", "uniform", "as-printed"]
 _GIVEN = ("resampling_prob", "noise_scale", "threshold")

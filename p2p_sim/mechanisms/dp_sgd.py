@@ -11,22 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.analysis.privacy.others.dp_sgd import (
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams, bernoulli
+from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
+from p2p_sim.mechanisms.outcome import ModelRelease, Outcome, ReleaseKind
+from p2p_sim.mechanisms.without_messages import OfAllUsers
+from p2p_sim.population.population import Population
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.rivals.dp_sgd import (
     DP_SGD_CONDITIONS,
     LARGEST_NOISE,
     SMALLEST_NOISE,
     DpSgd,
     calibrate_noise,
 )
-from p2p_sim.analysis.privacy.statement.accountant import Accountant
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.domain import Situation
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.mechanisms.interface import OwnMechanism, Setup
-from p2p_sim.mechanisms.outcome import ModelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.without_messages import OfAllUsers
-from p2p_sim.population.population import Population
+from p2p_sim.privacy.where_bounds_hold import Situation
 
 Singles = NDArray[np.float32]
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.exchange.randomizer import Message
 from p2p_sim.mechanisms.noise_law import LARGEST_CONDITION, NoiseLaw, Source
 from p2p_sim.mechanisms.outcome import LabelRelease
-from p2p_sim.protocol.randomizer import Message
 
 Floats = NDArray[np.float64]
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from p2p_sim.mechanisms.exchange_privacy import _clusters, _model
+from p2p_sim.exchange.randomizer import Message
+from p2p_sim.exchange.run_facts import RealisedShard
+from p2p_sim.mechanisms.exchange_accounting import _clusters, _model
 from p2p_sim.mechanisms.faulty_networks import NoiseAlone
-from p2p_sim.protocol.facts import RealisedShard
-from p2p_sim.protocol.randomizer import Message
 
 
 def coalition_advantage(shards: Sequence[RealisedShard], noise: Message, num_classes: int) -> dict[str, float]:

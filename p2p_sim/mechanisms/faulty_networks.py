@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.privacy.statement.accountant import Accountant
-from p2p_sim.analysis.privacy.statement.bound import REALISED, Bracket, PrivacyBound
-from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS, REALISED_CONDITIONS
-from p2p_sim.analysis.privacy.statement.domain import ANYWHERE
-from p2p_sim.protocol.randomizer import Message
+from p2p_sim.exchange.randomizer import Message
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import REALISED, Bracket, PrivacyBound
+from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, REALISED_CONDITIONS
+from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 Floats = NDArray[np.float64]
 

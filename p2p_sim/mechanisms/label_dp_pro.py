@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.analysis.privacy.others.dp_sgd import PROJECTED_CONDITIONS, DpSgd, ProjectedSteps
 from p2p_sim.mechanisms.dp_sgd import DpSgdMechanism, NoisySteps, Singles, softmax
-from p2p_sim.mechanisms.interface import Setup
+from p2p_sim.mechanisms.mechanism import Setup
 from p2p_sim.mechanisms.noise_law import to_simplex
+from p2p_sim.privacy.rivals.dp_sgd import PROJECTED_CONDITIONS, DpSgd, ProjectedSteps
 
 
 class LabelDpProConfig(NoisySteps):

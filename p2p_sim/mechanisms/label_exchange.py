@@ -8,40 +8,40 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.analysis.privacy.exchange.calibration import calibrate_flip_prob
-from p2p_sim.analysis.privacy.exchange.paper import Lemma9, theorem3_stated, worst_stated
-from p2p_sim.analysis.privacy.statement.accountant import Accountant
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound, together
-from p2p_sim.analysis.privacy.statement.coarse import coarse_law
-from p2p_sim.analysis.privacy.statement.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
-from p2p_sim.analysis.privacy.statement.domain import Situation, Stated
-from p2p_sim.analysis.privacy.statement.loss_law import LossLaw
-from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.errors import InputError
+from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
+from p2p_sim.exchange.engines import EngineName, Exchange
+from p2p_sim.exchange.randomizer import Message
 from p2p_sim.mechanisms.evidence import Evidence, of_messages
-from p2p_sim.mechanisms.exchange_advantage import coalition_advantage
-from p2p_sim.mechanisms.exchange_privacy import (
+from p2p_sim.mechanisms.exchange_accounting import (
     cluster_privacy,
     decisive,
     facts_of,
     observed,
     worst_account,
 )
+from p2p_sim.mechanisms.exchange_advantage import coalition_advantage
 from p2p_sim.mechanisms.faulty_networks import NoiseAlone
-from p2p_sim.mechanisms.interface import Accounted, Mechanism, OwnMechanism, Setup
 from p2p_sim.mechanisms.label_values import ValueMessage
-from p2p_sim.mechanisms.messages import MessagesConfig, check_answers, flipped_labels, randomizer_of
+from p2p_sim.mechanisms.mechanism import Accounted, Mechanism, OwnMechanism, Setup
+from p2p_sim.mechanisms.message_payloads import MessagesConfig, check_answers, flipped_labels, randomizer_of
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse, check_flip_prob
 from p2p_sim.mechanisms.value_law import ValueLaw
-from p2p_sim.network.config import NetworkConfig
-from p2p_sim.network.network import Network
+from p2p_sim.network.network_config import NetworkConfig
+from p2p_sim.network.open_network import Network
 from p2p_sim.population.clustering import ClustersConfig
 from p2p_sim.population.population import People
-from p2p_sim.protocol.engines import EngineName, Exchange
-from p2p_sim.protocol.randomizer import Message
-from p2p_sim.protocol.roles import NOBODY, AdversariesConfig
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import PrivacyBound, together
+from p2p_sim.privacy.coarse_loss_law import coarse_law
+from p2p_sim.privacy.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
+from p2p_sim.privacy.exchange.calibration import calibrate_flip_prob
+from p2p_sim.privacy.exchange.paper_bounds import Lemma9, theorem3_stated, worst_stated
+from p2p_sim.privacy.loss_law import LossLaw
+from p2p_sim.privacy.where_bounds_hold import Situation, Stated
+from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
 
 
 class LabelExchangeConfig(OwnMechanism):

@@ -13,20 +13,20 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.privacy.exchange.calibration import largest_local_epsilon
-from p2p_sim.analysis.privacy.others.rr_on_bins import Bins, LossName, best_bins, bins_law
-from p2p_sim.analysis.privacy.others.unbiased_values import UnbiasedLaw, best_unbiased
-from p2p_sim.analysis.privacy.statement.accountant import Accountant
-from p2p_sim.analysis.privacy.statement.bound import Bracket
-from p2p_sim.analysis.privacy.statement.conditions import PUBLIC_GRID, PUBLIC_PRIOR
-from p2p_sim.analysis.privacy.statement.finite_law import law_delta
-from p2p_sim.analysis.privacy.statement.local import local_flip_prob
-from p2p_sim.analysis.privacy.statement.worst import Under
+from p2p_sim.exchange.debias import check_labels
+from p2p_sim.exchange.randomizer import Message
 from p2p_sim.mechanisms.noise_law import Source
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.value_law import ValueLaw
-from p2p_sim.protocol.debias import check_labels
-from p2p_sim.protocol.randomizer import Message
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import Bracket
+from p2p_sim.privacy.conditions import PUBLIC_GRID, PUBLIC_PRIOR
+from p2p_sim.privacy.exchange.calibration import largest_local_epsilon
+from p2p_sim.privacy.finite_randomizer import law_delta
+from p2p_sim.privacy.randomized_response import local_flip_prob
+from p2p_sim.privacy.rivals.rr_on_bins import Bins, LossName, best_bins, bins_law
+from p2p_sim.privacy.rivals.unbiased_values import UnbiasedLaw, best_unbiased
+from p2p_sim.privacy.worst_of_several import Under
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.analysis.privacy.others.noisy_counts import (
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams, bernoulli
+from p2p_sim.exchange.debias import check_labels
+from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup, Trust
+from p2p_sim.mechanisms.noise_law import to_simplex
+from p2p_sim.mechanisms.noise_shares import helper_sums, noise_share, secret_shares, totals
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
+from p2p_sim.mechanisms.without_messages import WithoutMessages
+from p2p_sim.population.population import Population
+from p2p_sim.population.shards import Shard
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.conditions import Condition
+from p2p_sim.privacy.rivals.noisy_counts import (
     CURATED,
     LARGEST_SCALE,
     LEAST_SCALE,
@@ -17,21 +30,8 @@ from p2p_sim.analysis.privacy.others.noisy_counts import (
     counts_scale,
     messages_epsilon,
 )
-from p2p_sim.analysis.privacy.statement.accountant import Accountant
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.conditions import Condition
-from p2p_sim.analysis.privacy.statement.domain import Situation
-from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.mechanisms.interface import OwnMechanism, Setup, Trust
-from p2p_sim.mechanisms.noise_law import to_simplex
-from p2p_sim.mechanisms.noise_shares import helper_sums, noise_share, secret_shares, totals
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.without_messages import WithoutMessages
-from p2p_sim.population.population import Population
-from p2p_sim.population.shards import Shard
-from p2p_sim.protocol.debias import check_labels
+from p2p_sim.privacy.where_bounds_hold import Situation
+from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
 
 Counts = NDArray[np.int64]
 ALL_HER_SHARES = (Condition("all-shares-of-one-user", "the observer reads all the shares that one user sends, once"),)

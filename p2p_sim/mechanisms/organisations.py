@@ -9,22 +9,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITIONS, Condition
-from p2p_sim.analysis.privacy.statement.domain import MODELS, Situation, first_failure
-from p2p_sim.analysis.privacy.statement.ledger import WHOLE, ReleaseLedger
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import Mechanism
+from p2p_sim.exchange.engines import EngineName
+from p2p_sim.exchange.model_exchange import exchange_models, neighbours
+from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease, OrganisationFacts, Outcome
-from p2p_sim.network.network import Network
+from p2p_sim.network.open_network import Network
 from p2p_sim.population.population import Population
-from p2p_sim.protocol.engines import EngineName
-from p2p_sim.protocol.model_exchange import exchange_models, neighbours
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.conditions import MODEL_EXCHANGE_CONDITIONS, Condition
+from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
+from p2p_sim.privacy.spending_ledger import WHOLE, ReleaseLedger
+from p2p_sim.privacy.where_bounds_hold import MODELS, Situation, first_failure
+from p2p_sim.stacking.clipped_rows import FeatureGroups
 from p2p_sim.stacking.plr import train
 from p2p_sim.stacking.pst import Combiner, GroupModels, meta_features, train_groups
-from p2p_sim.stacking.rows import FeatureGroups
 
 Floats = NDArray[np.float64]
 Models = tuple[GroupModels, ...]

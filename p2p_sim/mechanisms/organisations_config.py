@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from p2p_sim.analysis.privacy.others.objective_perturbation import OBJECTIVE_PERTURBATION_CONDITIONS
-from p2p_sim.analysis.privacy.statement.bound import Adjacency
-from p2p_sim.analysis.privacy.statement.conditions import MODEL_EXCHANGE_CONDITIONS
-from p2p_sim.base.config import Extended, differing
+from p2p_sim.base.configuration import Extended, differing
 from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms.interface import OwnMechanism, Setup
+from p2p_sim.exchange.adversaries import AdversariesConfig
+from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
 from p2p_sim.mechanisms.outcome import ReleaseKind
-from p2p_sim.network.config import NetworkConfig
+from p2p_sim.network.network_config import NetworkConfig
 from p2p_sim.population.clustering import ClustersConfig
-from p2p_sim.protocol.roles import AdversariesConfig
-from p2p_sim.stacking.rows import FeatureGroups, check_public
+from p2p_sim.privacy.bound import Adjacency
+from p2p_sim.privacy.conditions import MODEL_EXCHANGE_CONDITIONS
+from p2p_sim.privacy.rivals.objective_perturbation import OBJECTIVE_PERTURBATION_CONDITIONS
+from p2p_sim.stacking.clipped_rows import FeatureGroups, check_public
 
 if TYPE_CHECKING:
     from p2p_sim.mechanisms.organisations import Organisations, Plan

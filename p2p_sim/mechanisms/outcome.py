@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
+from p2p_sim.exchange.arrival_quantiles import Arrivals
+from p2p_sim.exchange.run_facts import RealisedShard
+from p2p_sim.exchange.traffic import Traffic
+from p2p_sim.exchange.transcript import Transcript
 from p2p_sim.network.overlay import Overlay
 from p2p_sim.population.shards import Shard
-from p2p_sim.protocol.arrivals import Arrivals
-from p2p_sim.protocol.facts import RealisedShard
-from p2p_sim.protocol.traffic import Traffic
-from p2p_sim.protocol.transcript import Transcript
 
 PayloadKind = Literal["hard", "bits", "soft", "signed", "values"]
 ReleaseKind = Literal["hard", "bits", "soft", "signed", "values", "model", "density"]

@@ -13,7 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.analysis.privacy.others.pate import (
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.dp_sgd import Scaling
+from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
+from p2p_sim.mechanisms.without_messages import OfAllUsers
+from p2p_sim.population.population import Population
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.rivals.pate import (
     LARGEST_NOISE,
     MOST_QUERIES,
     PATE_CONDITIONS,
@@ -21,16 +30,7 @@ from p2p_sim.analysis.privacy.others.pate import (
     Pate,
     calibrate_votes,
 )
-from p2p_sim.analysis.privacy.statement.accountant import Accountant
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.domain import Situation
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.dp_sgd import Scaling
-from p2p_sim.mechanisms.interface import OwnMechanism, Setup
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.without_messages import OfAllUsers
-from p2p_sim.population.population import Population
+from p2p_sim.privacy.where_bounds_hold import Situation
 
 Floats = NDArray[np.float64]
 FEATURE_NORM = 10.0

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from p2p_sim.analysis.privacy.statement.bound import OBSERVERS, Adjacency, PrivacyBound
 from p2p_sim.base.errors import InputError
+from p2p_sim.privacy.bound import OBSERVERS, Adjacency, PrivacyBound
 
 
 def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:

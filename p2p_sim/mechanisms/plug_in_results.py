@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.domain import Stated
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
-from p2p_sim.mechanisms.interface import Mechanism, MechanismBase
+from p2p_sim.mechanisms.mechanism import Mechanism, MechanismBase
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, ReleaseKind, Tally
 from p2p_sim.mechanisms.plug_in_bounds import check_bound, check_bounds, require
 from p2p_sim.population.population import People
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.where_bounds_hold import Stated
 
 Part = tuple[int, int] | None
 """Shards first to last - 1 alone; None: all."""

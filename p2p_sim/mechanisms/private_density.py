@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.analysis.privacy.others.histograms import (
+from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
+from p2p_sim.mechanisms.outcome import DensityRelease, ReleaseKind
+from p2p_sim.mechanisms.without_messages import OfAllUsers
+from p2p_sim.population.population import Population
+from p2p_sim.privacy.bound import Adjacency, PrivacyBound
+from p2p_sim.privacy.rivals.histograms import (
     IDEAL,
     ONE_DRAW,
     PUBLIC_CELLS,
@@ -17,12 +23,6 @@ from p2p_sim.analysis.privacy.others.histograms import (
     counts_epsilon,
     stability_threshold,
 )
-from p2p_sim.analysis.privacy.statement.bound import Adjacency, PrivacyBound
-from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import OwnMechanism, Setup
-from p2p_sim.mechanisms.outcome import DensityRelease, ReleaseKind
-from p2p_sim.mechanisms.without_messages import OfAllUsers
-from p2p_sim.population.population import Population
 
 
 class PrivateDensityConfig(OwnMechanism):

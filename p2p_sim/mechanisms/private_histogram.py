@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.analysis.privacy.others.histograms import (
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
+from p2p_sim.mechanisms.outcome import ModelRelease, Outcome, ReleaseKind
+from p2p_sim.mechanisms.without_messages import OfAllUsers
+from p2p_sim.population.population import Population
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import Adjacency, PrivacyBound
+from p2p_sim.privacy.rivals.histograms import (
     IDEAL,
     ONE_DRAW,
     PUBLIC_CELLS,
@@ -19,15 +27,7 @@ from p2p_sim.analysis.privacy.others.histograms import (
     counts_epsilon,
     disjoint,
 )
-from p2p_sim.analysis.privacy.statement.accountant import Accountant
-from p2p_sim.analysis.privacy.statement.bound import Adjacency, PrivacyBound
-from p2p_sim.analysis.privacy.statement.domain import Situation
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import OwnMechanism, Setup
-from p2p_sim.mechanisms.outcome import ModelRelease, Outcome, ReleaseKind
-from p2p_sim.mechanisms.without_messages import OfAllUsers
-from p2p_sim.population.population import Population
+from p2p_sim.privacy.where_bounds_hold import Situation
 
 if TYPE_CHECKING:
     from p2p_sim.histograms.classifiers import PCL

@@ -8,22 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.analysis.privacy.exchange.kary import FetchedLabels, KaryExchange
-from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.analysis.privacy.statement.accountant import Accountant
-from p2p_sim.analysis.privacy.statement.bound import Bracket
-from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS
-from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
-from p2p_sim.analysis.privacy.statement.windows import LEAST
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.mechanisms.interface import OwnMechanism, Setup
+from p2p_sim.exchange.debias import check_labels, signed_weights
+from p2p_sim.exchange.randomizer import Message
+from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
 from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
-from p2p_sim.protocol.debias import check_labels, signed_weights
-from p2p_sim.protocol.randomizer import Message
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.binomial_windows import LEAST
+from p2p_sim.privacy.bound import Bracket
+from p2p_sim.privacy.conditions import LOCAL_CONDITIONS
+from p2p_sim.privacy.exchange.kary import FetchedLabels, KaryExchange
+from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, local_flip_prob
 
 
 @dataclass(frozen=True)

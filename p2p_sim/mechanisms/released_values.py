@@ -8,22 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.analysis.privacy.others.rr_on_bins import LossName
-from p2p_sim.analysis.privacy.others.unbiased_values import LARGEST_EPSILON
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR
-from p2p_sim.analysis.privacy.statement.finite_law import law_delta
-from p2p_sim.base.config import Config
+from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.interface import OwnMechanism, Setup
 from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues, ValueMessage
+from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, ReleaseKind
 from p2p_sim.mechanisms.rr_with_prior import check_prior
 from p2p_sim.mechanisms.value_law import ValueLaw
 from p2p_sim.mechanisms.without_messages import LocalMechanism
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR
+from p2p_sim.privacy.finite_randomizer import law_delta
+from p2p_sim.privacy.rivals.rr_on_bins import LossName
+from p2p_sim.privacy.rivals.unbiased_values import LARGEST_EPSILON
 
 
 class ValuesConfig(Config):

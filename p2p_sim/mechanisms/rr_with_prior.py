@@ -10,24 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.analysis.privacy.others.rr_with_prior import best_candidates, by_prior, top_k_law
-from p2p_sim.analysis.privacy.statement.advantage import local_advantage
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.conditions import ONE_LABEL, PUBLIC_PRIOR, Condition
-from p2p_sim.analysis.privacy.statement.local import local_delta, local_epsilon, local_flip_prob
-from p2p_sim.base.config import Config
+from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import BLOCK, bernoulli
-from p2p_sim.mechanisms.interface import OwnMechanism, Setup
-from p2p_sim.mechanisms.neighbours import NeighbourMeans
+from p2p_sim.exchange.debias import check_labels
+from p2p_sim.exchange.randomizer import Message
+from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
+from p2p_sim.mechanisms.nearest_neighbours import NeighbourMeans
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.without_messages import LocalMechanism
-from p2p_sim.network.network import Network
+from p2p_sim.network.open_network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import shards
-from p2p_sim.protocol.debias import check_labels
-from p2p_sim.protocol.randomizer import Message
+from p2p_sim.privacy.advantage import local_advantage
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.conditions import ONE_LABEL, PUBLIC_PRIOR, Condition
+from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, local_flip_prob
+from p2p_sim.privacy.rivals.rr_with_prior import best_candidates, by_prior, top_k_law
 
 Floats = NDArray[np.float64]
 NEIGHBOURS = 200

@@ -6,21 +6,21 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.privacy.exchange.calibration import smallest_flip_prob
-from p2p_sim.analysis.privacy.others.shuffled import SHUFFLER_CONDITIONS, ShuffledResponse
-from p2p_sim.analysis.privacy.statement.accountant import Accountant
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.domain import Situation
-from p2p_sim.analysis.privacy.statement.worst import WorstOf, epsilons
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.evidence import Evidence
-from p2p_sim.mechanisms.interface import Setup
+from p2p_sim.mechanisms.mechanism import Setup
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse, check_flip_prob
 from p2p_sim.mechanisms.without_messages import WithoutMessages
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.exchange.calibration import smallest_flip_prob
+from p2p_sim.privacy.rivals.shuffled_labels import SHUFFLER_CONDITIONS, ShuffledResponse
+from p2p_sim.privacy.where_bounds_hold import Situation
+from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
 
 
 class ShuffledResponseConfig(FlippedLabelsConfig):

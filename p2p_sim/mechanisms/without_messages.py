@@ -6,18 +6,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.conditions import LOCAL_CONDITIONS
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
+from p2p_sim.exchange.randomizer import Message
 from p2p_sim.mechanisms.evidence import Evidence, of_messages
-from p2p_sim.mechanisms.interface import Mechanism, Trust
+from p2p_sim.mechanisms.mechanism import Mechanism, Trust
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, PayloadKind, Release
-from p2p_sim.network.network import Network
+from p2p_sim.network.open_network import Network
 from p2p_sim.population.population import Population
 from p2p_sim.population.shards import Shard
-from p2p_sim.protocol.randomizer import Message
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.conditions import LOCAL_CONDITIONS
 
 
 class WithoutMessages(Mechanism):

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.base.config import Config
+from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.network.trace import Table, WithoutFile, read_trace
-from p2p_sim.population.files import find_named
+from p2p_sim.network.trace_file import Table, WithoutFile, read_trace
+from p2p_sim.population.data_files import find_named
 from p2p_sim.population.shards import Shard
 
 Floats = NDArray[np.float64]

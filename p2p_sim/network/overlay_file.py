@@ -11,10 +11,10 @@ from xml.parsers import expat
 import numpy as np
 from pydantic import Field
 
-from p2p_sim.base.config import Config
+from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.network.overlay_graph import Overlay, OverlayInput, Pairs, cluster_of, from_pairs
-from p2p_sim.population.files import State, find_named, read_bytes, state
+from p2p_sim.population.data_files import State, find_named, read_bytes, state
 
 _TWO_IDS = re.compile(r"\s*([^\s,]+)(?:\s*,\s*|\s+)([^\s,]+)\s*")
 _NUMBER = re.compile(r"[0-9]{1,18}")

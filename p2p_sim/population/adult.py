@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from p2p_sim.base.errors import InputError
-from p2p_sim.population.files import State, read_bytes
+from p2p_sim.population.data_files import State, read_bytes
 from p2p_sim.population.population import Examples
 
 

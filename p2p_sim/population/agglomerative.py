@@ -7,8 +7,8 @@ from pydantic import Field
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.merging import Clustering, Clusters, check_count, merge_small
 from p2p_sim.population.population import Examples
+from p2p_sim.population.small_clusters import Clustering, Clusters, check_count, merge_small
 
 MOST_USERS = 20_000
 """Users at most: the distances of all pairs are held in memory, 1.6 GB for so many."""

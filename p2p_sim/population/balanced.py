@@ -8,8 +8,8 @@ from pydantic import Field
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.merging import Clustering, Clusters, check_count
 from p2p_sim.population.population import Examples
+from p2p_sim.population.small_clusters import Clustering, Clusters, check_count
 
 PART, ROUNDS = 500, 3
 """Users that are assigned at once (or `count`, if that is more); assignments, each from the last one's means."""

@@ -11,19 +11,19 @@ from p2p_sim.base.errors import InputError
 from p2p_sim.base.plugins import POPULATIONS, PlugIns, method_of, offer_of
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.branches import BranchesConfig
-from p2p_sim.population.bundled import BreastCancerConfig, DiabetesConfig, WineConfig
-from p2p_sim.population.circle import CircleConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
-from p2p_sim.population.datasets import AdultConfig, DigitsConfig
-from p2p_sim.population.drawn import DrawnPeople
-from p2p_sim.population.grouping import CLASS, CLUSTER_SIZE, by_size, nearest_cluster
+from p2p_sim.population.digits_and_adult import AdultConfig, DigitsConfig
+from p2p_sim.population.gaussian_circle import CircleConfig
 from p2p_sim.population.heart import HeartConfig
 from p2p_sim.population.images import Cifar10Config, FashionMnistConfig, MnistConfig
-from p2p_sim.population.linear import LinearConfig
+from p2p_sim.population.linear_law import LinearConfig
+from p2p_sim.population.measured_groups import CLASS, CLUSTER_SIZE, by_size, nearest_cluster
 from p2p_sim.population.plug_in_sample import check_sample
 from p2p_sim.population.population import Examples, Population, Sample
 from p2p_sim.population.real_line import RealLineConfig
+from p2p_sim.population.scikit_tables import BreastCancerConfig, DiabetesConfig, WineConfig
 from p2p_sim.population.source import Source
+from p2p_sim.population.streamed_users import DrawnPeople
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
 from p2p_sim.population.unit_cube import UnitCubeConfig

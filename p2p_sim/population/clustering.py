@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.notebook_view import count
 from p2p_sim.base.streams import Streams
 from p2p_sim.population.agglomerative import AgglomerativeClusters
 from p2p_sim.population.balanced import BalancedClusters
 from p2p_sim.population.hdbscan import HdbscanClusters
-from p2p_sim.population.merging import Clustering, Clusters, merge_small
 from p2p_sim.population.population import Examples
+from p2p_sim.population.small_clusters import Clustering, Clusters, merge_small
 
 
 class GivenClusters(Clustering):

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.notebook_view import count
 from p2p_sim.population.table_file import Table, Values, is_missing, is_number
 from p2p_sim.population.table_numbers import conventions
 

@@ -5,12 +5,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.notebook_view import count
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.grouping import nearest_cluster
-from p2p_sim.population.merging import Clustering, Clusters
+from p2p_sim.population.measured_groups import nearest_cluster
 from p2p_sim.population.population import Examples
+from p2p_sim.population.small_clusters import Clustering, Clusters
 
 
 class HdbscanClusters(Clustering):

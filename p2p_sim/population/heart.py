@@ -10,8 +10,8 @@ from pydantic import Field
 
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.datasets import RandomSplit, split
-from p2p_sim.population.files import State, find_file, read_bytes, state
+from p2p_sim.population.data_files import State, find_file, read_bytes, state
+from p2p_sim.population.digits_and_adult import RandomSplit, split
 from p2p_sim.population.population import Examples, Sample
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")

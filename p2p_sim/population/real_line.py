@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from p2p_sim.analysis.utility.total_variation import LINE_LAWS, LineLaw
 from p2p_sim.base.streams import Streams
+from p2p_sim.measures.total_variation import LINE_LAWS, LineLaw
 from p2p_sim.population.population import Examples, Sample
 from p2p_sim.population.source import Source
 

@@ -4,10 +4,10 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import ClassVar
 
-from p2p_sim.base.config import Config
+from p2p_sim.base.configuration import Config
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.grouping import Grouping
+from p2p_sim.population.measured_groups import Grouping
 from p2p_sim.population.population import Sample
 
 

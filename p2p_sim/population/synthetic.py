@@ -7,9 +7,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.drawn import DrawnUsers
 from p2p_sim.population.population import Examples, FiniteLaw, Sample
 from p2p_sim.population.source import Source
+from p2p_sim.population.streamed_users import DrawnUsers
 
 
 class SyntheticConfig(Source):

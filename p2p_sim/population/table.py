@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.notebook_view import count
 from p2p_sim.base.streams import Streams
-from p2p_sim.population.datasets import RandomSplit, held_out
+from p2p_sim.population.data_files import find_named
+from p2p_sim.population.digits_and_adult import RandomSplit, held_out
 from p2p_sim.population.features import (
     Column,
     Rows,
@@ -22,13 +23,12 @@ from p2p_sim.population.features import (
     spreads,
     transformed,
 )
-from p2p_sim.population.files import find_named
-from p2p_sim.population.grouping import Grouping, by_column
+from p2p_sim.population.measured_groups import Grouping, by_column
 from p2p_sim.population.population import Examples, Sample
+from p2p_sim.population.table_columns import UsedRows, complete_values, named_column, plain_column, with_another_row
 from p2p_sim.population.table_file import Layout, Table, Values, is_missing, read_table
 from p2p_sim.population.table_labels import name_of, numbered_classes, numbers_of
 from p2p_sim.population.table_numbers import Convention
-from p2p_sim.population.table_used import UsedRows, complete_values, named_column, plain_column, with_another_row
 from p2p_sim.population.value_grid import GRID, GridSize, even_grid, rounded
 
 Names = bool | tuple[str, ...]

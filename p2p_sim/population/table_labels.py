@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError, shortened
 from p2p_sim.population.features import Rows, quoted
+from p2p_sim.population.table_columns import complete_values
 from p2p_sim.population.table_file import Table, Values
-from p2p_sim.population.table_used import complete_values
 
 Classes = tuple[str | int | float, ...]
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.analysis.utility.product_laws import Factor, Harmonic, ProductLaw, Sine, Step, box_centres
-from p2p_sim.base.config import Extended
+from p2p_sim.base.configuration import Extended
 from p2p_sim.base.streams import Streams
+from p2p_sim.measures.product_laws import Factor, Harmonic, ProductLaw, Sine, Step, box_centres
 from p2p_sim.population.population import Examples, FiniteLaw, Sample
 from p2p_sim.population.source import Source
 

@@ -1,8 +1,8 @@
 """What to know about a scenario before it runs: what its own data hold, and what is likely not meant."""
 
-from p2p_sim.analysis.privacy.statement.shown import count
 from p2p_sim.base.errors import InputError
-from p2p_sim.replicate.case import Case
+from p2p_sim.base.notebook_view import count
+from p2p_sim.replicate.replicate import Case
 from p2p_sim.replicate.run import prepare
 
 UNEVEN = 100.0

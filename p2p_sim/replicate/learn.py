@@ -16,12 +16,12 @@ from p2p_sim.learning.density import density_figures
 from p2p_sim.learning.learner import Counted, Received
 from p2p_sim.learning.metrics import Predicted, Risk, exchange_floor, measured, predict
 from p2p_sim.learning.plug_in_predictor import checked_predictor
-from p2p_sim.learning.squared import value_figures, value_floor
-from p2p_sim.mechanisms.interface import Mechanism
+from p2p_sim.learning.squared_loss import value_figures, value_floor
+from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.outcome import DensityRelease, LabelRelease, ModelRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.mechanisms.plug_in_results import check_released
 from p2p_sim.population.population import People, Population
-from p2p_sim.replicate.case import KEPT, Case
+from p2p_sim.replicate.replicate import KEPT, Case
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.domain import Stated
 from p2p_sim.base.errors import InputError
+from p2p_sim.exchange.arrival_quantiles import Arrivals
+from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.learning.metrics import Risk, population_heterogeneity
-from p2p_sim.mechanisms.interface import PARAMETERS, STATEMENTS, Accounted, Mechanism
+from p2p_sim.mechanisms.mechanism import PARAMETERS, STATEMENTS, Accounted, Mechanism
 from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease, Outcome
 from p2p_sim.population.population import People
-from p2p_sim.protocol.arrivals import Arrivals
-from p2p_sim.protocol.traffic import Traffic
-from p2p_sim.replicate.case import Case
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.where_bounds_hold import Stated
 from p2p_sim.replicate.learn import Learned
+from p2p_sim.replicate.replicate import Case
 from p2p_sim.scenario import MODEL_VERSION, Scenario
 
 Row = dict[str, Any]

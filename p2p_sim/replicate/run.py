@@ -5,28 +5,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from p2p_sim.analysis.privacy.statement import record
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
-from p2p_sim.analysis.privacy.statement.record import Terms
-from p2p_sim.analysis.privacy.statement.shown import bound_text, card, count
 from p2p_sim.base.arguments import axes_of_matplotlib, count_of, optional_path
 from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.base.notebook_view import bound_text, card, count
 from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
 from p2p_sim.base.threads import one_thread
+from p2p_sim.exchange.transcript import Transcript
 from p2p_sim.learning.metrics import population_heterogeneity
-from p2p_sim.learning.validation import Estimate
-from p2p_sim.mechanisms.interface import Accounted, Mechanism, Setup
+from p2p_sim.learning.released_accuracy import Estimate
+from p2p_sim.mechanisms.mechanism import Accounted, Mechanism, Setup
 from p2p_sim.mechanisms.outcome import DensityRelease, Outcome, Predictor, Release, Tally
 from p2p_sim.mechanisms.plug_in_results import check_accounted, check_released
-from p2p_sim.network.network import Network
+from p2p_sim.network.open_network import Network
 from p2p_sim.population.population import People, Population
-from p2p_sim.protocol.transcript import Transcript
-from p2p_sim.replicate.case import Case, scenario_of
-from p2p_sim.replicate.guesses import guesses
+from p2p_sim.privacy import statement_record as record
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.statement_record import Terms
+from p2p_sim.replicate.advantages import guesses
+from p2p_sim.replicate.holdout_score import validate
 from p2p_sim.replicate.learn import learn
-from p2p_sim.replicate.memory import check_memory
+from p2p_sim.replicate.memory_need import check_memory
+from p2p_sim.replicate.replicate import Case, scenario_of
 from p2p_sim.replicate.row import Row, row_of
-from p2p_sim.replicate.validate import validate
 from p2p_sim.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ class Result:
         """
         import pandas as pd
 
-        from p2p_sim.analysis.figures.privacy_utility import draw_privacy_utility
-        from p2p_sim.analysis.figures.style import legend_inside, on_axes
+        from p2p_sim.figures.privacy_utility import draw_privacy_utility
+        from p2p_sim.figures.style import legend_inside, on_axes
 
         with on_axes(axes_of_matplotlib("ax", ax)) as axes:
             draw_privacy_utility(axes, pd.DataFrame([self.row]))
@@ -215,7 +215,7 @@ def exchange(case: Case, record: bool = False) -> Exchanged:
 
 def complete(case: Case, done: Exchanged) -> Result:
     """Account for the privacy of a release, learn from it, and measure what was learned."""
-    from p2p_sim.analysis.utility.points import with_derived
+    from p2p_sim.measures.point_means import with_derived
 
     people, outcome = done.population, done.outcome
     row, terms, privacy = measure(case, people, done.mechanism, outcome)

@@ -6,23 +6,23 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from p2p_sim.analysis.privacy.statement.record import Terms
 from p2p_sim.base.threads import one_thread
-from p2p_sim.mechanisms.interface import Mechanism, MechanismBase
+from p2p_sim.exchange.arrival_quantiles import Arrivals
+from p2p_sim.exchange.run_facts import RealisedShard
+from p2p_sim.exchange.traffic import Traffic
+from p2p_sim.mechanisms.mechanism import Mechanism, MechanismBase
 from p2p_sim.mechanisms.outcome import Outcome, Tally
 from p2p_sim.mechanisms.plug_in_results import check_released
-from p2p_sim.network.network import Network
+from p2p_sim.network.open_network import Network
 from p2p_sim.population.build import draw_people
 from p2p_sim.population.clustering import GivenClusters
-from p2p_sim.population.drawn import DrawnPeople
 from p2p_sim.population.population import People
 from p2p_sim.population.shards import Shard
+from p2p_sim.population.streamed_users import DrawnPeople
 from p2p_sim.population.synthetic import SyntheticConfig
-from p2p_sim.protocol.arrivals import Arrivals
-from p2p_sim.protocol.facts import RealisedShard
-from p2p_sim.protocol.traffic import Traffic
-from p2p_sim.replicate.case import Case
-from p2p_sim.replicate.memory import check_memory, streams
+from p2p_sim.privacy.statement_record import Terms
+from p2p_sim.replicate.memory_need import check_memory, streams
+from p2p_sim.replicate.replicate import Case
 from p2p_sim.replicate.row import Row
 from p2p_sim.replicate.run import exchange, measure, set_up
 

@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from p2p_sim.analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
-from p2p_sim.stacking.perturbed import PerturbedObjective, draw_noise
-from p2p_sim.stacking.rows import check_positive, clip_rows, read_examples, read_rows
+from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
+from p2p_sim.stacking.clipped_rows import check_positive, clip_rows, read_examples, read_rows
+from p2p_sim.stacking.perturbed_objective import PerturbedObjective, draw_noise
 
 Floats = NDArray[np.float64]
 

@@ -7,10 +7,17 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from p2p_sim.analysis.privacy.others.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
-from p2p_sim.analysis.privacy.statement.bound import PrivacyBound
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
+from p2p_sim.stacking.clipped_rows import (
+    FeatureGroups,
+    check_positive,
+    check_public,
+    clip_rows,
+    read_examples,
+    read_rows,
+)
 from p2p_sim.stacking.plr import PrivateBinaryClassifier, train
-from p2p_sim.stacking.rows import FeatureGroups, check_positive, check_public, clip_rows, read_examples, read_rows
 
 Floats = NDArray[np.float64]
 Combiner = Literal["stacked", "majority", "weighted", "mean"]

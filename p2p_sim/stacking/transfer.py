@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from p2p_sim.stacking.clipped_rows import FeatureGroups, check_public, read_examples
 from p2p_sim.stacking.plr import PrivateLogisticRegression
 from p2p_sim.stacking.pst import GroupModels, GroupStacking
-from p2p_sim.stacking.rows import FeatureGroups, check_public, read_examples
 
 
 @dataclass(eq=False, repr=False)

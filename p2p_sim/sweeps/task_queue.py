@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from itertools import islice
 
-from p2p_sim.sweeps.work import Batch, Done, Task
+from p2p_sim.sweeps.tasks import Batch, Done, Task
 
 
 class TaskQueue:

@@ -16,14 +16,14 @@ from unittest import mock
 
 from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.cli.main import main
-from p2p_sim.outputs.report import read_failures
+from p2p_sim.report.results_report import read_failures
+from p2p_sim.results.results_directory import read_results
+from p2p_sim.results.rows import load_results, read_rows
 from p2p_sim.scenario import Scenario, load_scenario
-from p2p_sim.storage.results import read_results
-from p2p_sim.storage.rows import load_results, read_rows
 from tests.fuzz.harness import unchanged
 from tests.fuzz.readers import LINES, NUMBERS, ROOT, Tree, pool, shipped, table
 from tests.fuzz.strategies import document, places, spoilt_bytes, spoilt_tree
-from tests.sweeps import AXES, made_rows, write_sweep
+from tests.written_sweeps import AXES, made_rows, write_sweep
 
 TINY = """
 name = "tiny"

@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from p2p_sim.analysis.privacy.certificates.verify_certificate import Refused, Unreadable, verify
-from p2p_sim.analysis.privacy.certificates.verify_certificate import read as read_certificate
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
 from p2p_sim.network.availability import AvailabilityTrace
 from p2p_sim.network.latency import Trace
 from p2p_sim.network.overlay_file import FileOverlay
 from p2p_sim.network.overlay_graph import OverlayInput
-from p2p_sim.population.datasets import AdultConfig
+from p2p_sim.population.digits_and_adult import AdultConfig
 from p2p_sim.population.images import CIFAR_RECORD, Cifar10Config, MnistConfig
 from p2p_sim.population.table import TableConfig
+from p2p_sim.privacy.certificates.verify_certificate import Refused, Unreadable, verify
+from p2p_sim.privacy.certificates.verify_certificate import read as read_certificate
 from p2p_sim.scenario import load_scenario
 from p2p_sim.sweeps.plan import load_sweep
 from tests.conftest import ROOT

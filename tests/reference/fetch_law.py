@@ -5,10 +5,10 @@ import math
 
 import numpy as np
 
-from p2p_sim.network.config import GossipView
-from p2p_sim.protocol.journey import Journey
-from tests.networks import Case
+from p2p_sim.exchange.message_timing import Journey
+from p2p_sim.network.network_config import GossipView
 from tests.reference.plain_engine import PlainEngine
+from tests.small_networks import Case
 
 
 def weights(case: Case, late: np.ndarray | None = None) -> np.ndarray:

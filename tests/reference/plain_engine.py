@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import simpy
 
-from p2p_sim.protocol.journey import Journey
-from p2p_sim.protocol.traffic import Traffic
-from p2p_sim.protocol.transcript import LEARNER, REPLY, REQUEST, SUBMISSION
+from p2p_sim.exchange.message_timing import Journey
+from p2p_sim.exchange.traffic import Traffic
+from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST, SUBMISSION
 
 FIRST, LAST = 1, 2
 """Priorities of events at the same time: a timer comes after everything else, so that a reply just in time counts."""

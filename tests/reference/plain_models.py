@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import simpy
 
-from p2p_sim.network.network import Network
+from p2p_sim.network.open_network import Network
 from p2p_sim.population.shards import Shard
 
 REQUEST, REPLY = 1, 2

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from p2p_sim.analysis.privacy import Accountant, CappedFetch, FetchDistribution, UniformSources
-from p2p_sim.protocol.facts import RealisedShard
-from p2p_sim.protocol.fetches import Capped, FetchLaw, Uniform, Unknown
+from p2p_sim.exchange.fetch_laws import Capped, FetchLaw, Uniform, Unknown
+from p2p_sim.exchange.run_facts import RealisedShard
+from p2p_sim.privacy import Accountant, CappedFetch, FetchDistribution, UniformSources
 
 
 @dataclass

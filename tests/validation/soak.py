@@ -21,8 +21,8 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network.availability import Always, OnOff
-from p2p_sim.network.config import NetworkConfig, OnTimeout
 from p2p_sim.network.latency import Exponential, Lognormal
+from p2p_sim.network.network_config import NetworkConfig, OnTimeout
 from p2p_sim.network.overlay import RegularOverlay
 from p2p_sim.population.population import Population
 
@@ -122,7 +122,7 @@ def soak(
 
 def draw(table: pd.DataFrame, path: Path) -> None:
     """Memory against events."""
-    from p2p_sim.analysis.figures.style import COLOURS, GREY, new_figure, save
+    from p2p_sim.figures.style import COLOURS, GREY, new_figure, save
 
     figure = new_figure(6.4, 3.2)
     axes = figure.subplots()

@@ -13,7 +13,7 @@ from tests.validation.mutation.score import Score, lines
 from tests.validation.mutation.worker import measure, run
 
 pytestmark = pytest.mark.slow
-MODULE, JUDGE = "analysis/privacy/statement/windows.py", "tests/test_observers.py"
+MODULE, JUDGE = "p2p_sim/privacy/binomial_windows.py", "tests/privacy/exchange/test_observers.py"
 
 
 def test_every_drawn_mutant_is_python_and_another_program():
@@ -27,7 +27,7 @@ def test_every_drawn_mutant_is_python_and_another_program():
 
 
 def test_annotations_decorators_and_strings_are_left_alone():
-    for mutant in mutants_of("analysis/privacy/others/centralised.py"):
+    for mutant in mutants_of("p2p_sim/privacy/rivals/centralised.py"):
         line = mutant.original.splitlines()[mutant.line - 1]
         assert not line.startswith("@")
         assert "->" not in line[: mutant.column]
@@ -36,7 +36,7 @@ def test_annotations_decorators_and_strings_are_left_alone():
 
 def test_a_statement_is_judged_by_the_tests_that_run_it():
     text = (ROOT / MODULE).read_text(encoding="utf-8").splitlines()
-    blanket = (ROOT / "analysis/privacy/exchange/blanket.py").read_text(encoding="utf-8").splitlines()
+    blanket = (ROOT / "p2p_sim/privacy/exchange/blanket.py").read_text(encoding="utf-8").splitlines()
     constant = next(i for i, line in enumerate(blanket, 1) if line.startswith("BLOCKS = "))
     inside = next(i for i, line in enumerate(text, 1) if "certain = np.isinf(odds)" in line)
     tests = [
@@ -49,10 +49,10 @@ def test_a_statement_is_judged_by_the_tests_that_run_it():
     assert [test.name for test in judges(mutant, tests, 1.0)] == ["fast"]
     assert function_of(MODULE, inside) == "binomial_products"
     assert function_of(MODULE, 1) is None
-    assert place_of("analysis/privacy/exchange/blanket.py", constant)[1] == {"BLOCKS"}
+    assert place_of("p2p_sim/privacy/exchange/blanket.py", constant)[1] == {"BLOCKS"}
     silent, other = (
         covering.Test(f"{JUDGE}::silent", 0.1, {}),
-        covering.Test("tests/test_privacy_precision.py::u", 0.1, {}),
+        covering.Test("tests/privacy/test_privacy_precision.py::u", 0.1, {}),
     )
     unit = Mutant(MODULE, "NumberReplacer", 0, 1 + text.index("UNIT = 2.0**-53"), 0)
     assert judges(unit, [silent, other], 1.0) == [other]
@@ -60,7 +60,7 @@ def test_a_statement_is_judged_by_the_tests_that_run_it():
 
 SHARING = """
 import pytest
-from p2p_sim.analysis.privacy.statement.local import local_epsilon
+from p2p_sim.privacy.randomized_response import local_epsilon
 FIRST = local_epsilon(0.25)
 @pytest.fixture(scope="module")
 def value():
@@ -75,7 +75,7 @@ def test_alone():
 
 
 def test_what_tests_share_and_what_ran_before_them_is_measured(tmp_path):
-    module = "analysis/privacy/statement/local.py"
+    module = "p2p_sim/privacy/randomized_response.py"
     (tmp_path / "test_sharing.py").write_text(SHARING, encoding="utf-8")
     found = measure(str(tmp_path / "test_sharing.py"))
     tests = {
@@ -123,12 +123,9 @@ def test_killed_late_and_survived():
     wrong = code.replace("weights /= sums", "weights *= sums")
     assert wrong != code
     assert run(names, limits, MODULE, wrong).result == "failed"
-    own = "analysis/privacy/others/alibi.py"  # a doctest of the module that is changed
+    own = "p2p_sim/privacy/rivals/alibi.py"  # a doctest of the module that is changed
     noise = (ROOT / own).read_text(encoding="utf-8").replace("-math.expm1(-inverse)", "math.expm1(-inverse)")
-    assert (
-        run([f"p2p_sim/{own}::p2p_sim.analysis.privacy.others.alibi.laplace_variation"], {}, own, noise).result
-        == "failed"
-    )
+    assert run([f"p2p_sim/{own}::p2p_sim.privacy.rivals.alibi.laplace_variation"], {}, own, noise).result == "failed"
     endless = code.replace("certain = np.isinf(odds)", "while True: pass")
     assert endless != code
     assert run(names, dict.fromkeys(names, 1.0), MODULE, endless).result == "late"

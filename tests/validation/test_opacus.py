@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from p2p_sim.analysis.privacy import DpSgd
 from p2p_sim.base.streams import Streams
 from p2p_sim.mechanisms.dp_sgd import DpSgdConfig, clipped_gradient_sum
 from p2p_sim.population.population import Population
+from p2p_sim.privacy import DpSgd
 
 opacus = pytest.importorskip("opacus", reason="needs Opacus: pip install -e '.[deep]'")
 torch = pytest.importorskip("torch", reason="needs PyTorch: pip install -e '.[deep]'")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import p2p_sim
-from p2p_sim.outputs.crate import CRATE, write_crate
-from p2p_sim.sweeps.tuning.drive import make_tuning, tune
-from p2p_sim.sweeps.tuning.goal import Goal
+from p2p_sim.report.ro_crate import CRATE, write_crate
+from p2p_sim.tuning.goal import Goal
+from p2p_sim.tuning.run_search import make_tuning, tune
 from tests.conftest import ROOT
 
 TOOLS = Path(os.environ.get("P2P_SIM_RELEASE_TOOLS", ROOT / "build" / "release")) / "bin"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from flint import arb
 from threadpoolctl import threadpool_limits
 
-from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from tests.validation.arb_truths import Curve, ball
 from tests.validation.truth_cases import KINDS, Case
 

@@ -8,17 +8,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from p2p_sim.analysis.privacy.exchange.kary import KaryExchange
-from p2p_sim.analysis.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.analysis.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
-from p2p_sim.analysis.privacy.exchange.one_cluster import Setting
-from p2p_sim.analysis.privacy.exchange.scan import Scan
-from p2p_sim.analysis.privacy.networks.fetch import FetchDistribution
-from p2p_sim.analysis.privacy.networks.realised_network import CappedFetch, UniformSources
-from p2p_sim.analysis.privacy.others.shuffled import ShuffledResponse
-from p2p_sim.analysis.privacy.others.shuffled_messages import ShuffledMessages
-from p2p_sim.analysis.privacy.statement.bound import Bracket, PrivacyBound
-from p2p_sim.analysis.privacy.statement.local import local_epsilon
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.exchange.delta_evaluator import Scan
+from p2p_sim.privacy.exchange.kary import KaryExchange
+from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
+from p2p_sim.privacy.exchange.one_cluster import Setting
+from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
+from p2p_sim.privacy.overlays.realised_network import CappedFetch, UniformSources
+from p2p_sim.privacy.randomized_response import local_epsilon
+from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
+from p2p_sim.privacy.rivals.shuffled_messages import ShuffledMessages
 from tests.validation import arb_truths as exact
 from tests.validation.arb_truths import Curve, arb, ball
 

@@ -1,0 +1,119 @@
+"""Certificates of the learner's ε that README and guides print, for clusters of at most 4,096 users: `make published`.
+
+Run as `python -m analysis.certificates`; one or two CPU minutes. Each certificate is a file that
+`verify_certificate.py` proves. `figures` lists what is certified.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.internet_scale.privacy_growth import DELTA, FLIP_PROB
+from analysis.study import PUBLISHED, ROOT, SWEEPS, Frame, command
+from p2p_sim import load_scenario
+from p2p_sim.base.whole_files import write_whole
+from p2p_sim.privacy import LabelExchange, certificate
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.scenario import Scenario
+from p2p_sim.sweeps.plan import load_sweep
+
+NUMBER = re.compile(r"[0-9.]+")
+NAME, LARGEST = "certificates", 4096
+EXAMPLES = ((40, 0.1, 0.5, 1, 1e-5), (200, 0.1, 0.5, 1, 1e-6), (200, 0.1, 0.5, 5, 1e-6))
+"""n, α, θ, R and δ of examples in the texts that are in no table."""
+TABLES = {"brackets": "epsilon_upper", "complete": "epsilon_exact", "paper": "epsilon_exact"}
+"""Tables of the study `privacy`, with their column of ε."""
+FILES = ("quickstart.toml",)
+PLANS = ("heterogeneity.toml", "users.toml")
+"""Shipped scenarios and sweeps with a figure of the exact ε of their worst cluster, the smallest."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published ε: of what exchange and at which δ, and where it stands.
+
+    printed: its six digits there, if it is in a table. target: the ε that a cluster of this size is said to have, if it
+    is not the smallest ε that holds.
+    """
+
+    exchange: LabelExchange
+    delta: float
+    where: str
+    printed: float | None = None
+    target: float | None = None
+
+
+def main(frame: Frame) -> list[Path]:
+    """Write a certificate for each figure, and a table of what each certificate claims."""
+    wanted = {_name(figure): figure for figure in figures(frame.small)}
+    frame.out.mkdir(parents=True, exist_ok=True)
+    texts = frame.each(_certificate, [(figure.exchange, figure.delta, figure.target) for figure in wanted.values()])
+    lines = []
+    for (name, figure), text in zip(wanted.items(), texts, strict=True):
+        write_whole(frame.out / name, text.encode())
+        made = json.loads(text)
+        lines.append({"file": name, **made["claim"], "intervals": len(made["cover"]), "where": figure.where})
+    return [frame.table("table.csv", lines)]
+
+
+def figures(small: bool = False) -> Iterator[Figure]:
+    """What is published, but for single replicates of the studies."""
+    for n, alpha, theta, rounds, delta in EXAMPLES:
+        yield Figure(LabelExchange(n, alpha, theta, rounds), delta, "examples")
+    for name, column in TABLES.items():
+        table = pd.read_csv(PUBLISHED / "privacy" / f"{name}.csv")
+        for row in table[table["n"] <= (100 if small else LARGEST)].to_dict("records"):
+            exchange = LabelExchange(int(row["n"]), row["flip_prob"], row["sampling_rate"])
+            yield Figure(exchange, row["delta"], f"privacy/{name}.csv", row[column])
+    if not small:
+        yield from _shipped()
+        yield from _internet_scale()
+
+
+def _shipped() -> Iterator[Figure]:
+    table = pd.read_csv(PUBLISHED / "shipped" / "table.csv").set_index("panel")
+    for file in FILES:
+        name = Path(file).stem
+        yield _worst(name, load_scenario(ROOT / "scenarios" / file), table.loc[name, "epsilon_upper"])
+    for file in PLANS:
+        plan = load_sweep(SWEEPS / file)
+        for point, epsilon in zip(plan.points(), table.loc[plan.name, "epsilon_upper"], strict=True):
+            yield _worst(plan.name, plan.scenario(point), epsilon)
+
+
+def _internet_scale() -> Iterator[Figure]:
+    where = "internet-scale/table.csv"
+    table = pd.read_csv(PUBLISHED / where)
+    for row in table[(table["part"] == "learner") & (table["at"] <= LARGEST)].itertuples():
+        [rate] = NUMBER.findall(row.setting)
+        yield Figure(LabelExchange(int(row.at), FLIP_PROB, float(rate)), DELTA, f"{where}, learner", row.value)
+    for row in table[(table["quantity"] == "smallest_cluster") & (table["value"] <= LARGEST)].itertuples():
+        alpha, rate = NUMBER.findall(row.setting)
+        exchange = LabelExchange(int(row.value), float(alpha), float(rate))
+        yield Figure(exchange, DELTA, f"{where}, cluster sizes", target=row.at)
+
+
+def _worst(name: str, scenario: Scenario, epsilon: float) -> Figure:
+    """The figure of the smallest cluster of all replicates."""
+    smallest = min(int(Case(scenario, r).people().cluster_sizes.min()) for r in range(scenario.replicates))
+    mechanism = scenario.mechanism
+    exchange = LabelExchange(smallest, mechanism.flip_prob, mechanism.sampling_rate)
+    return Figure(exchange, scenario.privacy.delta, f"shipped/table.csv, {name}", epsilon)
+
+
+def _certificate(task: tuple[LabelExchange, float, float | None]) -> str:
+    return certificate(*task)
+
+
+def _name(figure: Figure) -> str:
+    e = figure.exchange
+    rounds = f"-r{e.rounds}" if e.rounds > 1 else ""
+    return f"n{e.cluster_size}-a{e.flip_prob:g}-t{e.sampling_rate:g}{rounds}-d{figure.delta:g}.json"
+
+
+if __name__ == "__main__":
+    command(NAME, main)

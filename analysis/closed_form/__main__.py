@@ -1,0 +1,80 @@
+"""How far the closed form of docs/theorem.md lies above the smallest flip probability: `make published`.
+
+Run as `python -m analysis.closed_form`; some CPU minutes.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from analysis.study import Frame, command
+from p2p_sim.base.streams import Streams
+from p2p_sim.privacy import calibrate_flip_prob, sufficient_flip_prob
+from p2p_sim.privacy.randomized_response import local_flip_prob
+
+NAME, SEED = "closed-form", 7
+DELTAS = (1e-12, 1e-9, 1e-6, 1e-3, 1e-1)
+SMALLEST, RATES, EPSILONS = 30, (0.01, 1.0), (0.01, 3.0)
+"""Least n, and ends of θ and ε; all are drawn evenly on a logarithmic scale."""
+SMALL, LOW, HIGH, BETWEEN = "n < 100", "ε < .7 θ", "ε > 1.5 θ", "between"
+REGIMES = (LOW, HIGH, BETWEEN, SMALL)
+"""Small clusters; all others by the ratio of ε to θ."""
+DRAWN = 5_000
+"""Candidates, of which each regime takes its first ones at each δ."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is asked for: (ε, δ) in a cluster of n users at sampling rate θ."""
+
+    n: int
+    sampling_rate: float
+    epsilon: float
+    delta: float
+
+    @property
+    def regime(self) -> str:
+        """In which line of the page's table it counts."""
+        ratio = self.epsilon / self.sampling_rate
+        return SMALL if self.n < 100 else LOW if ratio < 0.7 else HIGH if ratio > 1.5 else BETWEEN
+
+    @property
+    def sufficient(self) -> float:
+        """α* of the closed form."""
+        return sufficient_flip_prob(self.n, self.sampling_rate, self.epsilon, self.delta)
+
+    @property
+    def local(self) -> bool:
+        """Whether α* is no less than what randomised response needs."""
+        return self.sufficient >= 0.999 * local_flip_prob(self.epsilon)
+
+
+def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
+    """Draw targets, of each regime and δ with at most so many users; write α*, the smallest α and their ratio."""
+    wanted = [t for cell in itertools.product(REGIMES, DELTAS) for t in itertools.islice(_of(*cell, largest), targets)]
+    return [frame.table("table.csv", frame.each(_line, wanted))]
+
+
+def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
+    """Targets of one regime at one δ; larger clusters only where the closed form says more than randomised response."""
+    rng = Streams(SEED, 0).generator(f"{regime} {delta:g}")
+    for _ in range(DRAWN):
+        n, rate, epsilon = (
+            float(np.exp(rng.uniform(*np.log(ends)))) for ends in ((SMALLEST, largest), RATES, EPSILONS)
+        )
+        target = Target(round(n), rate, epsilon, delta)
+        if target.regime == regime and target.sufficient > 0.0 and (regime == SMALL or not target.local):
+            yield target
+
+
+def _line(target: Target) -> dict[str, object]:
+    smallest = calibrate_flip_prob([target.n], 2, target.sampling_rate, target.epsilon, target.delta)
+    found = {"sufficient": target.sufficient, "smallest": smallest, "factor": target.sufficient / smallest}
+    return {"regime": target.regime, **asdict(target), "local": target.local, **found}
+
+
+if __name__ == "__main__":
+    command(NAME, main)

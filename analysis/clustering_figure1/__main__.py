@@ -1,0 +1,74 @@
+"""Figure 1 of the clustering paper, every mechanism at its honest ε: `make published`.
+
+Run as `python -m analysis.clustering_figure1 --data-dir DIR`; interrupted, it goes on where it stopped.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.study import Frame, command, curves
+from p2p_sim.figures.curves import Curve, Panel
+from p2p_sim.figures.panels import plot_study
+
+NAME = "clustering-figure1"
+PANELS = {
+    "mnist": "MNIST, ten classes",
+    "fashion-mnist": "Fashion-MNIST, ten classes",
+    "cifar-10": "CIFAR-10 (20,000 images), ten classes",
+    "even-odd": "MNIST, even against odd",
+    "one-against-rest": "MNIST, 8 against the rest",
+}
+SHORT = {"mnist": "MNIST", "fashion-mnist": "Fashion", "cifar-10": "CIFAR-10", "digits": "digits"}
+PRINTED = "ClusterRR as printed: costs up to 3ε"
+RELATIVE = "accuracy relative to no privacy"
+MEASURES = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
+REDUCED = ('population={kind="digits"}', "clusters.count=20", "replicates=2")
+"""What a test changes: digits instead of the large sets, few replicates."""
+
+
+def main(frame: Frame) -> list[Path]:
+    """Run all panels, draw the figure and write the table."""
+    tables, panels = {}, []
+    for name, title in PANELS.items():
+        tables[name] = frame.sweep(f"{NAME}/{name}.toml", _reduced(name))
+        lines = curves(tables[name], "mechanism.target_epsilon", "relative_accuracy", "mechanism", (PRINTED,))
+        panels.append(Panel("target ε", RELATIVE, lines, log_y=False, title=title))
+    tables["clusters"] = frame.sweep(f"{NAME}/clusters.toml", _reduced("clusters"))
+    labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
+    panels.append(_cluster_panel(tables["clusters"], labels))
+    columns = ("population", "mechanism", "mechanism.target_epsilon", "clusters.count", "epsilon_upper", "trust")
+    table, figure = frame.points(tables, columns, MEASURES), frame.out / "figure1.png"
+    count = int(min(t["replicates"].min() for t in tables.values()))
+    note = (
+        f"{count} trials a point, bands: 95% intervals. Logistic regression on 50 principal components. "
+        "δ = 1.6e-5 (5e-5 for CIFAR-10) for DP-SGD, shuffler and exchange, pure ε elsewhere; label adjacency "
+        "throughout. In brackets: who must be trusted. Dashed: drawn where its paper puts it, not where it belongs. "
+        "Last panel: colours as in the others, a marker for each data set."
+    )
+    plot_study(panels, figure, "The clustering paper's Figure 1 at honest privacy", note, columns=2)
+    return [figure, table]
+
+
+def _cluster_panel(table: pd.DataFrame, labels: Sequence[str]) -> Panel:
+    """Accuracy at ε = 0.5 against the number of clusters, a line for each data set and mechanism.
+
+    A mechanism has the colour that it has in the other panels, whose labels are given; a data set has a marker.
+    """
+    sets, lines = list(table["population"].unique()), []
+    for (population, mechanism), part in table.groupby(["population", "mechanism"], sort=False, observed=True):
+        [colour] = [place for place, label in enumerate(labels) if label.startswith(str(mechanism))]
+        line = Curve.of(f"{SHORT[population]}: {mechanism}", part, "clusters.count", "relative_accuracy")
+        lines.append(replace(line, look=(colour, sets.index(population))))
+    return Panel("number of clusters asked for", RELATIVE, lines, log_y=False, title="ε = 0.5", apart=True)
+
+
+def _reduced(name: str) -> list[str]:
+    task = {"even-odd": "even-odd", "one-against-rest": "one-against-rest"}.get(name, "classes")
+    return [*REDUCED, f'population.task="{task}"']
+
+
+if __name__ == "__main__":
+    command(NAME, main)

@@ -1,0 +1,157 @@
+"""Every clustering on the same users: heterogeneity, smallest cluster, ε and accuracy.
+
+Run as `python -m analysis.clusterings`. A task runs one scenario twice: at a fixed α, and with α calibrated to a
+target ε. Interrupted, it goes on where it stopped.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.clusterings.scale import KINDS, cost
+from analysis.study import Frame, command, means
+from p2p_sim import run
+from p2p_sim.figures.curves import Curve, Panel
+from p2p_sim.figures.panels import plot_study
+from p2p_sim.population.balanced import BalancedClusters
+from p2p_sim.population.hdbscan import HdbscanClusters, density_clusters
+from p2p_sim.population.population import Examples
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.scenario import Scenario
+
+NAME, REPLICATES = "clusterings", 10
+USERS, LEAST = 5_000, 36
+"""Users of each data set (digits: all that are not held out), and min_size."""
+COUNTS = (5, 10, 20, 40)
+MANY = (10_000, 100_000)
+"""Users for whom the cost of a clustering is measured."""
+ALPHA, THETA, DELTA, TARGET = 0.1, 0.5, 1e-6, 0.2
+"""α, θ and δ of the exchange, and the ε to which α is calibrated where accuracy is compared."""
+DATA: dict[str, dict[str, Any]] = {
+    "synthetic": {"kind": "synthetic", "users": USERS, "num_clusters": 20, "points_per_cluster": 20},
+    "digits": {"kind": "digits"},
+    "adult": {"kind": "adult", "users": USERS},
+    "mnist": {"kind": "mnist", "task": "even-odd", "pca_dims": 50, "users": USERS},
+}
+TITLES = {
+    "synthetic": "synthetic law", "digits": "digits, even or odd", "adult": "Adult", "mnist": "MNIST, even or odd",
+}  # fmt: skip
+COUNTED: dict[str, dict[str, Any]] = {
+    "k-means": {"kind": "kmeans"},
+    "mini-batch k-means": {"kind": "kmeans", "minibatch": True},
+    "agglomerative": {"kind": "agglomerative"},
+    "balanced": {"kind": "balanced"},
+}
+"""Clusterings into a number of clusters that is asked for."""
+DENSE, GIVEN = "HDBSCAN", "given"
+MEASURES = (
+    "num_clusters", "min_cluster_size", "moved", "heterogeneity", "epsilon_upper", "target_flip_prob",
+    "accuracy_at_target",
+)  # fmt: skip
+Task = tuple[str, str, int, int]
+"""Data set, clustering, number of clusters asked for (0: none), replicate."""
+
+
+def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
+    """Run everything; write rows, manifest, a table of means with 95% intervals, what clusterings cost, the figure."""
+    data = ["synthetic", "digits"] if frame.small else list(DATA)
+    counts = (5, 20) if frame.small else COUNTS
+    tasks: list[Task] = [
+        (source, label, count, replicate)
+        for source in data
+        for label, count in [(label, count) for label in COUNTED for count in counts] + [(DENSE, 0)]
+        + [(GIVEN, 0)] * (source == "synthetic")
+        for replicate in range(2 if frame.small else replicates)
+    ]  # fmt: skip
+    rows = pd.DataFrame(frame.each(partial(_measured, frame.data_dir), tasks))
+    frame.rows(
+        rows, name=NAME, data=DATA, clusterings=COUNTED, min_size=LEAST, flip_prob=ALPHA, sampling_rate=THETA,
+        delta=DELTA, target_epsilon=TARGET, rows=len(rows),
+    )  # fmt: skip
+    points = _points(rows)
+    costs = frame.each(cost, [(label, users) for users in ((2_000,) if frame.small else MANY) for label in KINDS], True)
+    figure = _figure(points, frame.out / "clusterings.png")
+    return [figure, frame.table("table.csv", points), frame.table("cost.csv", costs)]
+
+
+def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
+    """The row of one task."""
+    source, label, count, replicate = task
+    scenario = _scenario(source, label, count)
+    fixed = run(scenario, replicate, data_dir=data_dir).row
+    aimed = run(scenario.replace(**{"mechanism.target_epsilon": TARGET}), replicate, data_dir=data_dir).row
+    return {
+        "population": source, "clusters": label, "count": count, "replicate": replicate,
+        **{key: fixed[key] for key in ("num_users", "num_clusters", "min_cluster_size", "max_cluster_size")},
+        "moved": _moved(scenario, replicate, data_dir),
+        **{key: fixed[key] for key in ("heterogeneity", "heterogeneity_basis", "epsilon_upper")},
+        "accuracy": 1.0 - fixed["error_rate"],
+        "target_flip_prob": aimed["flip_prob"],
+        "accuracy_at_target": 1.0 - aimed["error_rate"],
+    }  # fmt: skip
+
+
+def _scenario(source: str, label: str, count: int) -> Scenario:
+    clusters = {**COUNTED[label], "count": count} if label in COUNTED else {"kind": label.lower()}
+    return Scenario.from_tree(
+        {
+            "name": NAME,
+            "seed": 1,
+            "engine": "vectorised",
+            "population": DATA[source],
+            "clusters": {**clusters, "min_size": LEAST},
+            "mechanism": {"kind": "label_exchange", "flip_prob": ALPHA, "sampling_rate": THETA},
+            "learner": {"kind": "logistic_regression"},
+            "privacy": {"delta": DELTA},
+        }
+    )
+
+
+def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
+    """Share of users for whom the algorithm itself finds no cluster of the least size, so that they join another."""
+    case = Case(scenario, replicate, data_dir)
+    users: Examples = scenario.population.sample(case.places, case.streams).users
+    if isinstance(scenario.clusters, HdbscanClusters):
+        return float(np.mean(density_clusters(users, scenario.clusters.min_size) < 0))
+    if isinstance(scenario.clusters, BalancedClusters):
+        return 0.0  # it makes fewer clusters instead
+    free = scenario.clusters.model_copy(update={"min_size": 1})
+    cluster = free.assign(users, Case(scenario, replicate, data_dir).streams)
+    return float(np.mean(np.bincount(cluster)[cluster] < LEAST))
+
+
+def _points(rows: pd.DataFrame) -> pd.DataFrame:
+    """A line for each data set, clustering and count: means of all measures with their intervals."""
+    keys = ["population", "clusters", "count"]
+    parts = [means(rows, keys, measure, ()).set_index([*keys, "replicates"]) for measure in MEASURES]
+    return pd.concat(parts, axis=1).reset_index()
+
+
+def _figure(points: pd.DataFrame, path: Path) -> Path:
+    """A row of panels for each data set: heterogeneity, smallest cluster, ε, and accuracy at the target ε."""
+    shown = {
+        "heterogeneity": ("heterogeneity φ", False),
+        "min_cluster_size": ("users in the smallest cluster", True),
+        "epsilon_upper": (f"ε at α = {ALPHA}", True),
+        "accuracy_at_target": (f"accuracy at ε = {TARGET:g}", False),
+    }
+    panels = []
+    for source in points["population"].unique():
+        part = points[points["population"] == source]
+        for measure, (title, log) in shown.items():
+            curves = [Curve.of(label, part[part["clusters"] == label], "num_clusters", measure)
+                      for label in part["clusters"].unique()]  # fmt: skip
+            panels.append(Panel("clusters", title, curves, log_y=log, title=TITLES[source]))
+    note = (
+        f"Each point: {points['replicates'].max()} replicates of the same users, bands: 95% t-intervals. α = {ALPHA}, "
+        f"θ = {THETA}, δ = {DELTA:g}, clusters of at least {LEAST} users. Right: α calibrated to ε = {TARGET:g}."
+    )
+    plot_study(panels, path, "What a clustering decides", note, columns=len(shown))
+    return path
+
+
+if __name__ == "__main__":
+    command(NAME, main)

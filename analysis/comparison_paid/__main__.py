@@ -1,0 +1,212 @@
+"""The comparison with every choice paid for: what each mechanism's place owed to choices that no ε counts.
+
+Run as `python -m analysis.comparison_paid --data-dir DIR`; interrupted, it goes on where it stopped.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.comparison.__main__ import PANELS
+from analysis.comparison.settings_runs import MECHANISMS
+from analysis.comparison_paid.paid_runs import (
+    CURATED,
+    MEAN_RUNS,
+    REHEARSED,
+    RELEASED,
+    Task,
+    options,
+    selected,
+    tried,
+    way,
+    with_target,
+)
+from analysis.comparison_second.__main__ import CHANGES, CONFIDENCE, REDUCED, TRUST
+from analysis.study import ROOT, Frame, command, curves
+from p2p_sim import Scenario, load_scenario
+from p2p_sim.figures.curves import Panel
+from p2p_sim.figures.trust_classes import plot_by_trust
+from p2p_sim.measures.intervals import mean_interval
+from p2p_sim.tuning.private_search import Plan, planned
+
+NAME = "comparison-paid"
+EPSILON, EPSILONS = "mechanism.target_epsilon", (0.5, 2.0)
+CHOOSING = 3
+"""Replicates whose true labels choose for the free way, and for a rehearsal; all others are reported."""
+USERS = 3_000
+LAW = "synthetic"
+"""The panel whose law is public: a rehearsal looks at it."""
+DEFAULT, PAID, FREE = "no choice", "paid choice", "free choice"
+CHOICES = (DEFAULT, PAID, FREE)
+
+
+def main(frame: Frame, replicates: int = 8) -> list[Path]:
+    """Run all panels; write rows, the table, and the figures with paid and with free choices.
+
+    Args:
+        frame: where. replicates: of each point, those that choose included.
+    """
+    count = CHOOSING + 2 if frame.small else replicates
+    panels = REDUCED if frame.small else CHANGES
+    bases = {panel: _base(panel, changes) for panel, changes in panels.items()}
+    seen = {panel: every(base, frame, count) for panel, base in bases.items()}
+    rehearsal = freely(seen[LAW])
+    rows = pd.concat(
+        [chosen_rows(base, seen[panel], rehearsal, frame, count).assign(panel=panel) for panel, base in bases.items()],
+        ignore_index=True,
+    )
+    frame.rows(rows, study=NAME, choosing=CHOOSING, replicates=count, mean_runs=MEAN_RUNS, users=USERS)
+    table = points(rows)
+    files = [frame.table("table.csv", table), frame.table("prices.csv", prices(rows))]
+    for choice, file in ((PAID, "paid.png"), (FREE, "free.png")):
+        files.append(_drawn(table[table["choice"] == choice], choice, frame.out / file))
+    return files
+
+
+def _base(panel: str, changes: dict[str, Any]) -> Scenario:
+    found = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
+    few = getattr(found.population, "users", None)
+    return found.replace(**{"population.users": min(few, USERS)}) if few else found
+
+
+def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
+    """Options of every mechanism in every replicate, at the whole ε.
+
+    The replicates that choose have all; the others those that are reported, and those that released labels judge.
+    """
+    points = [(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
+
+    def run(some: range, wanted: dict[tuple[str, float], tuple[str, ...] | None]) -> pd.DataFrame:
+        places = [(replicate, *point) for replicate in some for point in points]
+        tasks: list[Task] = [
+            (with_target(base, name, epsilon), name, replicate, frame.data_dir, wanted[name, epsilon])
+            for replicate, name, epsilon in places
+        ]
+        found = zip(places, frame.each(tried, tasks), strict=True)
+        return pd.DataFrame(
+            [{"mechanism": name, EPSILON: epsilon, **line} for (_, name, epsilon), lines in found for line in lines]
+        )
+
+    first = run(range(CHOOSING), dict.fromkeys(points))
+    free, wanted = freely(first), dict[tuple[str, float], tuple[str, ...] | None]()
+    for name, epsilon in points:
+        usual = next(iter(options(base, name, epsilon)))
+        wanted[name, epsilon] = tuple(dict.fromkeys((usual, free[name, epsilon]))) if way(name) == CURATED else None
+    return pd.concat([first, run(range(CHOOSING, count), wanted)], ignore_index=True)
+
+
+def freely(rows: pd.DataFrame) -> dict[tuple[str, float], str]:
+    """The option with the largest mean accuracy in the replicates that choose, by mechanism and ε."""
+    mean = rows[rows["replicate"] < CHOOSING].groupby(["mechanism", EPSILON, "option"], sort=False)["accuracy"].mean()
+    return {point: part.idxmax()[-1] for point, part in mean.groupby(level=[0, 1], sort=False)}
+
+
+def chosen_rows(
+    base: Scenario, rows: pd.DataFrame, rehearsal: dict[tuple[str, float], str], frame: Frame, count: int
+) -> pd.DataFrame:
+    """A row for each reported replicate and way to choose."""
+    free, reported = freely(rows), rows[rows["replicate"] >= CHOOSING]
+    lines: list[dict[str, Any]] = []
+    for (name, epsilon), part in reported.groupby(["mechanism", EPSILON], sort=False):
+        point = {"mechanism": name, EPSILON: epsilon, "way": way(name)}
+        first = part["option"].iloc[0]
+        for choice, option in ((DEFAULT, first), (FREE, free[name, epsilon])):
+            lines += _taken(part[part["option"] == option], point | {"choice": choice})
+        paid = point | {"choice": PAID}
+        if way(name) == RELEASED:
+            best = part.loc[part.groupby("replicate")["shown"].idxmax()]
+            lines += _taken(best, paid)
+        elif way(name) == REHEARSED:
+            known = rehearsal.get((name, epsilon), first)
+            lines += _taken(part[part["option"] == (known if known in set(part["option"]) else first)], paid)
+        else:
+            lines += [paid | line for line in _selected(base, name, epsilon, frame, count)]
+    return pd.DataFrame(lines)
+
+
+def _taken(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]:
+    wanted = ["replicate", "option", "accuracy", "epsilon_upper"]
+    return [point | line for line in part[wanted].to_dict("records")]
+
+
+def _selected(base: Scenario, name: str, epsilon: float, frame: Frame, count: int) -> Iterator[dict[str, Any]]:
+    """The winners of private selections in all reported replicates."""
+    found = options(base, name, epsilon)
+    plan = plan_for(tuple(found.values()), epsilon, frame.data_dir)
+    names = list(found)
+    for line in frame.each(selected, [(plan, replicate, frame.data_dir) for replicate in range(CHOOSING, count)]):
+        yield {
+            "option": names[line.pop("place")],
+            **{key: line[key] for key in ("replicate", "accuracy", "epsilon_upper")},
+        }
+
+
+def plan_for(scenarios: tuple[Scenario, ...], epsilon: float, data_dir: Path | None) -> Plan:
+    """The plan of a private selection whose whole price is at most ε."""
+    return planned(scenarios, epsilon, MEAN_RUNS, data_dir)
+
+
+def points(rows: pd.DataFrame) -> pd.DataFrame:
+    """A line for each panel, ε, mechanism and way to choose.
+
+    Besides the mean accuracy with its interval: its place among all mechanisms, and how much less it is than that of
+    the free choice (`price`), replicate by replicate. Intervals of prices hold together with 95%: Bonferroni over all.
+    """
+    keys, lines = ["panel", EPSILON, "mechanism"], list[dict[str, Any]]()
+    cells = rows.groupby(keys, sort=False).ngroups
+    for point, part in rows.groupby(keys, sort=False):
+        wide = part.pivot(index="replicate", columns="choice", values="accuracy")
+        for choice in CHOICES:
+            used, mean = part[part["choice"] == choice], mean_interval(wide[choice])
+            gap = mean_interval(wide[FREE] - wide[choice], 1.0 - (1.0 - CONFIDENCE) / (2 * cells))
+            line = dict(zip(keys, point, strict=True)) | {"choice": choice, "way": used["way"].iloc[0]}
+            line |= {"replicates": mean.replicates, "accuracy": mean.value}
+            line |= {"accuracy_low": mean.low, "accuracy_high": mean.high}
+            line |= {"price": gap.value, "price_low": gap.low, "price_high": gap.high}
+            lines.append(line | {"epsilon_upper": used["epsilon_upper"].max()})
+    table = pd.DataFrame(lines)
+    table["place"] = table.groupby(["panel", EPSILON, "choice"])["accuracy"].rank(ascending=False, method="min")
+    return table.astype({"place": int}).assign(comparisons=2 * cells)
+
+
+def prices(rows: pd.DataFrame) -> pd.DataFrame:
+    """A line for each mechanism: what the paid choice costs against the free one, and gains over none.
+
+    Both are means over all panels and ε, replicate by replicate. Their intervals hold together with 95%: Bonferroni.
+    """
+    keys, lines = ["panel", EPSILON, "mechanism", "replicate"], list[dict[str, Any]]()
+    wide = rows.pivot(index=keys, columns="choice", values="accuracy")
+    each = pd.DataFrame({"price": wide[FREE] - wide[PAID], "gain": wide[PAID] - wide[DEFAULT]})
+    mean = each.groupby(level=["mechanism", "replicate"]).mean()
+    for name in dict.fromkeys(rows["mechanism"]):
+        line: dict[str, Any] = {"mechanism": name, "way": way(name)}
+        for column in ("price", "gain"):
+            found = mean_interval(mean.loc[name][column], 1.0 - (1.0 - CONFIDENCE) / (2 * len(MECHANISMS)))
+            line |= {column: found.value, f"{column}_low": found.low, f"{column}_high": found.high}
+        lines.append(line | {"replicates": found.replicates})
+    return pd.DataFrame(lines)
+
+
+def _drawn(table: pd.DataFrame, choice: str, path: Path) -> Path:
+    panels = [
+        Panel(
+            "target ε", "accuracy", curves(part, EPSILON, "accuracy", "mechanism"), log_y=False,
+            title=PANELS[str(panel)],
+        )
+        for panel, part in table.groupby("panel", sort=False)
+    ]  # fmt: skip
+    said = {
+        PAID: f"Choices are paid for: {RELEASED}, {REHEARSED}, or {CURATED}, its price included in ε.",
+        FREE: f"Choices look at true labels of {CHOOSING} other replicates, which no ε counts.",
+    }[choice]
+    note = (
+        f"{said} Bands: 95% intervals over {table['replicates'].min()} replicates; label adjacency, the learner's view."
+    )
+    plot_by_trust(panels, TRUST, path, f"Every mechanism, {choice}", note)
+    return path
+
+
+if __name__ == "__main__":
+    command(NAME, main)

@@ -1,0 +1,222 @@
+"""The second comparison: every mechanism at equal ε with the best of its learners, and which of them leads where.
+
+Run as `python -m analysis.comparison_second --data-dir DIR`; interrupted, it goes on where it stopped.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.comparison.__main__ import PANELS, TWO_CLASSES
+from analysis.comparison.models import HISTOGRAM, PLR, STACKING, model_rows
+from analysis.comparison.settings_runs import MECHANISMS, PLAIN, Task, candidates, learned
+from analysis.study import ROOT, Frame, command, curves, means
+from p2p_sim import load_scenario
+from p2p_sim.figures.curves import Panel
+from p2p_sim.figures.trust_classes import plot_by_trust
+from p2p_sim.measures.intervals import mean_interval
+from p2p_sim.measures.point_means import HIGH, LOW
+
+NAME = "comparison-second"
+EPSILON, EPSILONS = "mechanism.target_epsilon", (0.5, 1.0, 2.0, 4.0)
+CHOOSING = 3
+"""Replicates that choose learners and name leaders; all others are reported."""
+USERS = 8_000
+"""Users of MNIST and Adult, drawn anew in each replicate."""
+CHANGES: dict[str, dict[str, Any]] = {
+    "digits": {},
+    "mnist": {
+        "population": {"kind": "mnist", "task": "classes", "pca_dims": 50, "users": USERS},
+        "clusters": {"kind": "kmeans", "count": 20, "min_size": 36, "minibatch": True},
+    },
+    "even-odd": {
+        "population": {"kind": "mnist", "task": "even-odd", "pca_dims": 50, "users": USERS},
+        "clusters": {"kind": "kmeans", "count": 20, "min_size": 36, "minibatch": True},
+    },
+    "adult": {
+        "population": {"kind": "adult", "users": USERS},
+        "clusters": {"kind": "kmeans", "count": 20, "min_size": 100},
+    },
+    "synthetic": {
+        "population": {"kind": "synthetic", "users": 20_000, "num_clusters": 20, "heterogeneity": 0.2},
+        "clusters": {"kind": "given"},
+    },
+}
+"""What each panel changes in scenarios/comparison.toml."""
+REDUCED: dict[str, dict[str, Any]] = {
+    "digits": {"clusters": {"kind": "kmeans", "count": 4, "min_size": 36}},
+    "synthetic": {
+        "population": {"kind": "synthetic", "users": 1_000, "num_clusters": 4, "heterogeneity": 0.2},
+        "clusters": {"kind": "given"},
+    },
+}
+"""The same for a test, at ε = 1."""
+TRUST = {
+    "trust nobody": (
+        "label exchange",
+        "randomised response",
+        "vector approximation",
+        "RRWithPrior, two stages",
+        "ALIBI",
+        "noise shares",
+    ),
+    "trust a shuffler": ("randomised response, shuffled",),
+    "trust one's own organisation": (STACKING,),
+    "trust a curator with all labels": (
+        "DP-SGD",
+        "ClusterRR",
+        "LabelDP-Pro",
+        "PATE",
+        "noisy aggregates",
+        PLR,
+        HISTOGRAM,
+    ),
+}
+"""Who sees true labels, or noisy ones with their owner, and must not tell."""
+ALL, OWN = "all", "its own"
+WHOLE = ("DP-SGD", "LabelDP-Pro")
+"""Mechanisms that release a model: there is no learner to choose."""
+CONFIDENCE = 0.95
+LEADS, BEHIND, OPEN = "leads", "is behind", "not settled"
+KEYS = ("mechanism", EPSILON)
+
+
+def main(frame: Frame, replicates: int = 9) -> list[Path]:
+    """Run all panels, draw the figure, and write the points and the comparisons of the leaders.
+
+    Args:
+        frame: where. replicates: of each point, those that choose included.
+    """
+    count = CHOOSING + 2 if frame.small else replicates
+    changes = REDUCED if frame.small else CHANGES
+    rows = {panel: panel_rows(panel, frame, count) for panel in changes}
+    every = pd.concat([found.assign(panel=panel) for panel, found in rows.items()], ignore_index=True)
+    frame.rows(every, study=NAME, choosing=CHOOSING, replicates=count, panels=changes)
+    table = pd.concat([_points(found).assign(panel=panel) for panel, found in rows.items()], ignore_index=True)
+    table = table[["panel", *table.columns.drop("panel")]]
+    written = [frame.table("table.csv", table), frame.table("leaders.csv", judged(rows))]
+    panels = [
+        Panel(
+            "target ε",
+            "accuracy",
+            curves(part, EPSILON, "accuracy", "mechanism"),
+            log_y=False,
+            title=PANELS[str(panel)],
+        )
+        for panel, part in table.groupby("panel", sort=False)
+    ]
+    note = (
+        f"Each mechanism with its best learner, chosen on {CHOOSING} replicates that are not shown. Bands: 95% "
+        f"intervals over {table['replicates'].min()} other replicates. δ = 1e-6 for exchange, shuffler, DP-SGD, "
+        "LabelDP-Pro and PATE, pure ε elsewhere; ε is for the learner's view of one label."
+    )
+    figure = frame.out / f"{NAME}.png"
+    plot_by_trust(panels, TRUST, figure, "Every mechanism with the best of its learners", note)
+    return [figure, *written]
+
+
+def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
+    """All runs of a panel, a line for each mechanism, ε, replicate and learner.
+
+    The first replicates have all learners, the others the chosen one (`chosen`) and the plain one.
+    """
+    changes = (REDUCED if frame.small else CHANGES)[panel]
+    base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
+    points = [(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
+    classes = 2 if panel in TWO_CLASSES else 10
+
+    def run(some: range, learners: dict[tuple[str, float], tuple[str, ...]], accounted: bool) -> pd.DataFrame:
+        tasks: list[Task] = []
+        places = [(replicate, *point) for replicate in some for point in points]
+        for replicate, name, epsilon in places:
+            scenario = base.replace(mechanism={**MECHANISMS[name], "target_epsilon": epsilon})
+            tree = scenario.model_dump(mode="json")
+            tasks.append((tree, replicate, frame.data_dir, learners[name, epsilon], accounted))
+        found = zip(places, frame.each(learned, tasks), strict=True)
+        return pd.DataFrame(
+            [{"mechanism": name, EPSILON: epsilon, **line} for (_, name, epsilon), lines in found for line in lines]
+        )
+
+    first = run(range(CHOOSING), {point: candidates(point[0], classes) for point in points}, False)
+    best = chosen(first)
+    later = run(
+        range(CHOOSING, replicates), {point: tuple(dict.fromkeys((best[point], PLAIN))) for point in points}, True
+    )
+    rows = pd.concat([first, later], ignore_index=True)
+    rows["chosen"] = [best[name, epsilon] == learner for name, epsilon, learner in _cells(rows)]
+    rows["learner"] = rows["learner"].mask(rows["mechanism"].isin(WHOLE), OWN)
+    if classes == 2:
+        tree, epsilons = base.model_dump(mode="json"), sorted({epsilon for _, epsilon in points})
+        tasks = [(tree, epsilons, replicate, frame.data_dir) for replicate in range(replicates)]
+        models = frame.each(partial(model_rows, histogram=panel == "synthetic"), tasks)
+        rows = pd.concat([rows, _as_rows([line for part in models for line in part])], ignore_index=True)
+    return rows.assign(reported=rows["replicate"] >= CHOOSING)
+
+
+def chosen(rows: pd.DataFrame) -> dict[tuple[str, float], str]:
+    """The learner with the largest mean accuracy for each mechanism and ε; of equally good ones the first."""
+    mean = rows.groupby([*KEYS, "learner"], sort=False)["accuracy"].mean()
+    return {point: part.idxmax()[-1] for point, part in mean.groupby(level=[0, 1], sort=False)}
+
+
+def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """The leader of each panel, ε and group of trust, held against each other mechanism of the group.
+
+    The replicates that choose name the leader; the difference of accuracies is that of the others, replicate by
+    replicate. Intervals have together the confidence of 95%: Bonferroni over all different comparisons.
+    """
+    lines = [{"panel": panel, **line} for panel, found in rows.items() for line in _against(found)]
+    asked = {(line["panel"], line[EPSILON], line["leader"], line["other"]) for line in lines}
+    for line in lines:
+        gap = mean_interval(line.pop("each"), 1.0 - (1.0 - CONFIDENCE) / len(asked))
+        line |= {"difference": gap.value, "low": gap.low, "high": gap.high, "replicates": gap.replicates}
+        line["verdict"] = LEADS if gap.low > 0.0 else BEHIND if gap.high < 0.0 else OPEN
+    return pd.DataFrame(lines).assign(comparisons=len(asked))
+
+
+def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Each leader and each of its rivals, with the differences in all reported replicates."""
+    used = rows[rows["chosen"]]
+    for epsilon, part in used.groupby(EPSILON):
+        cells = part.pivot(index=["reported", "replicate"], columns="mechanism", values="accuracy")
+        named, seen = cells.loc[False].mean(), cells.loc[True]
+        for group, names in {**TRUST, ALL: tuple(cells)}.items():
+            present = [name for name in names if name in cells]
+            if len(present) < 2:
+                continue
+            leader = named[present].idxmax()
+            for other in present:
+                if other != leader:
+                    each = (seen[leader] - seen[other]).to_numpy()
+                    yield {EPSILON: epsilon, "group": group, "leader": leader, "other": other, "each": each}
+
+
+def _points(rows: pd.DataFrame) -> pd.DataFrame:
+    """A line for each mechanism and ε of the reported replicates, with what its learner gains over the plain one."""
+    later = rows[rows["reported"]]
+    used = later[later["chosen"]]
+    plain = later[later["learner"] == PLAIN].set_index([*KEYS, "replicate"])["accuracy"]
+    before = plain.reindex(pd.MultiIndex.from_frame(used[[*KEYS, "replicate"]])).to_numpy()
+    used = used.assign(gain=used["accuracy"] - before)
+    fixed = used.drop_duplicates(list(KEYS))[[*KEYS, "learner", "delta", "trust"]]
+    accuracy = means(used, KEYS, "accuracy", ("epsilon_upper",))
+    gain = means(used, KEYS, "gain", ())[[*KEYS, "gain", "gain" + LOW, "gain" + HIGH]]
+    return fixed.merge(accuracy, on=list(KEYS)).merge(gain, on=list(KEYS))
+
+
+def _cells(rows: pd.DataFrame) -> Iterator[tuple[str, float, str]]:
+    """Mechanism, ε and learner of each row."""
+    return zip(rows["mechanism"], rows[EPSILON], rows["learner"], strict=True)
+
+
+def _as_rows(lines: list[dict[str, float | str]]) -> pd.DataFrame:
+    """Rows of whole models, which have no learner to choose."""
+    rows = pd.DataFrame(lines).assign(learner=OWN, chosen=True)
+    return rows.assign(accuracy=1.0 - rows["error_rate"]).drop(columns=["error_rate", "scenario"])
+
+
+if __name__ == "__main__":
+    command(NAME, main)

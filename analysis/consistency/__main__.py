@@ -1,0 +1,177 @@
+"""Private rules that are consistent for every law, measured: `python -m analysis.consistency`.
+
+Every number comes from a stream named by study, law, n and replicate; running again gives the same rows.
+"""
+
+import math
+import warnings
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from analysis.study import Frame, command, curves, means
+from p2p_sim.base.streams import Streams
+from p2p_sim.figures.curves import Panel
+from p2p_sim.figures.panels import plot_study
+from p2p_sim.histograms.classifiers import PCL, HistogramClassifier
+from p2p_sim.histograms.densities import PCDE, HistogramDensity
+from p2p_sim.histograms.partitions import even_side
+from p2p_sim.histograms.semi_supervised import SemiSupervised
+from p2p_sim.learning.exchange_histogram import ExchangeHistogram
+from p2p_sim.measures.product_laws import Harmonic, ProductLaw, Sine, box_centres
+from p2p_sim.measures.total_variation import LINE_LAWS, half_l1
+from p2p_sim.privacy import LabelExchange, calibrate_flip_prob
+from p2p_sim.privacy.worst_of_several import epsilons
+
+NAME, EPSILON, SEED = "consistency", 1.0, 2022
+SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+REPLICATES, FEWER = 60, 20
+"""Replicates a point, and for n above 100,000."""
+CLASSIFIERS: dict[str, ProductLaw] = {
+    "smooth, d = 1": ProductLaw(Sine(2), 1),
+    "oscillating, d = 1": ProductLaw(Sine(32), 1),
+    "hard, d = 1": ProductLaw(Harmonic(), 1),
+    "smooth, d = 2": ProductLaw(Sine(1), 2),
+    "oscillating, d = 2": ProductLaw(Sine(8), 2),
+    "hard, d = 2": ProductLaw(Harmonic(), 2),
+}
+DENSITIES = {"normal": LINE_LAWS["normal"], "Cauchy": LINE_LAWS["cauchy"], "spikes": LINE_LAWS["spikes"]}
+NONPRIVATE, EXCHANGE = "histogram, not private", "label exchange in cells, (1, n^-2)"
+VOTES = "PCL, (1, 0)"
+DENSITY, RAW = "PCDE, (1, n^-2), normalised", "PCDE, (1, n^-2), divided by n"
+THRESHOLD, LABELLED, UNLABELLED = "semi-supervised, (1, n^-2)", 400, 100_000
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement; `epsilon_upper` is of one example, or of one label for the exchange."""
+
+    study: str
+    law: str
+    n: int
+    replicate: int
+    method: str
+    value: float
+    epsilon_upper: float
+    delta: float
+    flip_prob: float = math.nan
+    smallest_cell: int = 0
+
+
+def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = None) -> list[Path]:
+    """Measure, and write rows, manifest, table and figures; for tests, at other n and with other replicates."""
+    tasks = [
+        (study, law, n, replicates or (REPLICATES if n <= 100_000 else FEWER))
+        for n in sorted(sizes, reverse=True)  # the longest first
+        for study, laws in (("excess error", CLASSIFIERS), ("half-L1", DENSITIES))
+        for law in laws
+    ]
+    tasks.append(("threshold", "N(0, 1)", UNLABELLED, replicates or REPLICATES))
+    found = [asdict(row) for rows in frame.each(_measure, tasks) for row in rows]
+    rows = pd.DataFrame(found).sort_values(["study", "law", "n", "replicate", "method"])
+    laws = {name: repr(law) for name, law in CLASSIFIERS.items()}
+    frame.rows(rows, name=NAME, seed=SEED, epsilon=EPSILON, sizes=list(sizes), rows=len(rows), laws=laws)
+    points = means(rows, ("study", "law", "n", "method"), "value", ("epsilon_upper", "delta", "flip_prob"))
+    return [*_figures(points, frame.out), frame.table("table.csv", points)]
+
+
+def _measure(task: tuple[str, str, int, int]) -> list[Row]:
+    """All replicates of one law at one n."""
+    study, law, n, replicates = task
+    if study == "threshold":
+        return [_threshold_row(n, replicate) for replicate in range(replicates)]
+    if study == "half-L1":
+        return [row for replicate in range(replicates) for row in _density_rows(law, n, replicate)]
+    flip_prob = _flip_prob(CLASSIFIERS[law].dimension, n)
+    rows, met = [], set()
+    for replicate in range(replicates):
+        found, sizes = _classifier_rows(law, n, replicate, flip_prob)
+        rows += found
+        met |= sizes
+    exchanges = [LabelExchange(size, flip_prob, 1.0) for size in sorted(met)]
+    epsilon = max(bound.epsilon_upper for bound in epsilons(exchanges, n**-2.0))
+    return [replace(r, epsilon_upper=epsilon) if r.method == EXCHANGE else r for r in rows]
+
+
+def _flip_prob(dimension: int, n: int) -> float:
+    """α for clusters so small that a cell is smaller with probability 1e-7."""
+    smallest = max(2, int(binom.ppf(1e-7, n, even_side(n, dimension) ** dimension)))
+    return calibrate_flip_prob([smallest], 2, 1.0, EPSILON, n**-2.0)
+
+
+def _classifier_rows(name: str, n: int, replicate: int, flip_prob: float) -> tuple[list[Row], set[int]]:
+    """The rows of one replicate, and the sizes of the exchange's clusters."""
+    law, streams = CLASSIFIERS[name], Streams(SEED, replicate)
+    points, labels = law.draw(n, streams.generator(f"{name} {n}"))
+    seed = streams.integer_seed(f"noise {name} {n}")
+    exchange = ExchangeHistogram(None, flip_prob, random_state=seed)
+    side = even_side(n, law.dimension)
+    models = {NONPRIVATE: HistogramClassifier(side), VOTES: PCL(EPSILON, side, seed), EXCHANGE: exchange}
+    rows = []
+    for method, model in models.items():
+        edges = model.fit(points, labels).partition_.edges()
+        value = law.excess_error(edges, model.predict(box_centres(edges, law.dimension)))
+        epsilon = EPSILON if method == VOTES else math.inf
+        rows.append(Row("excess error", name, n, replicate, method, value, epsilon, 0.0))
+    sizes = exchange.sizes_.tolist()
+    rows[-1] = replace(rows[-1], delta=n**-2.0, flip_prob=flip_prob, smallest_cell=sizes[0])
+    return rows, set(sizes)
+
+
+def _density_rows(name: str, n: int, replicate: int) -> Iterable[Row]:
+    law, streams = DENSITIES[name], Streams(SEED, replicate)
+    points = law.draw(n, streams.generator(f"{name} {n}"))
+    seed = streams.integer_seed(f"noise {name} {n}")
+    models = {
+        NONPRIVATE: HistogramDensity(),
+        DENSITY: PCDE(EPSILON, random_state=seed),
+        RAW: PCDE(EPSILON, normalise=False, random_state=seed),
+    }
+    for method, model in models.items():
+        with warnings.catch_warnings(action="ignore"):  # at small n no cell passes the threshold
+            model.fit(points)
+        value = half_l1(law, model.coordinates_.ravel(), model.cubes_.side, model.heights_)
+        epsilon, delta = (math.inf, 0.0) if method == NONPRIVATE else (EPSILON, n**-2.0)
+        yield Row("half-L1", name, n, replicate, method, value, epsilon, delta)
+
+
+def _threshold_row(n: int, replicate: int) -> Row:
+    """Error of a threshold learned from few labels and n points without any; x is N(0, 1), y = 1 from 0 on."""
+    streams = Streams(SEED, replicate)
+    rng = streams.generator(f"threshold {n}")
+    points = rng.standard_normal((LABELLED, 1))
+    learner = SemiSupervised(epsilon=EPSILON, random_state=streams.integer_seed(f"noise threshold {n}"))
+    learner.fit(points, points[:, 0] >= 0.0, rng.standard_normal((n, 1)))
+    error = abs(float(ndtr(learner.net_.cuts[learner.chosen_, 0])) - 0.5)
+    bound = learner.privacy()
+    return Row("threshold", "N(0, 1)", n, replicate, THRESHOLD, error, bound.epsilon_upper, bound.delta)
+
+
+def _figures(points: pd.DataFrame, out: Path) -> list[Path]:
+    count = f"{REPLICATES} replicates a point ({FEWER} above n = 100,000), bands: 95% t-intervals. "
+    if points["replicates"].max() < REPLICATES:
+        count = f"At most {points['replicates'].max()} replicates a point, bands: 95% t-intervals. "
+    paths = []
+    for study, laws, title, note in (
+        ("excess error", CLASSIFIERS, "Excess error of private histogram rules",
+         "PCL protects an example, the exchange a label."),
+        ("half-L1", DENSITIES, "Half-L1 distance of private density estimates",
+         "δ = n^-2. Without normalising, the estimate does not integrate to 1."),
+    ):  # fmt: skip
+        panels = []
+        for law in laws:
+            part = points[(points["study"] == study) & (points["law"] == law)]
+            lines = curves(part, "n", "value", "method", (NONPRIVATE,))
+            panels.append(Panel("n", study, lines, title=law))
+        path = out / f"{study.replace(' ', '-').lower()}.png"
+        plot_study(panels, path, title, count + note)
+        paths.append(path)
+    return paths
+
+
+if __name__ == "__main__":
+    command(NAME, main)

@@ -1,0 +1,161 @@
+"""Who pays for privacy: the accuracy that each group loses, for every mechanism of the comparison on two data sets.
+
+Run as `python -m analysis.groups --data-dir DIR`; interrupted, it goes on where it stopped. Some 15 CPU minutes.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.study import ROOT, Frame, command
+from p2p_sim import load_scenario
+from p2p_sim.figures.group_losses import Marks, plot_groups
+from p2p_sim.measures.group_gaps import (
+    ACCURACY,
+    LOSS,
+    REFERENCE_ACCURACY,
+    SHARE,
+    Group,
+    extra_loss,
+    groups_of,
+    with_losses,
+)
+from p2p_sim.measures.intervals import mean_interval
+from p2p_sim.measures.point_means import HIGH, LOW
+from p2p_sim.sweeps.plan import Plan, make_plan
+from p2p_sim.sweeps.sweep_file import Axis
+
+NAME = "groups"
+EPSILON = "mechanism.target_epsilon"
+MECHANISMS: dict[str, dict[str, Any]] = {
+    "label exchange": {"kind": "label_exchange"},
+    "randomised response": {"kind": "randomized_response"},
+    "vector approximation": {"kind": "vector_approximation"},
+    "RRWithPrior, two stages": {"kind": "rr_with_prior"},
+    "ALIBI": {"kind": "alibi"},
+    "randomised response, shuffled": {"kind": "shuffled_response"},
+    "ClusterRR": {"kind": "cluster_rr", "heterogeneity": 0.2},
+    "DP-SGD": {"kind": "dp_sgd"},
+}
+"""What is compared, a line each: its name, and its table in a scenario."""
+LATER: dict[str, dict[str, Any]] = {
+    "LabelDP-Pro": {"kind": "label_dp_pro"},
+    "PATE": {"kind": "pate", "teachers": 60, "queries": 60, "answers": 40, "threshold": 0.4},
+    "noisy aggregates": {"kind": "noisy_aggregates"},
+    "noise shares": {"kind": "noise_shares", "colluders": 2, "leavers": 5},
+}
+"""The same of later mechanisms, and the panels on which they are run."""
+LATER_ON = ("adult", "mnist")
+EPSILONS, DRAWN = {"adult": (0.5, 1.0, 4.0), "mnist": (1.0,)}, 1.0
+"""Target ε of each panel, and that of the figure."""
+PANELS: dict[str, dict[str, Any]] = {
+    "adult": {
+        "population": {"kind": "adult", "users": 20_000},
+        "clusters": {"kind": "kmeans", "count": 100, "min_size": 100},
+        "groups": ["class", "sex", "cluster_size"],
+    },
+    "mnist": {
+        "population": {"kind": "mnist", "task": "classes", "pca_dims": 50, "users": 20_000},
+        "clusters": {"kind": "kmeans", "count": 20, "min_size": 36, "minibatch": True},
+        "groups": ["class", "cluster_size"],
+    },
+}
+"""What each data set changes in scenarios/comparison.toml."""
+SMALL: dict[str, dict[str, Any]] = {
+    "breast-cancer": {
+        "population": {"kind": "breast-cancer"},
+        "clusters": {"kind": "kmeans", "count": 4, "min_size": 36},
+        "groups": ["class", "cluster_size"],
+    }
+}
+"""The same for a test."""
+TITLES = {
+    ("adult", "class"): "Adult: income at most (0), above (1) 50,000",
+    ("adult", "sex"): "Adult: sex",
+    ("adult", "cluster_size"): "Adult: size of the cluster",
+    ("mnist", "class"): "MNIST: digit",
+    ("mnist", "cluster_size"): "MNIST: size of the cluster",
+}
+CONFIDENCE = 0.95
+MORE, LESS, OPEN = "pays more", "pays less", "not settled"
+
+
+def main(frame: Frame, replicates: int = 10) -> list[Path]:
+    """Run all panels, draw the figure and write the table."""
+    table = pd.DataFrame(_lines(frame, 2 if frame.small else replicates))
+    corrected = 1.0 - (1.0 - CONFIDENCE) / intervals(table)
+    table = pd.concat([table.drop(columns="each"), _judged(table, corrected)], axis="columns")
+    written = frame.table("table.csv", table)
+    note = (
+        f"Each mark: mean loss of a group's accuracy at ε = {DRAWN:g} (that without privacy minus that with it) "
+        f"and its 95% interval over {table['replicates'].min()} replicates. Digits are their own marks, without "
+        "intervals. Left of 0 the group gains."
+    )
+    drawn = table[table[EPSILON] == DRAWN]
+    panels = [
+        Marks(TITLES.get((panel, kind), f"{panel}: {kind}"), part, "mechanism", "group", LOSS)
+        for (panel, kind), part in drawn.groupby(["panel", "kind"], sort=False)
+    ]
+    figure = frame.out / "groups.png"
+    plot_groups(panels, figure, "Who pays for privacy?", note)
+    return [figure, written]
+
+
+def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
+    """What is compared on a panel."""
+    return MECHANISMS | LATER if panel in LATER_ON else MECHANISMS
+
+
+def plan_of(panel: str, changes: dict[str, Any], frame: Frame, replicates: int) -> Plan:
+    """The sweep of a panel: every mechanism at every ε."""
+    base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
+    chosen = mechanisms_of(panel)
+    axes = (
+        Axis(key="mechanism", values=tuple(chosen.values()), labels=tuple(chosen)),
+        Axis(key=EPSILON, values=EPSILONS.get(panel, (DRAWN,))),
+    )
+    return make_plan(base.name, base, axes, replicates, data_dir=frame.data_dir)
+
+
+def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
+    """A line for each panel, mechanism, ε and group."""
+    for panel, changes in (SMALL if frame.small else PANELS).items():
+        plan = plan_of(panel, changes, frame, replicates)
+        rows = with_losses(frame.planned(plan, panel))
+        for (mechanism, epsilon), part in rows.groupby(["mechanism", EPSILON], sort=False):
+            place = {"panel": panel, "mechanism": mechanism, EPSILON: epsilon}
+            place["epsilon_upper"] = part["epsilon_upper"].max()
+            for group in groups_of(rows):
+                yield place | {"kind": group.kind, "group": group.name, "replicates": len(part)} | _figures(part, group)
+
+
+def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
+    """Means of a group at one point, and how much more it loses than all others in each replicate."""
+    found: dict[str, Any] = {
+        figure: part[group.column(figure)].mean() for figure in (SHARE, REFERENCE_ACCURACY, ACCURACY)
+    }
+    loss = mean_interval(part[group.column(LOSS)], CONFIDENCE)
+    found |= {LOSS: loss.value, LOSS + LOW: loss.low, LOSS + HIGH: loss.high}
+    return found | {"each": extra_loss(part, group).to_numpy()}
+
+
+def intervals(table: pd.DataFrame) -> int:
+    """How many different questions the table answers: two groups that are all there is are one question."""
+    points = table.groupby(["panel", "mechanism", EPSILON, "kind"])["group"].size()
+    return int(points.where(points > 2, 1).sum())
+
+
+def _judged(table: pd.DataFrame, confidence: float) -> pd.DataFrame:
+    """What each group loses beyond all others, with an interval of so much confidence, and what follows."""
+    found = []
+    for each in table["each"]:
+        extra = mean_interval(each, confidence)
+        verdict = MORE if extra.low > 0.0 else LESS if extra.high < 0.0 else OPEN
+        found.append({"extra": extra.value, "extra_low": extra.low, "extra_high": extra.high, "verdict": verdict})
+    return pd.DataFrame(found, index=table.index)
+
+
+if __name__ == "__main__":
+    command(NAME, main)

@@ -1,0 +1,251 @@
+"""What the exchange costs and gives for 10⁹ users: `python -m analysis.internet_scale`, 3 CPU minutes.
+
+Runs up to 10⁶ users are measured and extrapolated by fits; beside them stand the exact laws, which need no fit. What
+`analysis.internet_scale.beyond` counted among 10⁸ users is held against both, where it lies in the same place.
+"""
+
+import math
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analysis.internet_scale.figures import plot_clusters, plot_network
+from analysis.internet_scale.network_growth import (
+    CLUSTER,
+    LABEL,
+    LINK_BPS,
+    NETWORKS,
+    REQUEST,
+    SEED,
+    SHARES,
+    Floats,
+    Law,
+    arrivals,
+    law,
+    run,
+)
+from analysis.internet_scale.privacy_growth import DELTA, USERS, Figure, figures
+from analysis.study import Frame, command
+from p2p_sim.base.streams import Streams
+from p2p_sim.measures.extrapolation import Prediction, normal_score, predict
+from p2p_sim.measures.intervals import mean_interval
+from p2p_sim.measures.time_laws import GridLaw
+from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.population.population import Population
+
+NAME, SIZES, REPLICATES = "internet-scale", (1_000, 10_000, 100_000, 1_000_000), 30
+STUDIES = 2000
+"""Studies drawn from the exact law, to see how often a fit's interval holds."""
+BIG_HEADER = 4096
+"""Bytes beside the label, if every submission opens a connection of its own: an assumption."""
+DECADES = tuple(10**power for power in range(3, 10))
+LEVELS = (0.025, 0.975)
+BEYOND = "10⁸ users run"
+Laws = dict[str, tuple[Law, Law]]
+"""Of each network, rounded down and up."""
+CONSTANT = ("bytes_per_user", "learner_bytes_per_user", "arrived", *(f"p{100 * share:g}_s" for share in SHARES))
+
+
+def main(
+    frame: Frame, sizes: Sequence[int] = SIZES, replicates: int = REPLICATES, studies: int = STUDIES
+) -> list[Path]:
+    """Measure, fit, extrapolate; write rows, manifest, tables and figures.
+
+    Args:
+        sizes: values of n, ascending, multiples of 1,000. replicates: of each.
+        studies: drawn from the law, for the coverage of fits.
+    """
+    run((next(iter(NETWORKS)), CLUSTER, 0))  # imports and caches
+    tasks = [
+        (network, users, 1000 * (place + 1) + replicate)  # of its own: the shards of a smaller run would be the same
+        for network in NETWORKS
+        for place, users in enumerate(sizes)
+        for replicate in range(replicates)
+    ]
+    rows = pd.DataFrame(frame.each(run, tasks, alone=True))
+    laws = {network: (law(network, False), law(network, True)) for network in NETWORKS}
+    found = [
+        f for network, part in rows.groupby("network", sort=False) for f in _network(str(network), part, laws, studies)
+    ]
+    if (frame.out / "beyond.csv").is_file():
+        found += _beyond(pd.read_csv(frame.out / "beyond.csv"), laws)
+    [private] = frame.each(figures, [DELTA], alone=True)
+    table = pd.DataFrame([asdict(figure) for figure in [*found, *private]])
+    written = [frame.table("table.csv", table), frame.table("costs.csv", map(asdict, _costs(rows)))]
+    networks = {name: config.model_dump(mode="json") for name, config in NETWORKS.items()}
+    frame.rows(
+        rows.drop(columns="cpu_s"), name=NAME, seed=SEED, sizes=list(sizes), replicates=replicates, users=USERS,
+        delta=DELTA, networks=networks,
+    )  # fmt: skip
+    drawn = [frame.out / "network.png", frame.out / "clusters.png"]
+    plot_network(table, rows, drawn[0])
+    plot_clusters(table, drawn[1])
+    return [*drawn, *written]
+
+
+# -- the network -------------------------------------------------------------------------------------------------------
+
+
+def _network(network: str, rows: pd.DataFrame, known: Laws, studies: int) -> Iterator[Figure]:
+    """Measured, fitted and exact: everything about one network."""
+    laws, figure = known[network], partial(Figure, "network", network)
+    sizes = sorted(rows["users"].unique().tolist())
+    served = [f"served_{rate:g}_s" for rate in LINK_BPS]
+    for size in sizes:
+        for quantity in (*CONSTANT, "last_s", *served):
+            mean = mean_interval(rows.loc[rows["users"] == size, quantity])
+            yield figure(quantity, size, "measured", mean.value, mean.low, mean.high, mean.replicates)
+        share = _within(rows.loc[rows["users"] == size, "last_s"].tolist(), size, laws)
+        yield figure("last_s_inside", size, "law", share, replicates=mean.replicates)
+    for size in (*(s for s in sizes if s not in DECADES), *DECADES):
+        yield from _exact(network, laws, size)
+    yield from _totals(network, laws)
+    for seen in (sizes[:-1], sizes):
+        every = (*sizes, *(size for size in DECADES if size > sizes[-1]))
+        yield from _fits(network, rows[rows["users"].isin(seen)], every, laws[1].arrival, studies)
+    held = rows[rows["users"] == sizes[-1]]
+    for quantity in (name for name in (*CONSTANT, "last_s") if held[name].nunique() > 1):
+        expected = _expected(rows[rows["users"] < sizes[-1]], quantity, sizes[-1])
+        share = float(np.mean([value in expected for value in held[quantity]]))
+        yield figure(f"{quantity}_inside", sizes[-1], _fit(sizes[-2]), share, replicates=len(held))
+
+
+def _exact(network: str, laws: tuple[Law, Law], users: int) -> Iterator[Figure]:
+    """What follows from the law of one user, between its roundings; intervals hold 95% of replicates."""
+    early, late = (one.arrival for one in laws)
+    (low, high), figure = LEVELS, partial(Figure, "network", network)
+    sent = [one.bytes_per_user for one in laws]
+    known = {"bytes_per_user": sent, "arrived": [early.total, late.total]}
+    known["learner_bytes_per_user"] = [LABEL * early.total, LABEL * late.total]
+    known |= {f"p{100 * share:g}_s": [early.quantile(share), late.quantile(share)] for share in SHARES}
+    for quantity, ends in known.items():
+        yield figure(quantity, users, "law", sum(ends) / 2, min(ends), max(ends))
+    middle = (early.last(users) + late.last(users)) / 2
+    yield figure("last_s", users, "law", middle, early.last(users, low), late.last(users, high))
+    for rate in LINK_BPS:
+        load = 8.0 * LABEL / rate
+        ends = [early.served(users, load, low), late.served(users, load, high)]
+        middle = (early.served(users, load) + late.served(users, load)) / 2
+        yield figure(f"served_{rate:g}_s", users, "law", middle, *ends)
+
+
+def _within(times: Sequence[float], users: int, laws: tuple[Law, Law]) -> float:
+    """The share of last arrivals within the law's 95%."""
+    low, high = (one.arrival.last(users, level) for one, level in zip(laws, LEVELS, strict=True))
+    return float(np.mean([low <= t <= high for t in times]))
+
+
+def _totals(network: str, laws: tuple[Law, Law]) -> Iterator[Figure]:
+    """Of all 10⁹ users together."""
+    sent, late = laws[1].bytes_per_user, laws[1].arrival
+    found = {
+        "sent_gb": sent * USERS / 1e9,
+        "learner_gb": LABEL * late.total * USERS / 1e9,
+        "never_arrive": (1.0 - late.total) * USERS,
+        "later_than_p99.9": 0.001 * late.total * USERS,
+    }
+    for rate in LINK_BPS:
+        found[f"served_{rate:g}_big_header_s"] = late.served(USERS, 8.0 * (BIG_HEADER + LABEL - REQUEST) / rate)
+    yield from (Figure("network", network, quantity, USERS, "law", value) for quantity, value in found.items())
+
+
+def _fits(network: str, past: pd.DataFrame, sizes: Sequence[int], arrival: GridLaw, studies: int) -> Iterator[Figure]:
+    """What the runs so far say of every size, and how often such a fit's interval holds the last arrival."""
+    largest = int(past["users"].max())
+    for size in sizes:
+        for quantity in (*CONSTANT, "last_s") if size > largest else ("last_s",):
+            e = _expected(past, quantity, size)
+            yield Figure("network", network, quantity, size, _fit(largest), e.value, e.low, e.high, len(past))
+        if size > largest:
+            share = _coverage(arrival, past["users"].to_numpy(), size, studies)
+            yield Figure("network", network, "last_s_coverage", size, _fit(largest), share, replicates=studies)
+
+
+def _fit(largest: int) -> str:
+    return f"fit up to {largest:,}"
+
+
+def _expected(past: pd.DataFrame, quantity: str, users: int) -> Prediction:
+    """What one run with this many users should give, 95% prediction interval.
+
+    Averages and quantiles are constant, and their variance falls as 1/n. The logarithm of the last arrival is linear in
+    the median of the largest of n normal numbers, as it would be if arrival times were log-normal.
+    """
+    n, values = past["users"].to_numpy(dtype=np.float64), past[quantity].to_numpy(dtype=np.float64)
+    if quantity != "last_s":
+        return predict(np.ones((len(n), 1)), values, [1.0], weights=n, weight=users)
+    return _last(n, values, users)
+
+
+def _last(n: Floats, values: Floats, users: int) -> Prediction:
+    terms = {size: [1.0, normal_score(size)] for size in {*n.tolist(), float(users)}}
+    log = predict([terms[size] for size in n.tolist()], np.log(values), terms[float(users)])
+    return Prediction(*(math.exp(end) for end in (log.value, log.low, log.high)))
+
+
+def _coverage(arrival: GridLaw, sizes: Floats, users: int, studies: int) -> float:
+    """The share of studies, drawn from the law, whose interval holds the last arrival among n users."""
+    rng = Streams(SEED, 0).generator(f"coverage {users}")
+    past = np.stack([arrival.draw_last(float(size), studies, rng) for size in sizes], axis=1)
+    truth = arrival.draw_last(users, studies, rng)
+    return float(np.mean([t in _last(sizes, p, users) for t, p in zip(truth, past, strict=True)]))
+
+
+def _beyond(counted: pd.DataFrame, laws: Laws) -> Iterator[Figure]:
+    """What was counted among 10⁸ users, and how probable an earlier last arrival was by the law."""
+    for line in counted.itertuples():
+        figure = partial(Figure, "network", str(line.setting))
+        yield figure(str(line.quantity), line.n, BEYOND, line.value, replicates=1)
+        if line.quantity == "last_s":
+            late, early = (one.arrival.last_level(line.n, line.value) for one in laws[str(line.setting)])
+            yield figure("last_level", line.n, BEYOND, (early + late) / 2, early, late, 1)
+
+
+# -- the simulator itself ----------------------------------------------------------------------------------------------
+
+
+def _costs(rows: pd.DataFrame) -> Iterator[Figure]:
+    """Processor time by n, that of a user fitted to the largest n as a constant, and memory at the largest."""
+    sizes = sorted(rows["users"].unique().tolist())
+    for network, part in rows.groupby("network", sort=False):
+        figure = partial(Figure, "cost", str(network))
+        for size in sizes:
+            mean = mean_interval(part.loc[part["users"] == size, "cpu_s"])
+            yield figure("cpu_s", size, "measured", mean.value, mean.low, mean.high, mean.replicates)
+        for seen, target in ((sizes[-2:-1], sizes[-1]), (sizes[-2:], USERS)):
+            past = part[part["users"].isin(seen)]
+            e = predict(np.ones((len(past), 1)), past["cpu_s"] / past["users"], [1.0])
+            ends = (target * end for end in (e.value, e.low, e.high))
+            yield figure("cpu_s", target, _fit(seen[-1]), *ends, len(past))
+        for basis, action in _ways(str(network), sizes[-1]):
+            peak = _peak_bytes(action)
+            yield figure("peak_mib", sizes[-1], basis, peak / 2**20)
+            yield figure("peak_bytes_per_user", sizes[-1], basis, peak / sizes[-1])
+
+
+def _ways(network: str, users: int) -> Iterator[tuple[str, Callable[[], object]]]:
+    """The exchange among n users shard by shard, and in one piece with everything kept that a row needs."""
+    yield "shard by shard", lambda: [len(times) for _, times in arrivals(network, users, 0)]
+    offsets = np.arange(0, users + 1, CLUSTER)
+    everybody = Population(np.zeros((users, 0)), np.zeros(users, dtype=np.uint8), offsets, 2)
+    mechanism = LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events")
+    yield "in one piece", lambda: mechanism.release(everybody, NETWORKS[network], Streams(SEED, 0))
+
+
+def _peak_bytes(action: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+if __name__ == "__main__":
+    command(NAME, main)

@@ -1,0 +1,90 @@
+"""A whole run of the simulator with 10⁹ users, with ε and what is learned.
+
+Run as `python -m analysis.internet_scale.whole_runs`. It holds no users: each part of the shards leaves sums, which
+are kept when it is finished. 40 CPU minutes without the accounting, and less than 1 GiB for each of the workers.
+"""
+
+import resource
+import time
+from itertools import product
+from pathlib import Path
+
+from analysis.internet_scale.network_growth import NETWORKS, SEED, SHARES
+from analysis.internet_scale.privacy_growth import DELTA, USERS
+from analysis.study import Frame, command
+from p2p_sim.mechanisms.outcome import Outcome
+from p2p_sim.network.network_config import NetworkConfig
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.streamed import exchange_streamed, measure_streamed, prepare_streamed
+from p2p_sim.scenario import Scenario
+
+NAME, CLUSTER, REPLICATE = "internet-scale", 50_000, 900_001
+PARTS = 16
+SETTINGS = {"one draw": ("vectorised", NetworkConfig()), **{name: ("events", NETWORKS[name]) for name in NETWORKS}}
+"""The vectorised engine, and the event engine over both networks."""
+COLUMNS = (
+    "epsilon_lower", "epsilon_upper", "min_cluster_size", "max_cluster_size", "num_clusters", "error_rate",
+    "excess_risk", "excess_risk_floor", "nonprivate_excess_risk",
+)  # fmt: skip
+
+
+def main(frame: Frame, users: int = USERS) -> list[Path]:
+    """Run every setting among n users, a multiple of 50,000; write whole.csv, and the processor's time apart."""
+    rows, timings = [], []
+    for setting in SETTINGS:
+        parts, spent, peaks = zip(*frame.each(_part, product([setting], [users], range(PARTS))), strict=True)
+        begin, whole = time.process_time(), Outcome.summed([part for part in parts if part is not None])
+        case = Case(scenario(setting, users), REPLICATE)
+        row, _ = measure_streamed(case, prepare_streamed(case), [whole])
+        found = {name: row[name] for name in COLUMNS} | {"arrived": row["effective_sampling_rate"]}
+        if whole.traffic is not None and whole.arrivals is not None:
+            found["bytes_per_user"] = whole.traffic.bytes_sent / users
+            found["learner_bytes_per_user"] = whole.traffic.learner_bytes / users
+            found |= {f"p{100 * share:g}_s": whole.arrivals.quantile(share) for share in SHARES}
+            found["last_s"] = whole.arrivals.quantile(1.0)
+        rows += [{"setting": setting, "n": users, "quantity": key, "value": value} for key, value in found.items()]
+        account = time.process_time() - begin
+        timings.append(
+            {
+                "setting": setting,
+                "n": users,
+                "cpu_s": sum(spent),
+                "accounting_s": account,
+                "peak_mib": max(*peaks, _peak_mib()),
+            }
+        )
+    return [frame.table("whole.csv", rows, "%.8g"), frame.table("whole-timings.csv", timings, "%.8g")]
+
+
+def scenario(setting: str, users: int) -> Scenario:
+    """What is run: labels of the synthetic law in clusters of 50,000, exchanged as on the rest of the page."""
+    engine, network = SETTINGS[setting]
+    return Scenario.from_tree(
+        {
+            "name": NAME,
+            "seed": SEED,
+            "engine": engine,
+            "population": {"kind": "synthetic", "users": users, "num_clusters": max(1, users // CLUSTER)},
+            "mechanism": {"flip_prob": 0.1, "sampling_rate": 1.0},
+            "network": network.model_dump(mode="json"),
+            "privacy": {"delta": DELTA},
+        }
+    )
+
+
+def _part(task: tuple[str, int, int]) -> tuple[Outcome | None, float, float]:
+    """Of one of the parts of the shards: its sums, if it has shards, processor time and memory."""
+    setting, users, index = task
+    begin, ready = time.process_time(), prepare_streamed(Case(scenario(setting, users), REPLICATE))
+    first, last = (ready.people.num_shards * cut // PARTS for cut in (index, index + 1))
+    sums = exchange_streamed(ready, (first, last)) if last > first else None
+    return sums, time.process_time() - begin, _peak_mib()
+
+
+def _peak_mib() -> float:
+    """The most memory that this process has held, its libraries included."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    command(NAME, main)

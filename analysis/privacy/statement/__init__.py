@@ -1,1 +1,0 @@
-"""What a privacy statement is, and what every bound shares."""

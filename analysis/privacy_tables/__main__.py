@@ -1,0 +1,222 @@
+"""Privacy figures that the guides quote: `make published`.
+
+Run as `python -m analysis.privacy_tables`; three CPU minutes.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sparse
+
+from analysis.bounds.attained import Fetchers, attained_epsilon
+from analysis.study import Frame, command
+from p2p_sim.audit.curator_attack import audit_curator
+from p2p_sim.mechanisms.cluster_rr import ClusterResponse
+from p2p_sim.privacy import (
+    ClusterResampling,
+    FetchDistribution,
+    LabelExchange,
+    PrivacyBound,
+    lemma9_epsilon,
+    theorem3,
+)
+
+Rows = Iterator[Mapping[str, object]]
+NAME, DELTA = "privacy", 1e-6
+SIZES = (100, 1_000, 2_048, 5_000, 20_000, 50_000, 200_000, 1_000_000)
+EXCHANGES = ((0.1, 0.5), (0.05, 0.1), (0.2, 1.0))
+"""α and θ of the brackets."""
+OVERLAY, DEGREES = (1000, 0.1), (10, 20, 50, 100, 200, 400)
+"""n and α of the overlays, and neighbours of a user."""
+COMPLETE = ((400, 0.2, 0.1), (1000, 0.1, 0.1), (1000, 0.1, 1.0))
+"""n, α and θ of overlays on which everybody can be asked."""
+DENSE = (100, 400, 2000)
+"""n of tables whose entries are nearly all the same."""
+RESAMPLED = ((1000, 2.0, 0.1, 1.0), (2000, 1.0, 0.1, 1.0), (1000, 2.0, 0.1, 0.9), (1000, 8.0, 0.1, 0.98))
+"""n, σ, τ and λ of a curator who releases the labels of two classes alone."""
+CLASSES = (
+    *((1000, 3, 1.0, 2.0, 0.1, 1e-6), (1000, 3, 1.0, 1.0, 0.1, 1e-6), (10_000, 3, 0.9, 2.0, 0.1, 1e-6)),
+    *((1000, 10, 0.9, 2.0, 0.05, 1e-5), (1000, 10, 1.0, 2.0, 0.01, 1e-6), (1000, 3, 0.98, 8.0, 0.1, 1e-6)),
+)
+"""n, K, λ, σ, τ and δ of a curator who releases the labels of three classes or more alone."""
+AUDITED = ClusterResampling(4, 3, 0.9, 1.0, 0.25, released=True)
+
+
+def main(frame: Frame) -> list[Path]:
+    """Compute every table and write it."""
+    small = frame.small
+    tables = {
+        "brackets": (brackets, SIZES[:1] if small else SIZES),
+        "overlays": (overlays, *((60, DEGREES[:2], 1) if small else (OVERLAY[0], DEGREES, 10))),
+        "overlays-attained": (attained, *((60, DEGREES[:2]) if small else (OVERLAY[0], DEGREES))),
+        "dense": (dense, (12,) if small else DENSE),
+        "complete": (complete, [(40, *rest) for _, *rest in COMPLETE] if small else COMPLETE),
+        "data-sets": (data_sets, 10 if small else 50),
+        "paper": (paper, 400 if small else 2_000),
+        "rounds": (rounds, 6 if small else 20),
+        "released": (released,),
+        "resampled": (resampled, [(40, 0.5, 0.1, 1.0)] if small else RESAMPLED),
+        "resampled-classes": (resampled_classes, [(40, 3, 1.0, 0.5, 0.1, 1e-5)] if small else CLASSES),
+        "audit": (audited, 20_000 if small else 100_000),
+    }
+    found = frame.each(_computed, tables.values())
+    return [frame.table(f"{name}.csv", table) for name, table in zip(tables, found, strict=True)]
+
+
+def _computed(task: tuple[Callable[..., Rows], ...]) -> list[Mapping[str, object]]:
+    return list(task[0](*task[1:]))
+
+
+def _ends(bound: PrivacyBound) -> dict[str, float]:
+    return {"epsilon_lower": bound.epsilon_lower, "epsilon_upper": bound.epsilon_upper}
+
+
+def brackets(sizes: Sequence[int]) -> Rows:
+    """Both ends of the learner's ε, and the upper one over √(θ/((1+θ)nα))."""
+    for n in sizes:
+        for alpha, theta in EXCHANGES:
+            bound = LabelExchange(n, alpha, theta).epsilon(DELTA)
+            scale = math.sqrt(theta / ((1.0 + theta) * n * alpha))
+            width, factor = bound.epsilon_upper / bound.epsilon_lower - 1.0, bound.epsilon_upper / scale
+            at = {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
+            yield {**at, **_ends(bound), "width": width, "factor": factor}
+
+
+def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
+    """δ of every data set, by the number m of the others who hold label 1 (θ = 1)."""
+    exchange = LabelExchange(n, alpha, 1.0)
+    for ones in range((n + 1) // 2):
+        p, q = (np.fromiter(pmf.values(), float) for pmf in exchange.privacy_loss_pmfs(ones))
+        delta = max(float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) for a, b in ((p, q), (q, p)))
+        yield {"n": n, "flip_prob": alpha, "epsilon": epsilon, "ones": ones, "delta": delta}
+
+
+def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
+    """The paper's Lemma 9 beside the exact ε, from where it applies; and from where its Theorem 3 does (θ = 1)."""
+    first = next(n for n in range(2, largest) if lemma9_epsilon(n, alpha, theta, DELTA) is not None)
+    theorem = next(n for n in range(2, 20_000) if theorem3(n, 1.0) is not None)
+    for n in (first, largest):
+        exact, lemma9 = (
+            LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper,
+            lemma9_epsilon(n, alpha, theta, DELTA),
+        )
+        at = {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
+        yield {**at, "epsilon_lemma9": lemma9, "epsilon_exact": exact, "theorem3_from": theorem}
+
+
+def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
+    """Certified ε on random regular overlays, the worst of some users."""
+    for degree in degrees:
+        graph = nx.random_regular_graph(degree, users, seed=1)
+        weights = sparse.csr_array(nx.to_scipy_sparse_array(graph, dtype=float) / degree)
+        for theta in (0.1, 1.0):
+            fetch = FetchDistribution(weights, OVERLAY[1], theta)
+            for delta in (1e-6, 1e-4):
+                worst = max(fetch.user_epsilon(user, delta) for user in range(sample))
+                at = {"n": users, "neighbours": degree, "sampling_rate": theta, "delta": delta}
+                yield {**at, "users": sample, "epsilon_upper": worst}
+
+
+def attained(users: int, degrees: Sequence[int]) -> Rows:
+    """What a data set and an event attain on random regular overlays, and where everybody asks everybody."""
+    for degree in (*degrees, users):
+        graph = nx.random_regular_graph(degree, users, seed=1) if degree < users else None
+        table = np.full((users, users), 1.0) if graph is None else nx.to_scipy_sparse_array(graph, dtype=float)
+        weights = sparse.csr_array(table) / degree
+        for theta in (0.1, 1.0):
+            for delta in (1e-6, 1e-4):
+                at = {"n": users, "neighbours": degree, "sampling_rate": theta, "delta": delta}
+                yield {**at, "epsilon_lower": attained_epsilon(worst_placed(weights, OVERLAY[1], theta), delta)}
+
+
+def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fetchers:
+    """The fetchers of the user whom few fetch often; user i fetches from j with probability table[i, j]."""
+    target = int(np.argmax(table.power(2).sum(axis=0)))
+    rows = theta * table[np.flatnonzero(table[:, [target]].toarray())].toarray()
+    own = rows[:, target].copy()
+    rows[:, target] = 0.0
+    return Fetchers(rows[:, rows.any(axis=0)], own, flip_prob)
+
+
+def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
+    """The bound for any fetch distribution beside the exact value, where everybody may ask everybody."""
+    for n, alpha, theta in exchanges:
+        bound = FetchDistribution(np.full((n, n), 1.0 / n), alpha, theta).epsilon(DELTA).epsilon_upper
+        exact = LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper
+        at = {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
+        yield {**at, "epsilon_upper": bound, "epsilon_exact": exact}
+
+
+def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
+    """The bound for any fetch distribution on tables near 1/n, beside the exact ε of 1/n."""
+    for n in sizes:
+        factors = np.random.default_rng(1).uniform(0.8, 1.2, (n, n))
+        tables = {
+            "same": np.full((n, n), 1.0 / n),
+            "others": (np.ones((n, n)) - np.eye(n)) / (n - 1),
+            "disturbed": factors / factors.sum(axis=1, keepdims=True),
+        }
+        for name, theta in itertools.product(tables, (0.1, 1.0)):
+            bound = FetchDistribution(tables[name], alpha, theta).epsilon(DELTA).epsilon_upper
+            exact = LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper
+            at = {"table": name, "n": n, "sampling_rate": theta, "delta": DELTA}
+            yield {**at, "epsilon_upper": bound, "epsilon_exact": exact}
+
+
+def rounds(n: int, epsilon: float = 1.2) -> Rows:
+    """δ of two rounds that repeat each user's one noisy label, and what composing them would claim (θ = 1)."""
+    exchange, claimed = LabelExchange(n, 0.1, 1.0), 0.0
+    for ones in range(n):
+        zero, one = (np.fromiter(pmf.values(), float) for pmf in exchange.privacy_loss_pmfs(ones))
+        for p, q in ((zero, one), (one, zero)):
+            claimed = max(claimed, float(np.maximum(np.outer(p, p) - math.exp(epsilon) * np.outer(q, q), 0.0).sum()))
+    true = LabelExchange(n, 0.1, 1.0, rounds=2).delta(epsilon).lower
+    yield {"n": n, "epsilon": epsilon, "composed": claimed, "true": true}
+
+
+def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
+    """ε of the noisy labels alone of two classes, bracketed, beside the pure ε."""
+    for n, sigma, tau, lam in cases:
+        curator = ClusterResampling(n, 2, lam, sigma, tau, released=False)
+        at = {"n": n, "noise_scale": sigma, "threshold": tau, "resampling_prob": lam, "delta": DELTA}
+        yield {**at, "pure_epsilon": curator.pure_epsilon, **_ends(curator.epsilon(DELTA))}
+
+
+def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float]]) -> Rows:
+    """The same of three classes or more, from above."""
+    for n, classes, lam, sigma, tau, delta in cases:
+        curator = ClusterResampling(n, classes, lam, sigma, tau, released=False)
+        at = {
+            "n": n,
+            "classes": classes,
+            "noise_scale": sigma,
+            "threshold": tau,
+            "resampling_prob": lam,
+            "delta": delta,
+        }
+        upper = curator.epsilon(delta).epsilon_upper
+        yield {**at, "pure_epsilon": curator.pure_epsilon, "epsilon_upper": upper}
+
+
+def released() -> Rows:
+    """ε of a curator who releases the noisy distributions too: from an explicit event or bins, true, and as printed."""
+    for classes, lam, tau in ((10, 0.9, 0.01), (2, 0.7, 0.2)):
+        curator, delta = ClusterResampling(1000, classes, lam, 2.0, tau, released=True), 1e-5
+        at = {"n": 1000, "classes": classes, "delta": delta}
+        yield {**at, **_ends(curator.epsilon(delta)), "epsilon_paper": curator.epsilon_paper}
+
+
+def audited(trials: int) -> Rows:
+    """What an attack on a curator proves, beside the printed and the true ε."""
+    c = AUDITED
+    response = ClusterResponse(c.resampling_prob, c.noise_scale, c.threshold, c.resampling_prob, c.num_classes)
+    proved = audit_curator(response.draw, c, trials, seed=5).epsilon_lower_confidence
+    yield {"trials": trials, "proved": proved, "printed": c.epsilon_paper, "true": c.pure_epsilon}
+
+
+if __name__ == "__main__":
+    command(NAME, main)

@@ -1,0 +1,216 @@
+"""A referee's hour: enumerations, claims, certificates, audits and one figure, run again and written on one page.
+
+Run as `python -m analysis.review` or `make review`; under an hour on two cores. It writes build/review/index.html,
+and ends with status 1 if one verdict is not as published.
+"""
+
+import argparse
+import base64
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.comparison import __main__ as comparison
+from analysis.study import PUBLISHED, ROOT, Frame
+from p2p_sim.base.whole_files import write_whole
+from p2p_sim.privacy.claims import all_claims
+
+PAPERS = ROOT / "docs" / "papers.md"
+VERIFIER = "p2p_sim/privacy/certificates/verify_certificate.py"
+TESTS: dict[str, tuple[str, list[str]]] = {
+    "ε of the exchange equals enumeration of all data sets and views": (
+        "enumeration",
+        [
+            "privacy/test_exact_accountant",
+            "privacy/exchange/test_observers",
+            "privacy/exchange/test_kary",
+            "privacy/test_advantage",
+            "privacy/exchange/test_corrected_theorem3",
+        ],
+    ),
+    "ε of other mechanisms equals enumeration where outputs are finite": (
+        "enumeration",
+        [
+            "privacy/test_centralised",
+            "privacy/test_resampled_classes",
+            "mechanisms/test_noisy_aggregates",
+            "mechanisms/test_rr_on_bins",
+            "mechanisms/test_unbiased_values",
+            "mechanisms/test_label_dp_pro",
+            "privacy/test_private_selection",
+        ],
+    ),
+    "both engines draw from the same law, which is the protocol's": (
+        "simulation",
+        [
+            "exchange/test_exact_law",
+            "exchange/test_batched_exchange",
+            "exchange/test_transit",
+            "exchange/test_fetch_laws",
+            "exchange/test_faults",
+        ],
+    ),
+    "audits of sound mechanisms pass, and each planted fault is caught": (
+        "audit",
+        [
+            "audit/test_small_audits",
+            "audit/test_planted_faults",
+            "audit/test_one_run",
+            "audit/test_realised_audit",
+            "audit/test_pooled_audit",
+            "audit/test_organisations_audit",
+        ],
+    ),
+    "intervals of accuracy from released labels cover the truth": ("utility", ["learning/test_released_accuracy"]),
+    "every number in the documentation comes from a command": ("documentation", ["docs/test_numbers"]),
+}
+"""Claims of this project: what kind of evidence they have, and the files of tests with their planted mistakes."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One claim on the page.
+
+    kind: of evidence. claim: the statement. evidence: the command. verdict: in words. good: whether it is as published.
+    """
+
+    kind: str
+    claim: str
+    evidence: str
+    verdict: str
+    good: bool
+
+
+Step = Callable[[Path], Iterator[Line]]
+STYLE = (
+    "body{font:16px/1.5 sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}"
+    "table{border-collapse:collapse}td,th{border:1px solid #767676;padding:.3rem .6rem;text-align:left}"
+    "td{vertical-align:top}.good td:first-child{background:#d9f2e6}.bad td{background:#fbdcdc}img{max-width:100%}"
+)
+
+
+def papers_claims(work: Path) -> Iterator[Line]:
+    """Every numbered claim of the papers, evaluated again, and held against the page on the papers."""
+    page = PAPERS.read_text(encoding="utf-8")
+    published = dict(re.findall(r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$", page, re.MULTILINE))
+    for claim in all_claims():
+        found = claim.check()
+        verdict = "holds" if found.holds else "fails"
+        told = f"{verdict} on {found.cases:,} cases" + ("" if found.holds else f"; instead: {found.corrected}")
+        said = published.get(claim.name, "not on the page")
+        if verdict != said:
+            told += f"; published: {said}"
+        yield Line(claim.paper, f"{claim.name}: {claim.statement}", "p2p-sim check-bounds", told, verdict == said)
+
+
+def certificates(work: Path) -> Iterator[Line]:
+    """All published certificates, each proved by the checker that shares no code with the rest."""
+    files = sorted((PUBLISHED / "certificates").glob("*.json"))
+    bad = [path.name for path in files if _status([str(ROOT / VERIFIER), str(path)])]
+    told = f"{len(files) - len(bad)} of {len(files)} are proved" + "".join(f"; {name} is not" for name in bad)
+    evidence = f"python {VERIFIER} results/published/certificates/…"
+    yield Line("certificate", "the printed ε of the exchange are proved", evidence, told, bool(files) and not bad)
+
+
+def truth(work: Path) -> Iterator[Line]:
+    """Random privacy figures against arithmetic with 50 digits."""
+    command = ["-m", "tests.validation.truth", "--points", "300", "--seed", "7"]
+    good = _status(command) == 0
+    told = "no bound is below the truth" if good else "a bound is below the truth"
+    yield Line("arithmetic", "300 random ε and δ hold in 50 digits", "python " + " ".join(command), told, good)
+
+
+def tests(work: Path) -> Iterator[Line]:
+    """The tests of each claim of this project."""
+    for claim, (kind, names) in TESTS.items():
+        files = [f"tests/{name}.py" for name in names]
+        run = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        last = (run.stdout.strip() or "nothing ran").splitlines()[-1]
+        yield Line(kind, claim, "pytest " + " ".join(files), last, run.returncode == 0)
+
+
+def figure(work: Path) -> Iterator[Line]:
+    """The comparison of all mechanisms at reduced size; the page shows it beside the published one."""
+    drawn = comparison.main(Frame(work / "figure", work / "work", workers=1, small=True))
+    picture = next(path for path in drawn if path.suffix == ".png")
+    picture.replace(work / "reduced.png")
+    evidence = "python -m analysis.comparison"
+    yield Line("figure", "the comparison can be run again", evidence, "drawn at reduced size, below", True)
+
+
+STEPS: tuple[Step, ...] = (papers_claims, certificates, truth, tests, figure)
+
+
+def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[Line]:
+    """Run all steps, with a line of progress for each claim, and write the page."""
+    lines: list[Line] = []
+    work.mkdir(parents=True, exist_ok=True)
+    for number, step in enumerate(steps, 1):
+        begin = time.monotonic()
+        for line in step(work):
+            lines.append(line)
+            sign = "ok " if line.good else "BAD"
+            print(f"[{number}/{len(steps)}] {sign} {line.claim[:70]}: {line.verdict[:60]}", file=sys.stderr, flush=True)
+        told = next(iter((step.__doc__ or "").splitlines()), "")
+        print(f"[{number}/{len(steps)}] {told} {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+    write_whole(work / "index.html", page(lines, work).encode())
+    write_whole(work / "review.json", json.dumps([vars(line) for line in lines], indent=1).encode())
+    return lines
+
+
+def page(lines: list[Line], work: Path) -> str:
+    """The page: a line for each claim, green or red in words and colour, and the figure twice."""
+    bad = sum(not line.good for line in lines)
+    summary = (
+        f"{bad} of {len(lines)} verdicts are not as published" if bad else f"all {len(lines)} verdicts are as published"
+    )
+    body = "".join(
+        f'<tr class="{"good" if line.good else "bad"}"><td>{"✓" if line.good else "✗ differs"}</td>'
+        + "".join(f"<td>{html.escape(text)}</td>" for text in (line.kind, line.claim, line.verdict))
+        + f"<td><code>{html.escape(line.evidence)}</code></td></tr>"
+        for line in lines
+    )
+    pictures = "".join(
+        f'<figure><img alt="{said}" src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}">'
+        f"<figcaption>{said}</figcaption></figure>"
+        for path, said in (
+            (work / "reduced.png", "Run again at reduced size"),
+            (PUBLISHED / "comparison" / "comparison.png", "As published"),
+        )
+        if path.exists()
+    )
+    heads = "".join(f"<th>{name}</th>" for name in ("verdict", "evidence or paper", "claim", "result", "command"))
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Review of p2p-sim</title>'
+        f"<style>{STYLE}</style></head><body><main><h1>Review of p2p-sim</h1><p><strong>{summary}.</strong></p>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{pictures}</main></body></html>\n"
+    )
+
+
+def _status(command: list[str]) -> int:
+    quiet = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, check=False, env=quiet).returncode
+
+
+def main() -> int:
+    """Run the review; 1 if a verdict is not as published."""
+    parser = argparse.ArgumentParser(description="Runs a referee's hour and writes one page.", allow_abbrev=False)
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "review", help="where the page goes")
+    out = parser.parse_args().out
+    lines = review(out)
+    print(out / "index.html")
+    return int(not all(line.good for line in lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,243 @@
+"""The stacking paper's Figures 1 to 4 and Table 2 at honest privacy.
+
+Run as `python -m analysis.stacking --data-dir DIR`. λ is chosen for each method on rows that are public (or on a
+simulated stand-in of the organisations), never on those that are scored. Replicates share their splits, and a method
+its noise at every ε, so that differences are paired.
+"""
+
+import platform
+from functools import partial
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analysis.stacking.estimators import (
+    METHODS,
+    OVERSPENT,
+    TRANSFER,
+    Point,
+    benchmark_row,
+    combiner_rows,
+    transfer_rows,
+)
+from analysis.stacking.organisation_data import (
+    TRAIN,
+    Benchmark,
+    Branches,
+    Organisations,
+    branches,
+    heart,
+    mnist,
+    news20,
+    stand_in,
+)
+from analysis.study import Frame, command, curves, means
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.figures.curves import Panel
+from p2p_sim.figures.panels import plot_study
+from p2p_sim.figures.style import COLOURS, MARKERS, drawing, legend_below
+from p2p_sim.measures.intervals import mean_interval
+
+NAME = "stacking"
+SEED = 1
+EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+COUNTS = (1, 2, 3, 5, 10, 20)
+SKEWS = (0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25)
+PENALTIES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
+TUNING = 8
+"""Replicates of each λ."""
+TUNED_TARGETS = 5
+"""Targets of the simulated stand-in on which λ is chosen."""
+DRAWN = tuple(method for method in TRANSFER if method != "PLR-HTL")
+"""In the figure of the transfer; the tables have all."""
+TITLES = {"branches": "a simulated main hospital and its branches", "heart": "UCI Heart, from Cleveland"}
+KEYS = ["study", "data", "organisation", "method", "combiner", "epsilon", "groups", "skew"]
+Row = dict[str, object]
+Chosen = dict[str, dict[str, dict[str, float]]]
+"""λ by data, ε and method."""
+
+
+def main(frame: Frame, replicates: int = 30) -> list[Path]:
+    """Run everything, write rows, manifest, tables and figures; a small study takes stand-ins for the data.
+
+    Raises:
+        InputError: no directory of data files is named.
+    """
+    data_dir = frame.data_dir
+    if data_dir is None and not frame.small:
+        raise InputError("name the directory of the data sets with --data-dir or P2P_SIM_DATA")
+    groups: list[Organisations]
+    if frame.small or data_dir is None:
+        benchmarks, groups = [stand_in()], [branches(0, (400, 150, 150), 2)]
+        trials = [branches(1, (400, 150, 150), 2)]
+    else:
+        hospitals = heart(data_dir)
+        sizes = tuple(len(labels) for _, labels in hospitals.data)
+        benchmarks, groups = [mnist(data_dir), news20(data_dir)], [branches(0), hospitals]
+        trials = [branches(1), Branches("heart", hospitals.groups, hospitals.importance, sizes, 1)]
+    parts: list[list[Row]] = []
+    chosen: Chosen = {}
+    for data in benchmarks:
+        chosen[data.name] = _tune(frame, data)
+        parts += frame.each(partial(_benchmark_replicate, data, chosen[data.name]), range(replicates))
+    for organisations, trial in zip(groups, trials, strict=True):
+        chosen[organisations.name] = {"1": _tune_transfer(frame, trial)}
+        task = partial(_transfer_replicate, organisations, chosen[organisations.name]["1"])
+        parts += frame.each(task, range(replicates))
+    table = pd.DataFrame([row for part in parts for row in part])
+    libraries = ("numpy", "scipy", "scikit-learn", "pandas")
+    frame.rows(
+        table, study=NAME, seed=SEED, replicates=replicates, epsilons=EPSILONS, group_counts=COUNTS, skews=SKEWS,
+        penalties=PENALTIES, chosen_l2=chosen,
+        versions={"python": platform.python_version(), **{name: version(name) for name in libraries}},
+    )  # fmt: skip
+    points = means(table, KEYS, "auc", ("epsilon_upper",))
+    frame.table("table.csv", points, "%.4f")
+    frame.table("differences.csv", paired(table), "%.4f")
+    return [_draw_benchmarks(points, frame.out, replicates), _draw_transfer(points, frame.out, replicates)]
+
+
+def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
+    """λ of the largest mean AUC on public rows, by ε and method; ε is enlarged if these are fewer, to the same n ε."""
+    enlarged = TRAIN / min(TRAIN, 2 * len(data.public[1]) // 3)
+    points = [(method, epsilon, l2) for epsilon in EPSILONS for method in METHODS for l2 in PENALTIES]
+    found = frame.each(partial(_tuning_auc, data, enlarged), points)
+    best: dict[str, dict[str, float]] = {}
+    reached = dict(zip(points, found, strict=True))
+    for epsilon, method in product(EPSILONS, METHODS):
+        best.setdefault(f"{epsilon:g}", {})[method] = max(PENALTIES, key=lambda l2: reached[method, epsilon, l2])
+    return best
+
+
+def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float]) -> float:
+    method, epsilon, l2 = point
+    total = 0.0
+    for replicate in range(TUNING):
+        streams = Streams(SEED + 1, replicate)
+        split = data.draw(streams, public=True)
+        total += benchmark_row(method, data, split, Point(epsilon * enlarged, l2), streams)["auc"]
+    return total / TUNING
+
+
+def _tune_transfer(frame: Frame, trial: Organisations) -> dict[str, float]:
+    """λ of the largest mean AUC on organisations simulated by another law, by method."""
+    tasks = [(l2, replicate) for l2 in PENALTIES for replicate in range(TUNING)]
+    rows = [row for part in frame.each(partial(_transfer_trial, trial), tasks) for row in part]
+    reached = pd.DataFrame(rows).groupby(["method", "l2"])["auc"].mean().unstack()
+    return {str(method): float(best) for method, best in reached.idxmax(axis=1).items()}
+
+
+def _transfer_trial(trial: Organisations, task: tuple[float, int]) -> list[Row]:
+    l2, replicate = task
+    found = transfer_rows(trial, 1.0, dict.fromkeys(TRANSFER, l2), Streams(SEED + 1, replicate), only=TUNED_TARGETS)
+    return [{**row, "l2": l2} for row in found]
+
+
+def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], replicate: int) -> list[Row]:
+    """Figures 1 to 4 for one split."""
+    streams = Streams(SEED, replicate)
+    split = data.draw(streams)
+    rows: list[Row] = []
+
+    def add(study: str, method: str, point: Point, found: dict[str, object] | dict[str, float]) -> None:
+        named = {"study": study, "data": data.name, "method": method, "epsilon": point.epsilon, "groups": point.count}
+        rows.append({**named, "skew": point.skew, "l2": point.l2, "replicate": replicate, **found})
+
+    def run(study: str, method: str, point: Point) -> None:
+        add(study, method, point, benchmark_row(method, data, split, point, streams))
+
+    one = chosen["1"]
+    for epsilon, method in product(EPSILONS, METHODS):
+        run("epsilon", method, Point(epsilon, chosen[f"{epsilon:g}"][method]))
+    for method in METHODS:
+        if method != OVERSPENT:
+            run("no privacy", method, Point(float("inf"), PENALTIES[0]))
+    for count, method in product(COUNTS, ("PST-F(U)", "PST-F(W)", "PLR(W)")):
+        run("groups", method, Point(1.0, one[method], count))
+    for skew, method in product(SKEWS, ("PST-F(W)", "PLR(W)")):
+        run("importance", method, Point(1.0, one[method], skew=skew))
+    for method in ("PST-F(U)", "PST-F(W)"):
+        point = Point(1.0, one[method])
+        for found in combiner_rows("(W)" in method, data, split, point, streams):
+            add("combiner", method, point, found)
+    return rows
+
+
+def _transfer_replicate(organisations: Organisations, l2: dict[str, float], replicate: int) -> list[Row]:
+    """Table 2 for one draw of the rows."""
+    found = transfer_rows(organisations, 1.0, l2, Streams(SEED, replicate))
+    common = {"study": "transfer", "data": organisations.name, "epsilon": 1.0, "groups": len(organisations.groups)}
+    return [{**common, "replicate": replicate, "l2": l2[str(row["method"])], **row} for row in found]
+
+
+PAIRS = {
+    "epsilon": (("PST-F(W)", "PST-F(U)"), ("PLR", "PST-S"), ("PST-F(U)", "PLR"), ("PST-F(W)", "PLR"),
+                ("PST-F(W)", "PLR(W)"), ("PST-F(W), no high level", "PST-F(W)"), (OVERSPENT, "PLR")),
+    "transfer": (("PST-H(W)", "PLR (target)"), ("PST-H(U)", "PLR (target)"), ("PPHTL", "PLR (target)"),
+                 ("PST-H(W)", "PLR-HTL"), ("PST-H(W), no high level", "PLR-HTL(W)")),
+}  # fmt: skip
+"""Of each study, the methods whose differences are stated: first minus second."""
+
+
+def paired(table: pd.DataFrame) -> pd.DataFrame:
+    """Differences of AUC within replicates, with 95% intervals (not corrected for their number)."""
+    found = []
+    for study, pairs in PAIRS.items():
+        for keys, part in table[table["study"] == study].groupby(["data", "organisation", "epsilon"], dropna=False):
+            wide = part.pivot(index="replicate", columns="method", values="auc")
+            for first, second in pairs:
+                mean = mean_interval(wide[first] - wide[second])
+                line = {"study": study, **dict(zip(("data", "organisation", "epsilon"), keys, strict=True))}
+                line |= {"first": first, "second": second, "difference": mean.value}
+                found.append(line | {"low": mean.low, "high": mean.high, "replicates": mean.replicates})
+    return pd.DataFrame(found)
+
+
+def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:
+    panels = []
+    for study, x, label in (("epsilon", "epsilon", "ε"), ("groups", "groups", "number of groups K"),
+                            ("importance", "skew", "importance Σ αⁱ: α")):  # fmt: skip
+        for data in points.loc[points["study"] == study, "data"].unique():
+            part = points[(points["study"] == study) & (points["data"] == data)]
+            lines = curves(part, x, "auc", "method", (OVERSPENT,))
+            title = data if study == "epsilon" else f"{data}, ε = 1"
+            panels.append(Panel(label, "test AUC", lines, log_x=study != "importance", log_y=False, title=title))
+    note = (
+        f"{replicates} splits a point, bands: 95% intervals. A whole row is protected (example adjacency).\n"
+        "n = 3,000, 100 components, K = 5 where it is not the axis. Importance, norms and λ come\n"
+        "from public rows. Dashed: what Kε buys, drawn where ε would be."
+    )
+    plot_study(panels, out / "benchmarks.png", "The stacking paper's Figures 1 to 3 at honest privacy", note, 2)
+    return out / "benchmarks.png"
+
+
+def _draw_transfer(points: pd.DataFrame, out: Path, replicates: int) -> Path:
+    """AUC at every target as dots with intervals, side by side."""
+    part = points[points["study"] == "transfer"]
+    names = [list(part.loc[part["data"] == data, "organisation"].unique()) for data in part["data"].unique()]
+    title, widths = "Hypothesis transfer between organisations (Table 2)", [len(targets) + 3 for targets in names]
+    with drawing(out / "transfer.png", 12.0, 5.0, len(names), title=title, widths=widths) as (figure, grid):
+        for axes, data, targets in zip(grid, part["data"].unique(), names, strict=True):
+            for index, method in enumerate(DRAWN):
+                line = part[(part["data"] == data) & (part["method"] == method)].set_index("organisation").loc[targets]
+                places = np.arange(len(targets)) + 0.11 * (index - (len(DRAWN) - 1) / 2)
+                ends = np.abs(line[["auc_low", "auc_high"]].to_numpy().T - line["auc"].to_numpy())
+                axes.errorbar(places, line["auc"], ends, fmt=MARKERS[index], color=COLOURS[index], markersize=4,
+                              linewidth=1.0, label=method)  # fmt: skip
+            axes.set_xticks(range(len(targets)), targets)
+            axes.grid(visible=False, axis="x")
+            axes.set(ylabel="test AUC", title=TITLES[data])
+        note = (
+            f"{replicates} draws, bars: 95% intervals. ε = 1 for the source (one release for all targets) and 1 for "
+            "each target; example adjacency."
+        )
+        legend_below(figure, grid, note, 4)
+    return out / "transfer.png"
+
+
+if __name__ == "__main__":
+    command(NAME, main)

@@ -1,0 +1,192 @@
+"""What the stacking study compares: each method as it is trained, with its honest ε."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from analysis.stacking.organisation_data import Benchmark, Organisations, Rows
+from p2p_sim.base.streams import Streams
+from p2p_sim.stacking import FeatureStacking, PrivateLogisticRegression, SampleStacking, TransferStacking, pphtl
+from p2p_sim.stacking.clipped_rows import clip_rows
+
+Floats = NDArray[np.float64]
+COMBINERS = ("stacked", "majority", "weighted", "mean")
+OVERSPENT = "PST-F(U), Kε spent"
+METHODS = ("PLR", "PLR(W)", "PST-S", "PST-F(U)", "PST-F(W)", "PST-F(W), no high level", OVERSPENT)
+TRANSFER = ("PLR (target)", "PLR (source)", "PPHTL", "PLR-HTL", "PLR-HTL(W)", "PST-H(U)", "PST-H(W)",
+            "PST-H(W), no high level")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Point:
+    """A setting of the benchmark studies: ε, λ, number of groups, and α if importance is Σ αⁱ instead of variance."""
+
+    epsilon: float
+    l2: float
+    count: int = 5
+    skew: float | None = None
+
+
+def auc(scores: Floats, labels: NDArray[np.int64]) -> float:
+    """Area under the ROC curve; 0.5 where the test rows are of one class."""
+    return float(roc_auc_score(labels, scores)) if 0 < labels.sum() < len(labels) else 0.5
+
+
+def benchmark_row(
+    method: str, data: Benchmark, split: tuple[Rows, Rows], point: Point, streams: Streams
+) -> dict[str, float]:
+    """AUC and ε of one method in one replicate."""
+    (rows, labels), (test, truth) = split
+    noise = streams.generator("stacking noise " + method)
+    if method in ("PLR", "PLR(W)"):
+        scale = np.ones(rows.shape[1]) if method == "PLR" else weighted_scale(data, point)
+        bound = float(np.median(np.linalg.norm(data.public[0] * scale, axis=1)))
+        model = PrivateLogisticRegression(point.epsilon, point.l2, bound, random_state=noise).fit(rows * scale, labels)
+        return _row(model.decision_function(test * scale), truth, model.privacy_.epsilon_upper)
+    if method == "PST-S":
+        bound = float(np.median(np.linalg.norm(data.public[0], axis=1)))
+        parts = SampleStacking(point.epsilon, point.count, bound, l2=point.l2, random_state=noise).fit(rows, labels)
+        return _row(parts.decision_function(test), truth, parts.privacy_.epsilon_upper)
+    if method == OVERSPENT:
+        return _overspent(data, split, point, streams, noise)
+    stacking = feature_stacking(data, point, "(W)" in method, streams)
+    stacking.random_state = noise
+    if "no high level" in method:
+        stacking.set_params(combiner="mean", low_share=1.0)
+    stacking.fit(rows, labels)
+    return _row(stacking.decision_function(test), truth, stacking.privacy_.epsilon_upper)
+
+
+def combiner_rows(
+    weighted: bool, data: Benchmark, split: tuple[Rows, Rows], point: Point, streams: Streams
+) -> list[dict[str, object]]:
+    """AUC of every combiner of the same low-level models, and of each of these alone (the paper's Figure 4)."""
+    (rows, labels), (test, truth) = split
+    found: list[dict[str, object]] = []
+    for combiner in COMBINERS:
+        model = feature_stacking(data, point, weighted, streams)
+        model.set_params(combiner=combiner, random_state=streams.generator("stacking noise"))
+        model.fit(rows, labels)
+        found.append({"combiner": combiner, **_row(model.decision_function(test), truth, model.privacy_.epsilon_upper)})
+    alone = model.models_.margins(test)
+    upper = model.perturbation_.epsilon_upper
+    found += [{"combiner": f"group {k}", **_row(alone[:, k], truth, upper)} for k in range(alone.shape[1])]
+    return found
+
+
+def feature_stacking(data: Benchmark, point: Point, weighted: bool, streams: Streams) -> FeatureStacking:
+    """PST-F(W): groups in the order of the components; PST-F(U): at random, of equal importance."""
+    d = data.public[0].shape[1]
+    order = np.arange(d) if weighted else streams.generator("stacking groups").permutation(d)
+    groups = [part.tolist() for part in np.array_split(order, point.count)]
+    return FeatureStacking(
+        point.epsilon, groups=groups, importance=importance(data, point) if weighted else None,
+        importance_is_public=weighted, l2=point.l2, norm_bound=_bounds(data, groups),
+    )  # fmt: skip
+
+
+def importance(data: Benchmark, point: Point) -> list[float]:
+    """q_k of consecutive groups: shares of the public rows' variance, or of Σ αⁱ (the paper's equation 6)."""
+    d = data.public[0].shape[1]
+    weights = data.public[0].var(axis=0) if point.skew is None else point.skew ** np.arange(d)
+    shares = np.array([part.sum() for part in np.array_split(weights, point.count)])
+    return [float(share) for share in shares / shares.sum()]
+
+
+def weighted_scale(data: Benchmark, point: Point) -> Floats:
+    """What a plain PLR makes of the same public importance: features of group k times q_k/B_k."""
+    groups = np.array_split(np.arange(data.public[0].shape[1]), point.count)
+    ratios = np.array(importance(data, point)) / np.array(_bounds(data, groups))
+    return np.repeat(ratios / ratios.max(), [len(group) for group in groups])
+
+
+def _bounds(data: Benchmark, groups: Sequence[Sequence[int] | NDArray[np.intp]]) -> list[float]:
+    """Median norms of the public rows in each group."""
+    return [float(np.median(np.linalg.norm(data.public[0][:, list(group)], axis=1))) for group in groups]
+
+
+def _overspent(
+    data: Benchmark, split: tuple[Rows, Rows], point: Point, streams: Streams, noise: np.random.Generator
+) -> dict[str, float]:
+    """PST-F(U) with all of ε for each group."""
+    (rows, labels), (test, truth) = split
+    half = len(rows) // 2
+    low = feature_stacking(data, point, False, streams)
+    low.set_params(epsilon=point.count * point.epsilon, combiner="mean", low_share=1.0, random_state=noise)
+    low.fit(rows[:half], labels[:half])
+    meta, met = (np.tanh(0.5 * low.models_.margins(part)) / np.sqrt(point.count) for part in (rows[half:], test))
+    high = PrivateLogisticRegression(point.epsilon, point.l2, random_state=noise).fit(meta, labels[half:])
+    return _row(high.decision_function(met), truth, low.privacy_.epsilon_upper)
+
+
+def transfer_rows(
+    organisations: Organisations, epsilon: float, l2: dict[str, float], streams: Streams,
+    methods: Sequence[str] = TRANSFER, only: int | None = None,
+) -> list[dict[str, object]]:  # fmt: skip
+    """AUC of each method at each target; the source releases once for all. ε is the same for source and target.
+
+    l2: λ by method. only: so many targets, the first ones.
+    """
+    source, targets = organisations.draw(streams)
+    scale = np.ones(organisations.num_features)
+    for group, q in zip(organisations.groups, organisations.importance, strict=True):
+        scale[group] = q / np.sqrt(len(group)) / max(organisations.importance)
+    found: list[dict[str, object]] = []
+    for method in methods:
+        teacher = _Source(organisations, method, epsilon, l2[method], scale, source, streams)
+        for name, (train, test) in list(targets.items())[:only]:
+            scores, upper = teacher.scores(train, test[0], streams.generator(f"stacking noise {name}"))
+            row = {"organisation": name, "method": method, "rows": len(train[1])}
+            found.append(row | _row(scores, test[1], upper))
+    return found
+
+
+class _Source:
+    """The source's release for one method, and what a target makes of it."""
+
+    def __init__(
+        self, organisations: Organisations, method: str, epsilon: float, l2: float, scale: Floats, source: Rows,
+        streams: Streams,
+    ) -> None:  # fmt: skip
+        self.method, self.epsilon, self.l2 = method, epsilon, l2
+        self.scale = scale if method == "PLR-HTL(W)" else np.ones_like(scale)
+        self.bound = float(np.linalg.norm(self.scale))
+        noise = streams.generator("stacking noise of the source")
+        if method.startswith("PST-H"):
+            weighted = "(W)" in method
+            groups = organisations.groups
+            if not weighted:
+                order = streams.generator("stacking groups").permutation(organisations.num_features)
+                groups = [part.tolist() for part in np.array_split(order, len(groups))]
+            self.models = FeatureStacking(
+                epsilon, groups=groups, importance=organisations.importance if weighted else None,
+                importance_is_public=weighted, l2=l2, norm_bound=[float(np.sqrt(len(group))) for group in groups],
+                combiner="mean", low_share=1.0, random_state=noise,
+            ).fit(*source).models_  # fmt: skip
+        else:
+            self.plr = PrivateLogisticRegression(epsilon, l2, self.bound, random_state=noise)
+            self.plr.fit(source[0] * self.scale, source[1])
+
+    def scores(self, train: Rows, test: Floats, noise: np.random.Generator) -> tuple[Floats, float]:
+        """Of the test rows, and the target's ε."""
+        rows, labels = train[0] * self.scale, train[1]
+        if self.method == "PLR (source)":
+            return clip_rows(test / self.bound) @ self.plr.coef_[0], 0.0
+        if self.method.startswith("PST-H"):
+            model = TransferStacking(self.epsilon, self.models, l2=self.l2, random_state=noise)
+            if "no high level" in self.method:
+                model.set_params(combiner="mean", low_share=1.0)
+        elif self.method == "PPHTL":
+            model = pphtl(self.plr.coef_, self.epsilon, self.l2 / 2.0, self.l2 / 2.0, self.bound, noise)
+        else:
+            prior = None if self.method == "PLR (target)" else self.plr.coef_
+            model = PrivateLogisticRegression(self.epsilon, self.l2, self.bound, prior, random_state=noise)
+        model.fit(rows, labels)
+        return model.decision_function(test * self.scale), model.privacy_.epsilon_upper
+
+
+def _row(scores: Floats, truth: NDArray[np.int64], epsilon_upper: float) -> dict[str, float]:
+    return {"auc": auc(scores, truth), "epsilon_upper": epsilon_upper}

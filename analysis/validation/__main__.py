@@ -1,0 +1,156 @@
+"""How often the accuracy lies in the interval that released labels give: `make published`.
+
+Run as `python -m analysis.validation`; some CPU minutes. Users, true labels and predictions are fixed, so that noise
+and the choice of peers are all that is left to chance.
+"""
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.study import Frame, command
+from p2p_sim.base.streams import Streams
+from p2p_sim.learning.released_accuracy import Estimate, validated
+from p2p_sim.mechanisms.mechanism import Mechanism, Setup
+from p2p_sim.network.network_config import NetworkConfig
+from p2p_sim.population.population import Population
+from p2p_sim.scenario import Scenario
+
+NAME, BLOCK = "validation", 500
+SIZES = np.tile([10, 30, 50], 8)
+OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
+EXCHANGE = {"kind": "label_exchange", "flip_prob": 0.2, "sampling_rate": 0.8}
+MESSAGES = {"kind": "label_exchange", "sampling_rate": 0.8}
+RR = {"kind": "randomized_response", "flip_prob": 0.25}
+CLUSTER_RR = {"kind": "cluster_rr", "noise_scale": 0.5, "threshold": 0.0}
+MECHANISMS: dict[str, dict[str, Any]] = {
+    "randomised response": RR,
+    "signed": {**RR, "debias": True},
+    "vectors": {"kind": "vector_approximation", "target_epsilon": 2.0},
+    "ALIBI": {"kind": "alibi", "target_epsilon": 2.0},
+    "one prior": {"kind": "rr_with_prior", "target_epsilon": 1.5, "stages": 1},
+    "two stages": {"kind": "rr_with_prior", "target_epsilon": 1.5, "stages": 2, "neighbours": 40},
+    "exchange": EXCHANGE,
+    "signed exchange": {**EXCHANGE, "debias": True},
+    "exchanged vectors": {**MESSAGES, "randomizer": {"kind": "vector_approximation", "epsilon": 2.0}},
+    "exchanged ALIBI": {**MESSAGES, "randomizer": {"kind": "alibi", "epsilon": 3.0}},
+    "exchanged prior": {**MESSAGES, "randomizer": {"kind": "rr_with_prior", "epsilon": 1.5}},
+    "shuffled": {"kind": "shuffled_response", "flip_prob": 0.25},
+    "ClusterRR": {**CLUSTER_RR, "resampling_prob": 0.5},
+    "signed ClusterRR": {**CLUSTER_RR, "resampling_prob": 0.5, "bias_correction": 0.3},
+    "ClusterRR, all drawn anew": {**CLUSTER_RR, "resampling_prob": 1.0},
+}
+OWN = ("randomised response", "signed", "vectors", "ALIBI", "one prior", "signed ClusterRR")
+"""Whose releases carry their owner's label, with noise that can be undone."""
+BOUNDS = ("two stages", "ClusterRR")
+CLUSTERS = tuple(name for name in MECHANISMS if name not in (*OWN, *BOUNDS))
+DRIFTING = "ClusterRR, all drawn anew"
+UNBIASED = (
+    *itertools.product(OWN, ("constant", "mixed")),
+    *((name, "constant") for name in CLUSTERS if name != DRIFTING),
+)
+"""Mechanisms and predictors with an unbiased estimate."""
+RANGES = tuple(itertools.product((*BOUNDS, *CLUSTERS), ("best", "worst")))
+"""Those that leave a range, where the accuracy is an end of it as far as clusters' shares say."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Users with their true labels, and what a predictor says of them."""
+
+    people: Population
+    said: NDArray[np.int64]
+
+    @property
+    def accuracy(self) -> float:
+        """The share of users of whom the predictor is right."""
+        return float((self.people.labels == self.said).mean())
+
+
+@lru_cache
+def judged(kind: str, classes: int = 3) -> Judged:
+    """Users whose shares differ between clusters.
+
+    kind: "constant": one prediction in each cluster; "best", "worst": two predictions, placed so that the accuracy is
+    the largest, or the smallest, that the shares allow; "mixed": placed at random.
+    """
+    rng = np.random.default_rng(7)
+    labels, said = [], []
+    for number, size in enumerate(SIZES.tolist()):
+        shares = np.full(classes, 0.3 / (classes - 1))
+        shares[number % classes] = 0.7
+        truth = np.sort(rng.choice(classes, size, p=shares))
+        guess = np.full(size, number % classes)
+        if kind != "constant":
+            guess[: size // 3] = (number + 1) % classes
+        if kind in ("best", "worst"):
+            guess = placed(truth, guess, kind == "best")
+        labels.append(truth)
+        said.append(guess if kind != "mixed" else rng.permutation(guess))
+    every = np.concatenate(labels).astype(np.uint8)
+    features = (every[:, None] + rng.normal(size=(len(every), 2))).astype(np.float64)
+    return Judged(Population(features, every, OFFSETS, classes), np.concatenate(said))
+
+
+def placed(truth: NDArray[np.int64], guess: NDArray[np.int64], right: bool) -> NDArray[np.int64]:
+    """The guesses of a cluster in an order in which as many as possible, or as few, are right."""
+    from scipy.optimize import linear_sum_assignment
+
+    return np.asarray(guess[linear_sum_assignment(truth[:, None] == guess[None, :], maximize=right)[1]])
+
+
+def mechanism_of(name: str, classes: int = 3) -> Mechanism:
+    """The mechanism of that name for the study's clusters."""
+    tree: dict[str, Any] = {
+        "name": "x",
+        "engine": "vectorised",
+        "population": {"kind": "synthetic"},
+        "mechanism": MECHANISMS[name],
+    }
+    tree["learner"] = {"kind": "one_vs_rest" if "vectors" in name else "soft_logistic_regression"}
+    return Scenario.from_tree(tree).mechanism.built(Setup(SIZES, classes, 1e-6, "vectorised"))
+
+
+def estimates(mechanism: Mechanism, given: Judged, runs: Iterable[int], seed: int = 0) -> list[Estimate]:
+    """What releases of the mechanism say of the accuracy, one estimate for each run."""
+    found = []
+    for run in runs:
+        outcome = mechanism.release(given.people, NetworkConfig(), Streams(seed, run))
+        evidence = mechanism.evidence(outcome, OFFSETS)
+        assert evidence is not None
+        found.append(validated(given.said, evidence, OFFSETS))
+    return found
+
+
+def coverage(found: list[Estimate], truth: float) -> float:
+    """The share of intervals in which the accuracy lies."""
+    return float(np.mean([one.lower <= truth <= one.upper for one in found]))
+
+
+def main(frame: Frame, replicates: int = 10_000) -> list[Path]:
+    """Release so often by every mechanism, and write how often the interval covers the accuracy, and its mean ends."""
+    lines = []
+    for name, kind in (*UNBIASED, *RANGES):
+        blocks = [(start, min(start + BLOCK, replicates)) for start in range(0, replicates, BLOCK)]
+        found = list(itertools.chain(*frame.each(partial(_block, name, kind), blocks)))
+        truth = judged(kind).accuracy
+        ends = np.array([(one.lower, one.upper) for one in found]).mean(axis=0)
+        lines.append(
+            {"mechanism": name, "predictor": kind, "unbiased": found[0].identified, "replicates": len(found),
+             "accuracy": truth, "coverage": coverage(found, truth), "lower": ends[0], "upper": ends[1]}
+        )  # fmt: skip
+    return [frame.table("table.csv", lines)]
+
+
+def _block(name: str, kind: str, runs: tuple[int, int]) -> list[Estimate]:
+    return estimates(mechanism_of(name), judged(kind), range(*runs), seed=1)
+
+
+if __name__ == "__main__":
+    command(NAME, main)

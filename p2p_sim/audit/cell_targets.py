@@ -1,0 +1,310 @@
+"""Targets of audits of noisy votes and counts in cells: a coin chooses between two whole rows of each.
+
+The scenario's own mechanism releases what it makes of samples that the attacker invents, all of whose other rows he
+knows. He scores each target by the logarithm of the likelihood ratio of what was released, at the claimed ε.
+
+*Votes.* In one cell a target's row is (x, 0) or (x, 1), which moves the vote by 1; in a pair of empty cells it is
+(x, 0) or (x', 1), which moves two votes by 1/2. A vote of exactly 0 shows that a cell is empty.
+
+*Counts.* A target's row is in one of two cells: of full ones, whose noisy counts are compared, or of empty ones, where
+a count that is released at all reveals her (δ). Densities are compared with that of a cell of many known rows. All
+labels are 1, so that both histograms of PCL2b count the target.
+
+*A choice.* One labelled user has the label 0 or 1. Errors of all classifiers move by one, some up and some down.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.audit.one_run import Targets
+from p2p_sim.base.streams import Streams
+from p2p_sim.histograms.cells import CellTable
+from p2p_sim.histograms.counts import PCL2b
+from p2p_sim.histograms.partitions import Cubes
+from p2p_sim.histograms.semi_supervised import SemiSupervised
+from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease
+from p2p_sim.mechanisms.private_density import PrivateDensity
+from p2p_sim.mechanisms.private_histogram import CellRule, PrivateHistogram
+from p2p_sim.population.population import Population
+from p2p_sim.privacy.audit_statistics.one_run_plan import Seen
+from p2p_sim.privacy.rivals.histograms import choice_delta, laplace_delta, stability_threshold
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Curve = Callable[[float, float], float]
+"""δ at ε of a target if the noise is so many times smaller than it should be."""
+CELLS = 20_000
+"""Most cells of votes."""
+ROWS = 50_000
+"""Of one histogram's full cells, about."""
+CLEAR = 6.0
+"""Scales of the noise by which a full cell's count is above the threshold."""
+REFERENCE = 20
+"""Full cells whose rows the cell of known rows has."""
+REVEALED = 700.0
+"""Score of what shows a target's row."""
+
+
+class CellTargets(Targets, Protocol):
+    """Targets in cells."""
+
+    @property
+    def curves(self) -> tuple[tuple[int, Curve], ...]:
+        """How many targets of a run have which law."""
+
+
+def released_of(
+    mechanism: PrivateHistogram | PrivateDensity, features: Floats, labels: NDArray[np.bool_], streams: Streams
+) -> "DensityRelease | CellRule":
+    """What a mechanism releases of invented rows (n, d), (n,)."""
+    people = Population(features, labels.astype(np.uint8), np.array([0, len(labels)]), 2)
+    release = mechanism.released(people, streams)
+    if isinstance(release, ModelRelease):
+        assert isinstance(release.predictor, CellRule)
+        return release.predictor
+    return release
+
+
+def moved_cells(epsilon: float, cells: int) -> Curve:
+    """δ of a target who moves so many cells, whose noise is ε-private together."""
+
+    def delta(at: float, rise: float) -> float:
+        moved = rise * epsilon
+        if cells <= 2:
+            return laplace_delta(moved, at, cells)
+        # Of more cells there is no formula: what ε alone allows, (e^moved - e^at)/(1 + e^moved).
+        return -math.expm1(min(0.0, at - moved)) / (1.0 + math.exp(-moved))
+
+    return delta
+
+
+@dataclass(frozen=True)
+class VoteTargets:
+    """Two targets in three cells: one whose label is open, one who is in either of two cells that she has alone.
+
+    claimed: gives the noise that the score assumes. mechanism: what is attacked. rows: n, as in the scenario.
+    """
+
+    claimed: PrivateHistogram
+    mechanism: PrivateHistogram | PrivateDensity
+    dimensions: int
+    rows: int
+    exact: tuple[bool, ...] = (True,)
+
+    @property
+    def curves(self) -> tuple[tuple[int, Curve], ...]:
+        """By the number of cells that a target moves."""
+        epsilon, pairs = self.claimed.config.target_epsilon, int(np.sum(self._places[0] != self._places[1]))
+        alone = len(self._places[0]) - pairs
+        return ((alone, moved_cells(epsilon, 1)), (pairs, moved_cells(epsilon, 2)))
+
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+        """As `one_run.Targets` has it."""
+        runs = -(-trials // len(self._places[0]))
+        done = [self._run(Streams(seed, run)) for run in range(runs)]
+        coins, scores = (np.concatenate(part) for part in zip(*done, strict=True))
+        return Seen(coins, scores[None, :]), runs * self.rows, None
+
+    def _run(self, streams: Streams) -> tuple[NDArray[np.bool_], Floats]:
+        """Coins and scores of one release."""
+        before, after = self._places
+        coins = streams.generator("audit-coin").random(len(before)) < 0.5
+        # All rows but the targets' are in the last cell, with labels in turn.
+        cell = np.full(self.rows, len(self._points) - 1)
+        labels = np.arange(self.rows) % 2 == 1
+        cell[: len(before)], labels[: len(before)] = np.where(coins, after, before), coins
+        rule = released_of(self.mechanism, self._points[cell], labels, streams)
+        assert isinstance(rule, CellRule)
+        votes = (rule.probabilities(self._points)[:, 1] - 0.5) * self._usual_count
+        votes[-1] -= np.sum(labels[len(before) :] - 0.5)
+        # (x, 0) puts -1/2 into the first cell; (x', 1) puts 1/2 into the second, and nothing into the first.
+        first, second, same = votes[before], votes[after], before == after
+        moved = np.abs(first + 0.5) - np.where(same, 0.0, np.abs(first)) - np.abs(second - 0.5)
+        scores = self.claimed.config.target_epsilon * (moved + np.where(same, 0.0, np.abs(second)))
+        shown = np.where(same, 0, (first == 0.0).astype(int) - (second == 0.0))
+        return coins, np.asarray(np.where(shown, REVEALED * shown, scores))
+
+    @cached_property
+    def _fitted(self) -> CellRule:
+        """The claimed rule of as many rows, whose cells and usual count are public."""
+        features = np.full((self.rows, self.dimensions), self.claimed.config.low)
+        rule = released_of(self.claimed, features, np.zeros(self.rows, dtype=np.bool_), Streams(0, 0))
+        assert isinstance(rule, CellRule)
+        return rule
+
+    @cached_property
+    def _usual_count(self) -> float:
+        return float(self._fitted.rule.usual_count_)
+
+    @cached_property
+    def _points(self) -> Floats:
+        """A point in each cell (m, d), of at most as many cells as rows."""
+        cubes = self._fitted.rule.partition_
+        assert isinstance(cubes, Cubes)
+        edges, config = cubes.edges(), self.claimed.config
+        middles = config.low + (config.high - config.low) * 0.5 * (edges[1:] + edges[:-1])
+        most, axes, cells = min(CELLS, self.rows), 0, 1
+        while axes < self.dimensions and cells < most and cubes.per_axis > 1:
+            axes, cells = axes + 1, cells * cubes.per_axis
+        digits = np.arange(min(cells, most))[:, None] // cubes.per_axis ** np.arange(axes) % cubes.per_axis
+        points = np.full((len(digits), self.dimensions), middles[0])
+        points[:, :axes] = middles[digits]
+        return points
+
+    @cached_property
+    def _places(self) -> tuple[Ints, Ints]:
+        """Cells of the targets in either case; (t,) each."""
+        cells = len(self._points)
+        if cells < 3:
+            return np.arange(cells), np.arange(cells)
+        at = 3 * np.arange(cells // 3)
+        return np.concatenate([at, at + 1]), np.concatenate([at, at + 2])
+
+
+@dataclass(frozen=True)
+class CountTargets:
+    """Targets in either of two full cells, or alone in either of two empty ones; and one whose label is used to choose.
+
+    claimed: gives the noise that the score assumes. mechanism: what is attacked.
+    """
+
+    claimed: PrivateHistogram | PrivateDensity
+    mechanism: PrivateHistogram | PrivateDensity
+    dimensions: int
+    exact: tuple[bool, ...] = (True,)
+
+    @property
+    def curves(self) -> tuple[tuple[int, Curve], ...]:
+        """In full cells the noise protects, and beside it nothing; alone, the threshold."""
+        epsilon = self.claimed.config.target_epsilon
+        full = moved_cells(epsilon, 2 * self._histograms)
+        curves = ((self._pairs, full), (self._alone, lambda at, rise: 0.25 * self.claimed.delta))
+        return (*curves, (1, lambda at, rise: choice_delta(rise * epsilon, at))) if self._labelled else curves
+
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+        """As `one_run.Targets` has it."""
+        runs = -(-trials // (self._pairs + self._alone + (self._labelled > 0)))
+        done = [self._run(Streams(seed, run)) for run in range(runs)]
+        coins, scores = (np.concatenate(part) for part in zip(*done, strict=True))
+        return Seen(coins, scores[None, :]), runs * self._rows, None
+
+    def _run(self, streams: Streams) -> tuple[NDArray[np.bool_], Floats]:
+        """Coins and scores of one release."""
+        pairs, of_counts = self._pairs, self._pairs + self._alone
+        coins = streams.generator("audit-coin").random(of_counts + (self._labelled > 0)) < 0.5
+        # Cell 0 has the known rows; then come two cells of each pair, full ones first.
+        targets = 1 + 2 * np.arange(of_counts) + coins[:of_counts]
+        cell, labels = np.concatenate([self._others, targets]), np.ones(len(self._others) + of_counts, dtype=np.bool_)
+        if self._labelled:
+            cell, labels = self._with_labelled(cell, bool(coins[-1]), streams)
+        release = released_of(self.mechanism, self._points(cell), labels, streams)
+        scores = np.zeros(of_counts)
+        for counts in self._counts(release, self._points(np.arange(2 * of_counts + 1))):
+            first, second = counts[1::2], counts[2::2]
+            near = [np.where(c > 0.0, np.abs(c - self._crowd) - np.abs(c - self._crowd - 1.0), 0.0)
+                    for c in (first, second)]  # fmt: skip
+            noise = 0.5 * self.claimed.config.target_epsilon / self._histograms
+            scores[:pairs] += noise * (near[1] - near[0])[:pairs]
+            scores[pairs:] += REVEALED * ((second > 0.0).astype(int) - (first > 0.0))[pairs:]
+        if self._labelled:
+            scores = np.append(scores, self._choice(release))
+        return coins, scores
+
+    def _counts(self, release: "DensityRelease | CellRule", points: Floats) -> list[Floats]:
+        """Noisy counts (m,) at the points, of each histogram; of a density as many as it says beside cell 0."""
+        if isinstance(release, CellRule) and isinstance(release.rule, PCL2b):
+            cells = release.rule.partition_.cells(release.mechanism.scaled(points))
+            return [release.rule.all_.at(cells), release.rule.ones_.at(cells)]
+        if isinstance(release, CellRule):
+            assert isinstance(release.rule, SemiSupervised)
+            density = release.rule.density_
+            masses = np.exp(density.score_samples(release.mechanism.scaled(points)))
+        else:
+            cells = np.floor((points - release.origin) / release.side).astype(np.int64)
+            masses = np.zeros(len(cells))
+            if len(release.masses):
+                masses = CellTable.of(release.coordinates)[0].look_up(release.masses, cells)
+        return [masses / masses[0] * REFERENCE * self._crowd if masses[0] > 0.0 else np.zeros(len(masses))]
+
+    def _with_labelled(self, cell: Ints, coin: bool, streams: Streams) -> tuple[Ints, NDArray[np.bool_]]:
+        """Cells and labels of all rows, those whose labels are used among them: left of all others, but the target."""
+        assert isinstance(self.claimed, PrivateHistogram)
+        few, rest = self.claimed.samples(len(cell) + self._labelled, streams)
+        every, labels = np.empty(len(few) + len(rest), dtype=np.int64), np.zeros(len(few) + len(rest), dtype=np.bool_)
+        every[rest], every[few], every[few[0]], labels[few[0]] = cell, -1, 0, coin
+        return every, labels
+
+    def _choice(self, release: "DensityRelease | CellRule") -> float:
+        """ln Pr[chosen | label 1] - ln Pr[chosen | label 0]."""
+        assert isinstance(release, CellRule)
+        assert isinstance(release.rule, SemiSupervised)
+        points = release.mechanism.scaled(self._points(np.append(0, np.full(self._labelled - 1, -1))))
+        labels, logs = np.zeros(self._labelled, dtype=np.uint8), list[Floats]()
+        for label in (0, 1):
+            labels[0] = label
+            weights = -0.5 * self.claimed.config.target_epsilon * release.rule.net_.errors(points, labels)
+            logs.append(weights - np.logaddexp.reduce(weights))
+        return float((logs[1] - logs[0])[release.rule.chosen_])
+
+    @property
+    def _histograms(self) -> int:
+        return 2 if isinstance(self.claimed, PrivateHistogram) and self.claimed.config.rule == "pcl2b" else 1
+
+    @property
+    def _labelled(self) -> int:
+        """Users whose labels choose."""
+        if isinstance(self.claimed, PrivateHistogram) and self.claimed.config.rule == "semi_supervised":
+            return self.claimed.labelled
+        return 0
+
+    @cached_property
+    def _crowd(self) -> int:
+        """Rows of a full cell beside the target."""
+        epsilon = self.claimed.config.target_epsilon / self._histograms
+        return math.ceil(stability_threshold(epsilon, self.claimed.delta / self._histograms) + CLEAR * 2.0 / epsilon)
+
+    @property
+    def _pairs(self) -> int:
+        """Targets in full cells, of one release; few if a choice is attacked too, by one target a release."""
+        return 2 if self._labelled else max(1, min(100, ROWS // (2 * self._crowd)))
+
+    @property
+    def _alone(self) -> int:
+        """Targets that are alone in a cell: so few that the others' noise still shows in the mean."""
+        return max(1, self._pairs // 2)
+
+    @property
+    def _rows(self) -> int:
+        """Of one release."""
+        return len(self._others) + self._pairs + self._alone + self._labelled
+
+    @cached_property
+    def _others(self) -> Ints:
+        """Cells of the rows that are no targets."""
+        full = np.repeat(np.arange(1, 2 * self._pairs + 1), self._crowd)
+        return np.concatenate([np.zeros(REFERENCE * self._crowd, dtype=np.int64), full])
+
+    @cached_property
+    def _grid(self) -> tuple[float, float]:
+        """Where cell 0 begins along each axis, and the side of the claimed cells, as features are before scaling."""
+        rows, low, factor = self._rows, self.claimed.config.low, self.claimed.config.high - self.claimed.config.low
+        features = np.full((rows, self.dimensions), low)
+        release = released_of(self.claimed, features, np.ones(rows, dtype=np.bool_), Streams(0, 0))
+        if isinstance(release, DensityRelease):
+            return release.origin, release.side
+        cubes = release.rule.density_.cubes_ if self._labelled else release.rule.partition_
+        assert isinstance(cubes, Cubes)
+        return low + factor * cubes.offset, factor * cubes.side
+
+    def _points(self, cells: Ints) -> Floats:
+        """The middle of each of these cells, which are in a row (m, d)."""
+        origin, side = self._grid
+        points = np.full((len(cells), self.dimensions), origin + 0.5 * side)
+        points[:, 0] += side * cells
+        return points

@@ -1,0 +1,229 @@
+"""An attack on a curator who resamples labels within clusters and releases the noisy cluster distributions.
+
+Many copies of one small cluster are as many independent trials, in two worlds: the target, the first user of each
+cluster, holds label a = 0 in one and b = 1 in the other. The attack counts how often her noisy label is a while the
+cluster's distribution q̃ is one of those that `analysis/privacy/others/centralised` shows to be e^(2/σ) times as likely
+in the first world: q̃ is τ everywhere but at a; or, for K >= 3, q̃(b) = τ and q̃(a) is little above τ. Which of them, and
+how little, is fixed before any trial, from draws of q̃ by the slow reference of `analysis`. So the two frequencies have
+Clopper-Pearson bounds, whose log-ratio is a lower bound of ε at the stated error, whatever the mechanism really does.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import BLOCK, Streams
+from p2p_sim.base.threads import one_thread
+from p2p_sim.mechanisms.cluster_rr import ClusterRR
+from p2p_sim.privacy.audit_statistics.power import ERROR, epsilon_lower
+from p2p_sim.privacy.rivals.centralised import ClusterResampling
+from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.run import prepare
+from p2p_sim.scenario import Scenario
+
+Floats = NDArray[np.float64]
+Draw = Callable[
+    [NDArray[np.uint8], NDArray[np.int64], np.random.Generator, np.random.Generator], tuple[NDArray[np.uint8], Floats]
+]
+"""Noisy labels (n,) and q̃ (C, K) of labels (n,) in clusters with offsets (C + 1,), with generators for either noise."""
+LARGEST_CLUSTER = 200
+SHARDS = 4
+REHEARSALS = 100_000
+WIDTHS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""How far above τ q̃(a) may be, in units of the noise's scale."""
+_TIE = 1e-9
+
+
+@dataclass(frozen=True)
+class Event:
+    """What the attack counts, in which cluster.
+
+    counts: users with each label in the first world, the target's a = 0 included. everywhere: whether q̃ must be τ at
+    every label but a, or at b = 1 alone. largest: of q̃(a).
+    """
+
+    counts: tuple[int, ...]
+    everywhere: bool
+    largest: float
+
+    def holds(self, released: Floats, threshold: float) -> NDArray[np.bool_]:
+        """Which of the distributions (C, K) are evidence: (C,)."""
+        others = released[:, 1:] if self.everywhere else released[:, 1:2]
+        clipped = np.asarray((others <= threshold + _TIE).all(axis=1))
+        return clipped & (released[:, 0] > threshold + _TIE) & (released[:, 0] <= self.largest)
+
+
+@dataclass(frozen=True)
+class CuratorAudit:
+    """A finished audit of a curator.
+
+    scenario: its name; cluster_size, num_classes, resampling_prob, noise_scale, threshold: n, K, λ, σ, τ of what was
+    attacked. epsilon_attained, epsilon_true: the pure ε from below (at δ = 1e-12) and from above. epsilon_paper: as
+    Theorem 1 prints it. epsilon_lower_confidence: what the attack proves; expected: what it proves if all is right,
+    about. hits, misses: how often the event occurred in the two worlds of `trials` clusters each. error: probability
+    that the test fails a sound mechanism.
+    """
+
+    scenario: str
+    cluster_size: int
+    num_classes: int
+    resampling_prob: float
+    noise_scale: float
+    threshold: float
+    epsilon_attained: float
+    epsilon_true: float
+    epsilon_paper: float
+    epsilon_lower_confidence: float
+    expected: float
+    hits: int
+    misses: int
+    trials: int
+    error: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the attack proves no more than the true ε."""
+        return self.epsilon_lower_confidence <= self.epsilon_true
+
+    @property
+    def paper_refuted(self) -> bool:
+        """Whether the attack proves more than the printed ε."""
+        return self.epsilon_lower_confidence > self.epsilon_paper
+
+
+def audit_scenario(
+    scenario: Scenario, trials: int, cluster_size: int | None = None, data_dir: Path | None = None
+) -> CuratorAudit:
+    """Attack a scenario's curator, as its first replicate builds it.
+
+    Args:
+        scenario: mechanism (kind "cluster_rr", with the distributions released), population for K, and seed.
+        trials: clusters in each of the two worlds.
+        cluster_size: n of the attacked cluster, 2 to 200; None: where the attack has most power.
+
+    Raises:
+        InputError: there is nothing to attack.
+    """
+    if cluster_size is not None and not 2 <= cluster_size <= LARGEST_CLUSTER:
+        raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_CLUSTER}")
+    mechanism = prepare(Case(scenario, 0, data_dir)).mechanism
+    if not isinstance(mechanism, ClusterRR):
+        raise InputError(f"mechanism.kind = {scenario.mechanism.kind!r}: an audit of a curator needs 'cluster_rr'")
+    response = mechanism.response
+    if response.bias_correction == 0.0:
+        raise InputError(
+            "mechanism.bias_correction = 0: the noisy distributions, which the audit attacks, are not released; give "
+            "--set mechanism.bias_correction=0.5"
+        )
+    uniform = response.threshold >= 1.0 / response.num_classes
+    if response.resampling_prob == 0.0 or math.isinf(response.noise_scale) or uniform:
+        raise InputError(
+            f"mechanism: nothing to attack at resampling_prob = {response.resampling_prob:g}, noise_scale = "
+            f"{response.noise_scale:g}, threshold = {response.threshold:g}; the first must be above 0, the second "
+            f"finite, the third below 1/K = {1.0 / response.num_classes:g}"
+        )
+    parameters = (response.num_classes, response.resampling_prob, response.noise_scale, response.threshold)
+    claimed = ClusterResampling(cluster_size or 2, *parameters, released=True)
+    if cluster_size is None:
+        claimed = replace(claimed, cluster_size=best_cluster_size(claimed, trials))
+    with one_thread():
+        return audit_curator(response.draw, claimed, trials, scenario.seed, scenario.name)
+
+
+def audit_curator(
+    draw: Draw, privacy: ClusterResampling, trials: int, seed: int, scenario: str = "", error: float = ERROR
+) -> CuratorAudit:
+    """Attack a sampler of Algorithm 1 and compare what is proved with the true and with the printed ε.
+
+    Args:
+        draw: what is attacked. privacy: what it claims to be: n of the attacked cluster, K, λ above 0, σ, τ.
+        trials: clusters in each of the two worlds, at least 1. error: false-alarm probability.
+
+    Raises:
+        InputError: no event that is evidence can occur in such a cluster.
+    """
+    event, expected = plan_event(privacy, trials, error)
+    first, second = (count_event(draw, event, privacy.threshold, trials, seed, world) for world in (0, 1))
+    size, parameters = (privacy.cluster_size, privacy.num_classes), (privacy.resampling_prob, privacy.noise_scale)
+    known = (privacy.threshold, privacy.epsilon(1e-12).epsilon_lower, privacy.pure_epsilon, privacy.epsilon_paper)
+    proved = epsilon_lower(first, second, trials, 0.0, error)
+    return CuratorAudit(scenario, *size, *parameters, *known, proved, expected, first, second, trials, error)
+
+
+def plan_event(privacy: ClusterResampling, trials: int, error: float = ERROR) -> tuple[Event, float]:
+    """The event from which a sound mechanism is expected to show most, and the lower bound of ε that it then shows."""
+    best: tuple[Event, float] | None = None
+    lam, ratio = privacy.resampling_prob, math.exp(-2.0 / privacy.noise_scale)
+    rng = Streams(0, 0).generator("rehearsal")
+    noise = privacy.noise_scale / privacy.cluster_size * rng.laplace(size=(REHEARSALS, privacy.num_classes))
+    for counts, events in _candidates(privacy):
+        released = released_distribution(np.array(counts) / privacy.cluster_size, noise, privacy.threshold)
+        for event in events:
+            own = released[event.holds(released, privacy.threshold), 0]
+            hits = float((1.0 - lam + lam * own).sum()) / REHEARSALS
+            misses = ratio * lam * float(own.sum()) / REHEARSALS
+            shown = epsilon_lower(round(hits * trials), round(misses * trials), trials, 0.0, error)
+            if best is None or shown > best[1]:
+                best = event, shown
+    if best is None:
+        raise InputError(
+            f"--cluster-size {privacy.cluster_size}: too small for an attack at threshold = {privacy.threshold:g} and "
+            f"{privacy.num_classes} classes"
+        )
+    return best
+
+
+def _candidates(privacy: ClusterResampling) -> Iterator[tuple[tuple[int, ...], list[Event]]]:
+    """Clusters, as counts of labels in the first world, and the events to try in each."""
+    n, k, tau = privacy.cluster_size, privacy.num_classes, privacy.threshold
+    top, many, few = 1.0 - (k - 1) * tau, math.ceil(n * tau), math.floor(n * tau)
+    if n - (k - 1) * many >= 1:
+        counts = (n - (k - 1) * many, *[many] * (k - 1))
+        yield counts, [Event(counts, True, 1.0)]
+    if k > 2 and few >= 1 and few + many <= n:
+        counts = (few, many, n - few - many, *[0] * (k - 3))
+        reach = [min(width * privacy.noise_scale / n, top - tau) for width in WIDTHS]
+        yield counts, [Event(counts, False, tau + x) for x in reach]
+
+
+def count_event(draw: Draw, event: Event, threshold: float, trials: int, seed: int, world: int) -> int:
+    """In how many of `trials` clusters the event occurred and the target's noisy label is a.
+
+    Args:
+        event, threshold: what is counted, and τ. trials: clusters.
+        world: 0 if the target holds a, 1 if b; each has streams of its own.
+    """
+    cluster = np.repeat(np.arange(len(event.counts), dtype=np.uint8), event.counts)
+    cluster[0] = world
+    together, hits = max(1, SHARDS * BLOCK // cluster.size), 0
+    for batch, done in enumerate(range(0, trials, together)):
+        clusters = min(together, trials - done)
+        offsets = np.arange(clusters + 1, dtype=np.int64) * cluster.size
+        streams = Streams(seed, 2 * batch + world)
+        noisy, released = draw(
+            np.tile(cluster, clusters), offsets, streams.generator("curator-noise"), streams.generator("curator-labels")
+        )
+        hits += int((event.holds(released, threshold) & (noisy[:: cluster.size] == 0)).sum())
+    return hits
+
+
+def best_cluster_size(privacy: ClusterResampling, trials: int) -> int:
+    """The cluster size, of a few up to 200, in which the attack is expected to show most.
+
+    The fewer users share a count of nτ, the sooner q̃ is clipped; the more, the finer x can be chosen.
+    """
+    n, tau = privacy.num_classes + 1, privacy.threshold
+    sizes = {n} | {min(math.ceil(users / tau), LARGEST_CLUSTER) for users in (1, 2, 4, 8, 16, 32) if tau > 0.0}
+    shown = {}
+    for size in sorted(sizes):
+        try:
+            shown[size] = plan_event(replace(privacy, cluster_size=size), trials)[1]
+        except InputError:
+            continue
+    return max(shown, key=lambda size: shown[size], default=n)

@@ -1,0 +1,206 @@
+"""An audit of the label exchange in one run: one target in every cluster, whose label is a fair coin.
+
+The clusters are a scenario's own, on its own engine, or copies of one cluster with the worst data set; networks may
+have faults, and users may not follow the protocol.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.audit.exchange_targets import ExchangeTargets, copies, own_users
+from p2p_sim.audit.one_run import TYPE_ONE, Asked, OneRunAudit, audited
+from p2p_sim.audit.scores import LARGEST_TABLE, MOST_TABLES, ClusterAttack, LikelihoodRatio
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.threads import one_thread
+from p2p_sim.exchange.adversaries import NOBODY
+from p2p_sim.mechanisms.label_exchange import exchange_of
+from p2p_sim.mechanisms.message_payloads import flipped_labels
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.population.build import draw_people
+from p2p_sim.population.clustering import GivenClusters
+from p2p_sim.population.population import People
+from p2p_sim.population.synthetic import SyntheticConfig
+from p2p_sim.privacy.audit_statistics.one_run_guesses import smallest_refused
+from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan
+from p2p_sim.privacy.audit_statistics.power import ERROR
+from p2p_sim.privacy.audit_statistics.view_laws import LARGEST_VIEW, CountViews
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.exchange.paper_bounds import Lemma9
+from p2p_sim.replicate.memory_need import streams
+from p2p_sim.replicate.replicate import Case
+
+Floats = NDArray[np.float64]
+SHARES = (0.0, 0.1, 0.2, 0.4, 0.7, 1.0)
+"""Parts of ε(δ = 1e-5) at which δ is tested."""
+LARGEST_TEST_EPSILON = 4.0
+HALVINGS = 14
+
+
+def audit_exchange(
+    case: Case,
+    trials: int,
+    cluster_size: int | None = None,
+    error: float = ERROR,
+    claimed_flip_prob: float | None = None,
+    closely: bool = False,
+) -> OneRunAudit:
+    """Attack a scenario's exchange at its own size.
+
+    Args:
+        case: the scenario, whose first replicate has the users. trials: targets, at least.
+        cluster_size: n of copies of one cluster, the worst data set, in place of the scenario's own users.
+        error: probability that a sound exchange fails.
+        claimed_flip_prob: the α whose curve is held against the attack; None: the scenario's.
+        closely: let the classifier see every submission and its time, of copies of a cluster on the event engine.
+
+    Raises:
+        InputError: there is nothing to attack, or no figure is known.
+    """
+    scenario = case.scenario
+    with one_thread():
+        people = None if cluster_size is not None else people_of(case)
+        sizes = np.array([cluster_size]) if people is None else people.cluster_sizes
+        targets = replace(_targets(case, people, sizes, claimed_flip_prob), looks_closely=closely)
+        alpha, theta = (targets.claimed or targets.noise).flip_prob, targets.mechanism.sampling_rate
+        account = ClusterCurves(sizes, alpha, theta, scenario.privacy.delta)
+        few = people is None or len(sizes) <= MOST_TABLES
+        attack = exchange_attack(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
+    smallest = int(sizes.min())
+    return audited(
+        Asked.of(scenario),
+        attack,
+        account,
+        trials,
+        error,
+        {"flip_prob": alpha, "sampling_rate": theta},
+        (smallest, int(sizes.max())),
+        targets.mechanism.engine,
+        Lemma9(smallest, alpha, theta, scenario.privacy.delta).stated(scenario.situation(2)),
+        attack.scope,
+    )
+
+
+def people_of(case: Case) -> People:
+    """The users of the scenario's first replicate; they are not held where that can be helped."""
+    scenario = case.scenario
+    if streams(scenario):
+        assert isinstance(scenario.population, SyntheticConfig)
+        assert isinstance(scenario.clusters, GivenClusters)
+        return draw_people(scenario.population, scenario.clusters, case.streams)
+    return case.people()
+
+
+def _targets(case: Case, people: People | None, sizes: NDArray[np.int64], claimed: float | None) -> ExchangeTargets:
+    """Where the targets come from."""
+    scenario = case.scenario
+    if people is not None and people.num_classes > 2:
+        raise InputError(
+            f"population: has {people.num_classes} classes; an audit needs two, or --cluster-size to audit the "
+            "exchange of binary labels"
+        )
+    if scenario.adversaries.coalition.users:
+        raise InputError("adversaries.coalition.users: an audit draws its own users; take a share")
+    delta, engine = scenario.privacy.delta, scenario.engine
+    built = exchange_of(scenario.mechanism.build(sizes, 2, delta, engine, scenario.adversaries), "an audit")
+    noise = flipped_labels(built.randomizer, "an audit")
+    labels = np.zeros(int(sizes[0]), dtype=np.uint8)
+    if people is None:
+        labels[1 : 1 + _worst_ones(int(sizes[0]), noise.flip_prob, built.sampling_rate)] = 1
+    realised = not scenario.network.ideal or scenario.adversaries != NOBODY
+    other = None if claimed is None else RandomizedResponse(claimed)
+    rounds = copies(labels) if people is None else own_users(people)
+    return ExchangeTargets(case, replace(built, debias=False), rounds, realised=realised, claimed=other)
+
+
+def _worst_ones(size: int, flip_prob: float, sampling_rate: float) -> int:
+    """Ones among the others where one label stands out most, looked for in small clusters; none in larger ones."""
+    if size > LARGEST_VIEW:
+        return 0
+    laws = CountViews(LabelExchange(size, flip_prob, sampling_rate)).laws
+    return int(np.argmax([law.deltas(0.0).max() for law in laws]))
+
+
+def exchange_attack(targets: ExchangeTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
+    """The attack on an exchange, prepared; tabulated: whether clusters are so few and small that laws are tabulated."""
+    ratio = LikelihoodRatio(targets.noise.flip_prob, targets.mechanism.sampling_rate, tabulated)
+    return ClusterAttack.prepared(targets, ratio, tabulated and not targets.realised, trials, seed)
+
+
+@dataclass(frozen=True)
+class ClusterCurves:
+    """The certified curves of clusters of these sizes (C,), one target in each; delta: δ of the scenario."""
+
+    sizes: NDArray[np.int64]
+    flip_prob: float
+    sampling_rate: float
+    delta: float
+
+    @cached_property
+    def middle(self) -> int:
+        """The median size."""
+        return int(np.sort(self.sizes)[len(self.sizes) // 2])
+
+    def exchange(self, size: int, flip_prob: float | None = None) -> LabelExchange:
+        """In a cluster of some size, with another α if one is given."""
+        return LabelExchange(size, self.flip_prob if flip_prob is None else flip_prob, self.sampling_rate)
+
+    def tested(self) -> list[float]:
+        """Parts of ε(δ = 1e-5)."""
+        largest = min(self.exchange(self.middle).epsilon(1e-5).epsilon_upper, LARGEST_TEST_EPSILON)
+        return [share * largest for share in SHARES] if largest > 0.0 else [0.0, 1e-3]
+
+    def deltas(self, epsilons: Sequence[float]) -> Floats:
+        """Mean certified δ at each ε over the clusters."""
+        found, weights = np.unique(self.sizes, return_counts=True)
+        table = [[bracket.upper for bracket in self.exchange(int(n)).profile(epsilons)] for n in found]
+        return np.asarray(np.array(table).T @ weights / weights.sum())
+
+    def bound(self, delta: float) -> PrivacyBound:
+        """Of the smallest cluster: revealing users' bits turns a larger exchange into a smaller one."""
+        return self.exchange(int(self.sizes.min())).epsilon(delta)
+
+    def _factors(self, epsilons: Sequence[float], flip_prob: float) -> Floats:
+        """δ at each ε with another α, as a factor on the own one, in a cluster of median size."""
+        curves = [self.exchange(self.middle, alpha).profile(epsilons) for alpha in (flip_prob, self.flip_prob)]
+        other, own = (np.array([bracket.upper for bracket in curve]) for curve in curves)
+        return np.asarray(np.divide(other, own, out=np.ones_like(own), where=own > 0.0))
+
+    def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
+        """By the smaller α with which ε(δ) is so many times as large, in a cluster of median size."""
+        target = rise * self.exchange(self.middle).epsilon(delta).epsilon_upper
+        low, high = 0.0, self.flip_prob
+        if not 0.0 < target <= 100.0:
+            return np.ones(len(epsilons))
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            met = self.exchange(self.middle, middle).satisfies(target, delta)
+            low, high = (low, middle) if met else (middle, high)
+        return self._factors(epsilons, high)
+
+    def curves(self) -> dict[str, Floats]:
+        """The exact one without faults, and the paper's where it applies, in clusters of median size."""
+        n, alpha, theta = self.middle, self.flip_prob, self.sampling_rate
+        found = {"exact, without faults": self.exchange(n).tradeoff(TYPE_ONE)}
+        paper = Lemma9(n, alpha, theta, self.delta).stated().epsilon
+        if paper is not None:
+            kept = 1.0 - self.delta
+            lines = kept - math.exp(paper) * TYPE_ONE, math.exp(-paper) * (kept - TYPE_ONE)
+            found["the paper's Lemma 9"] = np.maximum(np.maximum(*lines), 0.0)
+        return found
+
+    def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
+        """The smallest α whose curve falls below what is proved, at one ε or more."""
+        epsilons = [event.epsilon for event in plan.deltas]
+        if not (attacked > 0.0).any():
+            return None
+
+        def falls(flip_prob: float) -> bool:
+            return bool((self._factors(epsilons, flip_prob) * certified < attacked).any())
+
+        return smallest_refused(falls, 0.0, 0.5)

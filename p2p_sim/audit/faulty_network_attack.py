@@ -1,0 +1,145 @@
+"""An attack on an exchange over a network with faults, held against the certified bound of the realised networks.
+
+As in `audit`, a population of many copies of one small cluster is as many independent trials, in two worlds that differ
+in the label of each cluster's first user. What the learner sees of a cluster is her submission (none, 0 or 1), and how
+many others submitted, with how many ones. Which views are evidence is learnt from a pilot run with a seed of its own;
+then the event is fixed, and its frequencies in fresh trials bound δ(ε) from below.
+
+The certified δ(ε) is conditional on the realised network, cluster by cluster. Who is online, what is lost and who
+submits do not depend on labels, so the δ(ε) that the attack is about is at most its mean over networks; the mean over
+the trials' networks estimates that, with an empirical Bernstein bound (Maurer and Pontil 2009) on its error.
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.audit.view_counts import copies, learner_cells
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.threads import one_thread
+from p2p_sim.mechanisms.audited_users import target_deltas
+from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
+from p2p_sim.mechanisms.message_payloads import flipped_labels
+from p2p_sim.privacy.audit_statistics.power import ERROR, delta_lower, evidence, plan
+from p2p_sim.privacy.audit_statistics.target_apart import split_cells
+from p2p_sim.privacy.audit_statistics.view_laws import LearnerViews
+from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.randomized_response import local_delta, local_epsilon
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.scenario import Scenario
+
+Counts = NDArray[np.int64]
+PILOT = 0.5
+"""Trials of the pilot run, as a share of the others."""
+PILOT_SEED = 7_919
+
+
+@dataclass(frozen=True)
+class RealisedAudit:
+    """What an attack achieved beside what is certified.
+
+    scenario: its name; cluster_size, flip_prob, sampling_rate: n, α, θ; ones: m, holders of 1 among the others.
+    epsilon: ε of the test. delta_certified: upper bound of the mean of the certified δ(ε) over networks, at error
+    `error`; delta_mean: that mean over the trials. delta_lower_confidence: what the attack proves at error `error`.
+    delta_local: δ(ε) of the noise alone. trials: clusters simulated in each world, the pilot's left out.
+    """
+
+    scenario: str
+    cluster_size: int
+    flip_prob: float
+    sampling_rate: float
+    ones: int
+    epsilon: float
+    delta_certified: float
+    delta_mean: float
+    delta_lower_confidence: float
+    delta_local: float
+    trials: int
+    error: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the attack proves no more than is certified."""
+        return self.delta_lower_confidence <= self.delta_certified
+
+
+def audit_realised(
+    scenario: Scenario,
+    cluster_size: int,
+    trials: int,
+    epsilon: float | None = None,
+    error: float = ERROR,
+    data_dir: Path | None = None,
+) -> RealisedAudit:
+    """Attack a scenario's exchange as a learner who sees the set of submissions.
+
+    Args:
+        scenario: mechanism, network, adversaries, δ and seed; labels are binary.
+        cluster_size: n, 2 to 30.
+        trials: clusters simulated in each of the two worlds, besides the pilot.
+        epsilon: ε at which δ is tested, at least 0 and below ε₀; None: a quarter of the ideal exchange's ε(δ = 1e-3).
+        error: false-alarm probability. data_dir: where data files are.
+    """
+    sizes = np.array([cluster_size], dtype=np.int64)
+    built = scenario.mechanism.build(sizes, 2, scenario.privacy.delta, "events", scenario.adversaries)
+    mechanism = exchange_of(built, "an audit of a network")
+    noise, theta = flipped_labels(mechanism.randomizer, "an audit"), mechanism.sampling_rate
+    alpha = noise.flip_prob
+    if scenario.adversaries.coalition.users:
+        raise InputError("adversaries.coalition.users: an audit draws its own users; take a share")
+    ideal = LearnerViews(LabelExchange(cluster_size, alpha, theta))
+    tested = 0.25 * ideal.epsilon(1e-3).upper if epsilon is None else epsilon
+    if not 0.0 <= tested < local_epsilon(alpha):
+        raise InputError(f"--epsilon {tested:g}: must be at least 0 and below {local_epsilon(alpha):.4g}")
+    ones = plan(ideal, scenario.privacy.delta, trials, tested).ones
+    case, worlds = Case(scenario, 0, data_dir), np.zeros((2, cluster_size), dtype=np.uint8)
+    worlds[1, 0], worlds[:, 1 : 1 + ones] = 1, 1
+    with one_thread():
+        few = max(int(PILOT * trials), 1)
+        runs = [_world(case, mechanism, labels, tested, few, PILOT_SEED)[0] for labels in worlds]
+        pilot = np.stack(runs).astype(np.float64)
+        events = [evidence(pilot + 0.5, tested, label) for label in (0, 1)]
+        (zero, certified), (one, more) = (_world(case, mechanism, labels, tested, trials) for labels in worlds)
+    proved = max(
+        delta_lower(int(own[event].sum()), int(other[event].sum()), trials, tested, error / 2)
+        for event, own, other in ((events[0], zero, one), (events[1], one, zero))
+    )
+    deltas = np.concatenate([certified, more])
+    local = local_delta(alpha, tested).upper
+    mean = float(deltas.mean())
+    return RealisedAudit(
+        scenario.name, cluster_size, alpha, theta, ones, tested, min(local, mean + _doubt(deltas, local, error)), mean,
+        proved, local, trials, error,
+    )  # fmt: skip
+
+
+def _world(
+    case: Case,
+    mechanism: LabelExchangeMechanism,
+    labels: NDArray[np.uint8],
+    epsilon: float,
+    trials: int,
+    pilot: int = 0,
+) -> tuple[Counts, NDArray[np.float64]]:
+    """How often each view occurred in copies of a cluster, and the certified δ(ε) of each trial's network.
+
+    `pilot` moves the seed; a pilot's networks are not looked at.
+    """
+    noise, network = flipped_labels(mechanism.randomizer, "an audit"), case.scenario.network
+    n, found, deltas = labels.size, np.zeros(split_cells(labels.size), dtype=np.int64), [np.zeros(0)]
+    for people, streams in copies(labels, trials, case.scenario.seed + pilot):
+        outcome = mechanism.release(people, network, streams, places=case.places)
+        found += np.bincount(learner_cells(outcome.labels, n, people.num_users // n), minlength=found.size)
+        if not pilot and outcome.realised is not None:
+            deltas.append(target_deltas(outcome.realised, noise, [epsilon])[:, 0])
+    return found, np.concatenate(deltas)
+
+
+def _doubt(values: NDArray[np.float64], largest: float, error: float) -> float:
+    """How far the mean of independent values in [0, largest] may lie above their average, but for `error`."""
+    log = math.log(2.0 / error)
+    spread = math.sqrt(2.0 * float(values.var(ddof=1)) * log / values.size)
+    return spread + 7.0 * largest * log / (3.0 * (values.size - 1))

@@ -1,0 +1,173 @@
+"""An audit in one run of mechanisms in which every user sends her own message: every user is a target.
+
+Every user's label is a fair coin between the two most frequent classes, or between the two ends of a public grid of
+numbers. A message depends on its user's label, on her own noise and perhaps on earlier messages. So, given all
+messages, the coins are independent and each is as likely as its user's own message says: a guess may look at all
+messages, and the tests of independent targets hold.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.audit.one_run import TYPE_ONE, Asked, OneRunAudit, audited
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.base.threads import one_thread
+from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
+from p2p_sim.mechanisms.rr_with_prior import LocalRRWithPrior
+from p2p_sim.mechanisms.vector_approximation import VectorApproximation
+from p2p_sim.mechanisms.without_messages import LocalMechanism
+from p2p_sim.population.population import Population
+from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan, Seen
+from p2p_sim.privacy.audit_statistics.power import ERROR
+from p2p_sim.privacy.bound import PrivacyBound, together
+from p2p_sim.privacy.rivals.vector_approximation import vector_delta
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.run import prepare
+
+Floats = NDArray[np.float64]
+SHARES = (0.0, 0.25, 0.5, 0.75, 0.9)
+"""Parts of ε₀ at which δ is tested."""
+LARGEST_TEST_EPSILON = 8.0
+_TINY = 1e-30
+
+
+def audit_local(case: Case, trials: int, error: float = ERROR, mechanism: LocalMechanism | None = None) -> OneRunAudit:
+    """Attack a local mechanism.
+
+    Args:
+        case: the scenario, whose first replicate has the users. trials: targets, at least.
+        error: probability that a sound mechanism fails.
+        mechanism: what is attacked, if it is not what the scenario claims.
+
+    Raises:
+        InputError: the mechanism is no local one.
+    """
+    ready = prepare(case)
+    claimed = ready.mechanism
+    if not isinstance(claimed, LocalMechanism):
+        raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: users do not send messages of their own")
+    with one_thread():
+        people = ready.population
+        pair = frequent_pair(people) if people.values is None else (0, people.num_classes - 1)
+        targets = LocalTargets(mechanism or claimed, case, people, pair)
+    account = MessageCurve(claimed, ready.population.cluster_sizes)
+    return audited(Asked.of(case.scenario), targets, account, trials, error, claimed.parameters)
+
+
+def frequent_pair(people: Population) -> tuple[int, int]:
+    """The two most frequent classes, the smaller one first."""
+    counts = np.bincount(people.labels, minlength=people.num_classes)
+    low, high = np.sort(np.argsort(-counts, kind="stable")[:2]).tolist()
+    return low, high
+
+
+@dataclass(frozen=True)
+class LocalTargets:
+    """All users, run again with fresh coins and noise until there are enough targets. pair: classes of a coin."""
+
+    mechanism: LocalMechanism
+    case: Case
+    people: Population
+    pair: tuple[int, int]
+    exact: tuple[bool, ...] = (False,)
+
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+        """As `one_run.Targets` has it."""
+        labels, scores, users = [], [], 0
+        for replicate in range(-(-trials // self.people.num_users)):
+            streams = Streams(seed, replicate)
+            coins = streams.generator("audit-coin").random(self.people.num_users) < 0.5
+            people = replace(self.people, labels=np.where(coins, self.pair[1], self.pair[0]).astype(np.uint8))
+            network = self.case.scenario.network
+            outcome = self.mechanism.release(people, network, streams, places=self.case.places)
+            score = np.zeros(self.people.num_users, dtype=np.float32)
+            score[outcome.labels.user] = self._scores(outcome)
+            labels.append(coins)
+            scores.append(score)
+            users += self.people.num_users
+        return Seen(np.concatenate(labels), np.concatenate(scores)[None, :]), users, None
+
+    def _scores(self, outcome: Outcome) -> Floats:
+        """(m,) how much each message speaks for the high label."""
+        law = self.mechanism.value_law(outcome)
+        if law is not None:
+            return law.scores(outcome.labels.payload.astype(np.float64), *self.pair)
+        return scores_of(outcome.labels, *self.pair)
+
+
+def scores_of(release: LabelRelease, low: int, high: int) -> Floats:
+    """(m,) how much each message speaks for class `high` against `low`."""
+    payload = release.payload
+    if release.kind == "hard":
+        return np.asarray((payload == high).astype(np.float64) - (payload == low))
+    if release.kind == "bits":
+        bits = np.unpackbits(payload.astype(np.uint8, copy=False), axis=1)
+        return np.asarray(bits[:, high].astype(np.float64) - bits[:, low])
+    pair = payload[:, (low, high)].astype(np.float64)
+    if release.kind == "soft":
+        pair = np.log(np.maximum(pair, _TINY))
+    return np.asarray(pair[:, 1] - pair[:, 0])
+
+
+@dataclass(frozen=True)
+class MessageCurve:
+    """What is certified of a message: its pure ε₀, and for one prior also what its randomizer knows of δ(ε)."""
+
+    mechanism: LocalMechanism
+    sizes: NDArray[np.int64]
+
+    @property
+    def _pure(self) -> float:
+        return self.bound(0.5).epsilon_upper
+
+    def tested(self) -> list[float]:
+        """Parts of ε₀."""
+        largest = min(self._pure, LARGEST_TEST_EPSILON)
+        return [share * largest for share in SHARES] if largest > 0.0 else [0.0, 1e-3]
+
+    def deltas(self, epsilons: Sequence[float]) -> Floats:
+        """Certified δ of every target at each ε."""
+        found = np.array([pure_delta(self._pure, epsilon) for epsilon in epsilons])
+        noise = self.mechanism.randomizer
+        if isinstance(self.mechanism, LocalRRWithPrior):
+            return found  # a second stage's priors are other ones
+        if isinstance(noise, VectorApproximation):
+            return np.array([vector_delta(noise.bit_flip_prob, epsilon).upper for epsilon in epsilons])
+        alone = np.array([noise.alone(epsilon).upper for epsilon in epsilons])
+        return np.asarray(np.minimum(np.minimum(found, alone), noise.total_variation))
+
+    def bound(self, delta: float) -> PrivacyBound:
+        """As the mechanism states it."""
+        return together(self.mechanism.privacy(np.unique(self.sizes), delta))
+
+    def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
+        """Of randomised response between two labels with ε₀ that much larger."""
+        pairs = [(pure_delta(rise * self._pure, epsilon), pure_delta(self._pure, epsilon)) for epsilon in epsilons]
+        return np.array([more / less if less > 0.0 else 1.0 for more, less in pairs])
+
+    def curves(self) -> dict[str, Floats]:
+        """The pure ε₀ alone."""
+        kept = math.exp(min(self._pure, 700.0))
+        return {"ε₀ of the message": np.maximum(np.maximum(1.0 - kept * TYPE_ONE, (1.0 - TYPE_ONE) / kept), 0.0)}
+
+    def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
+        """Nothing is said of other parameters."""
+        return None
+
+
+def pure_delta(pure: float, epsilon: float) -> float:
+    """The largest δ(ε) under a pure ε₀: (e^ε₀ - e^ε)/(1 + e^ε₀), rounded up.
+
+    >>> round(pure_delta(math.log(9.0), 0.0), 12)
+    0.8
+    """
+    if epsilon >= pure:
+        return 0.0
+    if math.isinf(pure):
+        return 1.0
+    return min(1.0, -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-14))

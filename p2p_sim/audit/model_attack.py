@@ -1,0 +1,169 @@
+"""An audit of a released model: many users of one training run are targets, whose labels the attacker does not know.
+
+One user in `APART` is a target in every run, the same ones; her label is a fair coin between the two most frequent
+classes, and everybody else keeps her own. Her score is how much the model speaks for one
+class against the other at her features, less what models of other runs say there. The attacker guesses the labels with
+the largest scores, up or down, as many as a pilot run suggests. `several_targets` says what that proves of the whole
+certified curve; runs with independent noise count together, since each target is private in her own run and absent
+from the others.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.audit.faulty_network_attack import PILOT_SEED
+from p2p_sim.audit.local_attack import frequent_pair
+from p2p_sim.audit.one_run import HELD_OUT_SEED
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.base.threads import one_thread
+from p2p_sim.mechanisms.dp_sgd import DpSgdMechanism
+from p2p_sim.mechanisms.outcome import ModelRelease
+from p2p_sim.population.population import Population
+from p2p_sim.privacy.audit_statistics.one_run_guesses import Guesses, right_and_wrong
+from p2p_sim.privacy.audit_statistics.power import ERROR
+from p2p_sim.privacy.audit_statistics.several_targets import curve_of, proved_epsilon, proved_mu, refuses
+from p2p_sim.privacy.bound import PrivacyBound, together
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.run import prepare
+
+Floats = NDArray[np.float64]
+SHARES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""Of the targets, that may be guessed."""
+REFERENCES = 8
+"""Models of other runs, whose mean is what is said of a user without her."""
+SMALL = 0.01
+"""δ at which ε is shown, as a share of the error: every target may be revealed with probability δ, which no guess tells
+from an attack, so that a single δ above the error proves nothing. The test of the whole curve does not depend on it."""
+LARGEST_LOSS, POINTS = 60.0, 240
+"""The certified curve is taken from δ at so many values of ε, up to this one."""
+APART = 10
+"""Users for each target: the more of them, the less the targets hide each other, but the more runs it takes."""
+_TINY = 1e-30
+
+
+@dataclass(frozen=True)
+class ModelAudit:
+    """A finished audit of a model.
+
+    scenario: its name; mechanism: its kind; parameters: of it. runs: that were trained; targets: of all runs.
+    guesses: what was guessed. curve_refused: whether they refuse the certified curve. bound: the statement, at a δ
+    below the error. epsilon_attacked: what the attack proves of ε at that δ alone. mu_attacked: up to which μ it
+    refuses the curve of the Gaussian mechanism. epsilon_expected, mu_expected: what a pilot run proved.
+    error: probability that a sound mechanism fails, of both tests.
+    """
+
+    scenario: str
+    mechanism: str
+    parameters: dict[str, float]
+    runs: int
+    targets: int
+    guesses: Guesses
+    curve_refused: bool
+    bound: PrivacyBound
+    epsilon_attacked: float
+    epsilon_expected: float
+    mu_attacked: float
+    mu_expected: float
+    error: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether neither the certified curve nor the certified statement is refused."""
+        return not self.curve_refused and self.epsilon_attacked <= self.bound.epsilon_upper
+
+
+def audit_model(case: Case, trials: int, error: float = ERROR, mechanism: DpSgdMechanism | None = None) -> ModelAudit:
+    """Attack the model that a scenario's curator releases.
+
+    Args:
+        case: the scenario, whose first replicate has the users. trials: targets of all runs, at least.
+        error: probability that a sound mechanism fails.
+        mechanism: what is attacked, if it is not what the scenario claims.
+
+    Raises:
+        InputError: the mechanism does not release a model by noisy gradient steps.
+    """
+    ready = prepare(case)
+    claimed = ready.mechanism
+    if not isinstance(claimed, DpSgdMechanism):
+        raise InputError(
+            f"mechanism.kind = {case.scenario.mechanism.kind!r}: an audit of a model needs 'dp_sgd' or 'label_dp_pro'"
+        )
+    people, scenario = ready.population, case.scenario
+    chosen = np.arange(0, people.num_users, APART)
+    runs = max(1, -(-trials // len(chosen)))
+    with one_thread():
+        attack = _Models(mechanism or claimed, case, people, chosen)
+        reference = np.mean([attack.scores(scenario.seed + HELD_OUT_SEED, i)[0] for i in range(REFERENCES)], axis=0)
+        targets = runs * len(chosen)
+        scores, coins = attack.all(scenario.seed + PILOT_SEED, max(1, runs // 5), reference)
+        pilot = {share: _scaled(_guessed(scores, coins, share), targets / len(coins)) for share in SHARES}
+        shown = {share: proved_mu(targets, guesses, error / 2) for share, guesses in pilot.items()}
+        best = max(SHARES, key=lambda share: (shown[share], _clear(pilot[share])))
+        guesses = _guessed(*attack.all(scenario.seed, runs, reference), best)
+    accountant, delta = claimed.accountant, max(SMALL * error, claimed.accountant.least_delta)
+    epsilons = np.linspace(0.0, 1.0, POINTS) ** 2 * LARGEST_LOSS
+    curve = curve_of(epsilons.tolist(), [bracket.upper for bracket in accountant.profile(epsilons.tolist())])
+    return ModelAudit(
+        scenario.name,
+        scenario.mechanism.kind,
+        claimed.parameters,
+        runs,
+        targets,
+        guesses,
+        refuses(targets, guesses, curve, error / 2),
+        together(claimed.privacy(people.cluster_sizes[:1], delta)),
+        proved_epsilon(targets, guesses, delta, error / 2),
+        proved_epsilon(targets, pilot[best], delta, error / 2),
+        proved_mu(targets, guesses, error / 2),
+        shown[best],
+        error,
+    )
+
+
+@dataclass(frozen=True)
+class _Models:
+    """Training runs with fresh coins and noise. chosen: (m,), the targets."""
+
+    mechanism: DpSgdMechanism
+    case: Case
+    people: Population
+    chosen: NDArray[np.int64]
+
+    def scores(self, seed: int, run: int) -> tuple[Floats, NDArray[np.bool_]]:
+        """(m,) what a run's model says for one class against the other, and (m,) the coins."""
+        people, streams = self.people, Streams(seed, run)
+        low, high = frequent_pair(people)
+        coins = streams.generator("audit-coin").random(len(self.chosen)) < 0.5
+        labels = people.labels.copy()
+        labels[self.chosen] = np.where(coins, high, low)
+        release = self.mechanism.release(replace(people, labels=labels), self.case.scenario.network, streams).release
+        assert isinstance(release, ModelRelease)
+        pair = np.log(np.maximum(release.predictor.probabilities(people.features[self.chosen])[:, (low, high)], _TINY))
+        return np.asarray(pair[:, 1] - pair[:, 0]), coins
+
+    def all(self, seed: int, runs: int, reference: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """Scores and coins of several runs, less the reference (m,)."""
+        found = [self.scores(seed, run) for run in range(runs)]
+        return np.concatenate([score - reference for score, _ in found]), np.concatenate([c for _, c in found])
+
+
+def _guessed(scores: Floats, coins: NDArray[np.bool_], share: float) -> Guesses:
+    """Guesses of a share of the targets: of those with the largest scores, up and down."""
+    order = np.argsort(-np.abs(scores), kind="stable")[: max(1, round(share * len(scores)))]
+    return right_and_wrong(scores[order] > 0.0, scores[order] <= 0.0, coins[order])
+
+
+def _scaled(guesses: Guesses, factor: float) -> Guesses:
+    """About the same guesses among so many times as many targets."""
+    right, wrong = (round(factor * count) for count in (guesses.right, guesses.wrong))
+    return Guesses(right, wrong, max(right + wrong, 1))
+
+
+def _clear(guesses: Guesses) -> float:
+    """By how many standard deviations right guesses are more than half."""
+    return (guesses.right - guesses.wrong) / math.sqrt(guesses.right + guesses.wrong)

@@ -1,0 +1,216 @@
+"""An audit in one run: fair coins for labels, guessed from what the learner sees, at the scenario's own size.
+
+Held-out runs teach a classifier, a pilot run fixes what is guessed, and the run that counts follows; each has a seed of
+its own. The statistics are those of `analysis/privacy/attack/one_run`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.audit.faulty_network_attack import PILOT_SEED
+from p2p_sim.base.threads import one_thread
+from p2p_sim.privacy.audit_statistics.one_run_guesses import Guesses
+from p2p_sim.privacy.audit_statistics.one_run_plan import Drawn, OneRunPlan, Seen, drawn_tradeoff, plan_one_run
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.loss_law import LossLaw
+from p2p_sim.privacy.where_bounds_hold import Stated
+from p2p_sim.scenario import Scenario
+
+Floats = NDArray[np.float64]
+HELD_OUT_SEED = 15_485_863
+PILOT = 0.2
+"""Targets of the pilot, and of the held-out runs, as a share of the others, within the limits below."""
+FEWEST_PILOT, MOST_PILOT = 2_000, 200_000
+RISES = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
+"""Factors on ε for which the power is worked out."""
+SHOWN = 1.1
+"""The one of these that is told."""
+TYPE_ONE = np.linspace(0.0, 1.0, 201)
+"""Type I errors at which curves are drawn."""
+SEEN = 0.5
+"""Power from which on a leak counts as one that is seen."""
+
+
+class Targets(Protocol):
+    """Where targets come from, and how an attack scores them."""
+
+    @property
+    def exact(self) -> tuple[bool, ...]:
+        """Of each score, whether it is the exact logarithm of the likelihood ratio."""
+
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+        """At least `trials` targets, the number of simulated users, and the mean certified δ at each ε, if these depend
+        on the run."""
+
+
+class Account(Protocol):
+    """What is certified of the targets."""
+
+    def tested(self) -> list[float]:
+        """Values of ε at which δ is tested, ascending, 0 first."""
+
+    def deltas(self, epsilons: Sequence[float]) -> Floats:
+        """Mean certified δ of the targets at each ε."""
+
+    def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
+        """How many times as large δ is at each ε if a leak makes ε(δ) `rise` times as large."""
+
+    def bound(self, delta: float) -> PrivacyBound:
+        """The statement for the worst target at δ."""
+
+    def curves(self) -> dict[str, Floats]:
+        """Type II errors at `TYPE_ONE` that are known besides, by their names."""
+
+    def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
+        """The smallest α whose curve is refused; None if there is none, or no α."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an audit is of: a name, a kind of mechanism, the seed, and δ of the test of ε."""
+
+    name: str
+    mechanism: str
+    seed: int
+    delta: float
+
+    @staticmethod
+    def of(scenario: Scenario) -> "Asked":
+        """What a scenario asks for."""
+        return Asked(scenario.name, scenario.mechanism.kind, scenario.seed, scenario.privacy.delta)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What an attack looks at. Its power is stated for too little noise alone.
+
+    scores: what each score is, in words. looks_for, overlooks: leaks of other kinds that it looks for, and that it
+    does not look for. target: what of a user a coin decides: her label, or which of two whole rows is hers.
+    """
+
+    scores: tuple[str, ...] = ("the score made for the mechanism",)
+    looks_for: str = "none"
+    overlooks: str = "whatever does not show in the score made for the mechanism"
+    target: Literal["label", "row"] = "label"
+
+
+@dataclass(frozen=True)
+class OneRunAudit:
+    """A finished audit in one run.
+
+    scenario: its name; mechanism: its kind; engine: "" where no messages travel. parameters: of the mechanism.
+    users, targets: that were simulated and that were guessed, without pilot and held-out runs. clusters: the sizes of
+    the smallest and the largest; None where they do not matter.
+    realised: whether the certified δ is conditional on the networks as they turned out.
+    plan: what was guessed. guesses: what came of it. certified: (J,) mean of the targets' certified δ at the plan's ε.
+    attacked: (J,) what the attack proves of it. expected: (J,) what it proves if all is right, about.
+    bound: the statement for the worst target at the plan's δ. epsilon_attacked, epsilon_expected: as above, of its ε.
+    rises: factors on ε, each with the probability that too little noise, which raises ε so much, is seen.
+    flip_prob_refused: the smallest α whose curve the attack refuses; None: none.
+    paper: what the paper states of the worst target; None: nothing. drawn: the trade-off that the attack reached.
+    curves: type II errors at `TYPE_ONE` that are known besides, by their names.
+    error: probability that a sound mechanism fails. scope: what the attack looks at.
+    """
+
+    scenario: str
+    mechanism: str
+    engine: str
+    parameters: dict[str, float]
+    users: int
+    targets: int
+    clusters: tuple[int, int] | None
+    realised: bool
+    plan: OneRunPlan
+    guesses: tuple[Guesses, ...]
+    certified: Floats
+    attacked: Floats
+    expected: Floats
+    bound: PrivacyBound
+    epsilon_attacked: float
+    epsilon_expected: float
+    rises: tuple[tuple[float, float], ...]
+    flip_prob_refused: float | None
+    paper: Stated | None
+    drawn: Drawn
+    curves: dict[str, Floats]
+    error: float
+    scope: Scope
+
+    @property
+    def passed(self) -> bool:
+        """Whether the attack proves no more than is certified."""
+        within = self.realised or self.epsilon_attacked <= self.bound.epsilon_upper
+        return bool((self.attacked <= self.certified).all()) and within
+
+    @property
+    def epsilons(self) -> list[float]:
+        """Values of ε at which δ was tested."""
+        return [event.epsilon for event in self.plan.deltas]
+
+    @property
+    def law(self) -> LossLaw:
+        """Of a pair of laws that dominates: what the certified δ at the tested ε say."""
+        return LossLaw.of(self.epsilons, self.certified.tolist())
+
+    @property
+    def power(self) -> float:
+        """Probability that too little noise, which makes ε `SHOWN` times as large, is seen."""
+        return dict(self.rises)[SHOWN]
+
+    @property
+    def smallest_rise(self) -> float | None:
+        """The smallest factor on ε, of those that were tried, that is seen with probability `SEEN` or more."""
+        return next((rise for rise, power in self.rises if power >= SEEN), None)
+
+
+def audited(
+    asked: Asked,
+    targets: Targets,
+    account: Account,
+    trials: int,
+    error: float,
+    parameters: dict[str, float],
+    clusters: tuple[int, int] | None = None,
+    engine: str = "",
+    paper: Stated | None = None,
+    scope: Scope = Scope(),
+) -> OneRunAudit:
+    """Fix an attack on these targets by a pilot run, and judge it by another one.
+
+    Args:
+        asked: names, seed and δ. trials: targets, at least. error: that a sound mechanism fails.
+        parameters, clusters, engine, paper, scope: as in the result.
+    """
+    with one_thread():
+        delta, epsilons = asked.delta, account.tested()
+        pilot, _, _ = targets.seen(pilot_of(trials), asked.seed + PILOT_SEED, ())
+        plan = plan_one_run(pilot, epsilons, delta, trials, error, targets.exact)
+        seen, users, claims = targets.seen(trials, asked.seed, epsilons)
+        certified = account.deltas(epsilons) if claims is None else claims
+        guesses = tuple(event.guesses(seen) for event in plan.events)
+        attacked, epsilon_attacked = plan.bounds(guesses)
+        expected, epsilon_expected = plan.bounds([event.expected(trials) for event in plan.events])
+        rises = tuple((rise, _power(plan, certified, account, rise, trials)) for rise in RISES)
+        refused = account.refused(plan, certified, attacked)
+        drawn = drawn_tradeoff(pilot, seen, plan.deltas[0].attack, error)
+    return OneRunAudit(
+        asked.name, asked.mechanism, engine, parameters, users, int(seen.labels.size), clusters,
+        claims is not None, plan, guesses, certified, attacked, expected, account.bound(delta), epsilon_attacked,
+        epsilon_expected, rises, refused, paper, drawn, account.curves(), error, scope,
+    )  # fmt: skip
+
+
+def pilot_of(trials: int) -> int:
+    """Targets of a pilot."""
+    return int(min(max(PILOT * trials, FEWEST_PILOT), MOST_PILOT))
+
+
+def _power(plan: OneRunPlan, certified: Floats, account: Account, rise: float, trials: int) -> float:
+    """Probability that some test sees too little noise, which makes ε(δ) `rise` times as large, at least, about."""
+    factors = account.grown([event.epsilon for event in plan.deltas], rise, plan.delta)
+    triples = zip(plan.deltas, certified, factors, strict=True)
+    return max(event.power(claim, claim * factor, trials) for event, claim, factor in triples)

@@ -1,0 +1,218 @@
+"""An audit in one run of organisations that release private models: one target in each organisation.
+
+The target is the first row of an organisation's own model. A coin decides which of two whole rows it is: a long one, or
+one at the norm bound that points the other way, by its features in every other run, by its label in the others. Clipped
+on their own, they are z and -z. The attacker knows all other rows and sees all models. A model's weights w fix the
+noise b that must have led to them, for either row; the Hessian is the same for both. So the exact logarithm of the
+likelihood ratio is (|b₀| - |b₁|)/scale, summed over the models of the feature groups. Rows z and -z move b by the norm
+of a row, as two labels of one row do; so δ is held against the law of the label (`row_label`), and ε against that of
+whole rows, which is more than twice as large. What a whole row moves before any noise is added, such as the scale of a
+column, is tested by replacing one row of the table, too: no other row may change.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.audit.one_run import TYPE_ONE, Asked, OneRunAudit, Scope, audited
+from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.base.streams import Streams
+from p2p_sim.base.threads import one_thread
+from p2p_sim.mechanisms.organisations import Combination, Organisations, order_of
+from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease
+from p2p_sim.population.population import Population
+from p2p_sim.population.table import TableConfig
+from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan, Seen
+from p2p_sim.privacy.audit_statistics.power import ERROR
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation
+from p2p_sim.privacy.rivals.row_label import RowLabel
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.run import prepare
+from p2p_sim.stacking.perturbed_objective import PerturbedObjective, draw_noise
+from p2p_sim.stacking.pst import GroupModels
+
+Floats = NDArray[np.float64]
+DRAWS = 50_000
+"""Of the noise, for the power."""
+SHARES = (0.0, 0.2, 0.4, 0.7, 0.95)
+"""Parts of ε at which δ is tested."""
+LARGEST_TEST_EPSILON = 8.0
+LONG = 100.0
+"""Length of the longer row of a target, in units of the norm bound: clipping is tested too."""
+SCOPE = Scope(
+    ("the likelihood ratio of the models", "how much noise the models would need"),
+    looks_for="rows that are not clipped on their own; a row that moves others before any noise",
+    overlooks="what rows of different directions move the Hessian",
+    target="row",
+)
+
+
+def audit_organisations(
+    case: Case, trials: int, error: float = ERROR, mechanism: Organisations | None = None
+) -> OneRunAudit:
+    """Attack the models that organisations release.
+
+    Args:
+        case: the scenario, whose first replicate has the rows. trials: targets, at least.
+        error: probability that a sound mechanism fails.
+        mechanism: what is attacked, if it is not what the scenario claims.
+
+    Raises:
+        InputError: the mechanism releases no models of organisations.
+        RunFailed: a whole row that is replaced changes what the organisations learn from the rows of others.
+    """
+    ready = prepare(case)
+    claimed, people = ready.mechanism, ready.population
+    if not isinstance(claimed, Organisations):
+        raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: there are no organisations")
+    source = case.scenario.population
+    if isinstance(source, TableConfig) and source.one_row_moves_others(case.places, Streams(case.scenario.seed, 0)):
+        raise RunFailed(
+            "population: the row of one user changes the features of others before any noise is added; ε of whole rows "
+            "says nothing here"
+        )
+    groups = claimed.plan.grouped(people.features.shape[1], Streams(case.scenario.seed, 0)).members
+    noises = tuple(claimed.stages[k][0].noise for k in claimed.learners)
+    [worst] = claimed.privacy(people.cluster_sizes[[np.argmax([claimed.spends(k) for k in claimed.learners])]], 0.0)
+    curve = OppositeRows(worst, noises, tuple(len(group) for group in groups))
+    with one_thread():
+        targets = OrganisationTargets(claimed, mechanism or claimed, case, people)
+    sizes = int(people.cluster_sizes.min()), int(people.cluster_sizes.max())
+    given = {"target_epsilon": claimed.plan.epsilon}
+    return audited(Asked.of(case.scenario), targets, curve, trials, error, given, sizes, scope=SCOPE)
+
+
+@dataclass(frozen=True)
+class OrganisationTargets:
+    """One target in each organisation that learns, run again with fresh coins and noise until there are enough.
+
+    claimed: gives the noise that the score assumes. mechanism: what is attacked.
+    """
+
+    claimed: Organisations
+    mechanism: Organisations
+    case: Case
+    people: Population
+    exact: tuple[bool, ...] = (True, False)
+
+    def seen(self, trials: int, seed: int, epsilons: Sequence[float]) -> tuple[Seen, int, Floats | None]:
+        """As `one_run.Targets` has it."""
+        labels, scores, users = list[bool](), list[tuple[float, float]](), 0
+        for run in range(-(-trials // len(self.claimed.learners))):
+            for coin, score in self._run(Streams(seed, run), by_features=run % 2 == 1):
+                labels.append(coin)
+                scores.append(score)
+            users += self.people.num_users
+        return Seen(np.array(labels), np.array(scores).T), users, None
+
+    def _run(self, streams: Streams, by_features: bool) -> Iterator[tuple[bool, tuple[float, float]]]:
+        """Coin and scores of each organisation that learns. by_features: rows differ in these, not in the label."""
+        people, first = self.people, self.people.cluster_offsets[:-1]
+        coins = streams.generator("audit-coin").random(len(first)) < 0.5
+        place = [int(order_of(streams, k, n)[0]) for k, n in enumerate(people.cluster_sizes.tolist())]
+        target = first + place
+        features, labels = people.features.astype(np.float64), people.labels.copy()
+        long, other = LONG * self._row(streams), (-1.0 if by_features else 1.0) * self._row(streams)
+        features[target] = np.where(coins[:, None], other, long)
+        labels[target] = 0 if by_features else coins
+        drawn = replace(people, features=features, labels=labels)
+        outcome = self.mechanism.release(drawn, self.case.scenario.network, streams, places=self.case.places)
+        assert isinstance(outcome.release, ModelRelease)
+        assert isinstance(outcome.release.predictor, ByCluster)
+        assert outcome.organisations is not None
+        sent = self.mechanism.models_sent(drawn, streams) if self.claimed.plan.transfers else {}
+        for k in self.claimed.learners:
+            combined = outcome.release.predictor.predictors[k]
+            assert isinstance(combined, Combination)
+            came = {s: sent[s] for s in outcome.organisations.came[k] if s in sent}
+            yield bool(coins[k]), self._score(drawn, streams, k, combined.models[0], self.claimed.start(came))
+
+    def _row(self, streams: Streams) -> Floats:
+        """Features of a target at the norm bounds: the first of each group is as large, all others are 0."""
+        row = np.zeros(self.people.features.shape[1])
+        groups = self.claimed.plan.grouped(len(row), streams).members
+        row[[group[0] for group in groups]] = self.claimed.plan.norm_bound
+        return row
+
+    def _score(
+        self, people: Population, streams: Streams, k: int, models: GroupModels, priors: tuple[Floats, ...] | None
+    ) -> tuple[float, float]:
+        """The logarithm of the likelihood ratio of an organisation's own models, drawn towards the priors or 0; and
+        the noise that they would need, the other way round: rows that one row has moved need more of it."""
+        noise, start = self.claimed.stages[k][0].noise, int(people.cluster_offsets[k])
+        rows = start + order_of(streams, k, int(people.cluster_sizes[k]))[: noise.num_rows]
+        signs = np.where(people.labels[rows] == 1, 1.0, -1.0)[:, None]
+        found, needed, target = 0.0, 0.0, models.groups.scaled(self._row(streams)[None, :])
+        for j, part in enumerate(models.groups.scaled(people.features[rows].astype(np.float64))):
+            weights = models.coefficients[j]
+            prior = np.zeros_like(weights) if priors is None else priors[j]
+            lengths = list[float]()
+            signed = part * signs
+            for sign in (-1.0, 1.0):
+                signed[0] = sign * target[j][0]
+                objective = PerturbedObjective(signed, noise.l2[j], noise.extra_l2[j], prior)
+                lengths.append(float(np.linalg.norm(objective.gradient(weights, np.zeros_like(weights)))))
+            found += (lengths[0] - lengths[1]) * noise.num_rows / noise.noise_scale
+            needed += sum(lengths)
+        return found, -needed
+
+
+@dataclass(frozen=True)
+class OppositeRows:
+    """What is certified of a row z or -z. stated: for whole rows. noises: of each target's own models.
+
+    features: of each group.
+    """
+
+    stated: PrivacyBound
+    noises: tuple[ObjectivePerturbation, ...]
+    features: tuple[int, ...]
+
+    def tested(self) -> list[float]:
+        """Parts of the largest ε."""
+        largest = min(self._largest, LARGEST_TEST_EPSILON)
+        return [share * largest for share in SHARES]
+
+    def deltas(self, epsilons: Sequence[float]) -> Floats:
+        """Mean certified δ of the targets at each ε."""
+        kinds = Counter(self.noises)
+        found = [[b.upper for b in RowLabel(noise, self.features).profile(epsilons)] for noise in kinds]
+        return np.asarray(np.average(found, axis=0, weights=list(kinds.values())))
+
+    def bound(self, delta: float) -> PrivacyBound:
+        """The statement, which holds for every δ."""
+        return self.stated
+
+    @property
+    def _largest(self) -> float:
+        return max(noise.label_epsilon for noise in self.noises)
+
+    def grown(self, epsilons: Sequence[float], rise: float, delta: float) -> Floats:
+        """By as much less noise, from draws of the noise of the first target."""
+        more, less = (self._reached(epsilons, factor) for factor in (rise, 1.0))
+        return np.asarray(np.divide(more, less, out=np.ones_like(more), where=less > 0.0))
+
+    def _reached(self, epsilons: Sequence[float], rise: float) -> Floats:
+        """δ at each ε of the noise itself, divided by `rise`, if the row has the largest norm."""
+        noise, rng = self.noises[0], Streams(0, 0).generator("audit-noise")
+        losses, scale = np.zeros(DRAWS), noise.noise_scale / rise
+        for q, dimension in zip(noise.norms, self.features, strict=True):
+            drawn = draw_noise(dimension, scale, rng, DRAWS)
+            before = np.linalg.norm(drawn, axis=1)
+            drawn[:, 0] += q
+            losses += (np.linalg.norm(drawn, axis=1) - before) / scale
+        return np.array([float(np.maximum(-np.expm1(epsilon - losses), 0.0).mean()) for epsilon in epsilons])
+
+    def curves(self) -> dict[str, Floats]:
+        """The pure ε of the worst target alone."""
+        kept = math.exp(min(self._largest, 700.0))
+        return {"ε of these rows": np.maximum(np.maximum(1.0 - kept * TYPE_ONE, (1.0 - TYPE_ONE) / kept), 0.0)}
+
+    def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
+        """Nothing is said of other parameters."""
+        return None

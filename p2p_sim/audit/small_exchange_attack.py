@@ -1,0 +1,226 @@
+"""An attack on the simulated exchange: two neighbouring worlds through the event engine, counted view by view.
+
+A population of many copies of one small cluster is as many independent trials. In one world the target, the first user
+of each cluster, holds label 0, in the other 1; all else has the same law. Mechanism and network are the scenario's.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.audit import view_counts
+from p2p_sim.audit.by_mechanism import audit_at_own_size
+from p2p_sim.audit.curator_attack import CuratorAudit, audit_scenario
+from p2p_sim.audit.exchange_attack import audit_exchange, people_of
+from p2p_sim.audit.faulty_network_attack import PILOT, PILOT_SEED, RealisedAudit, audit_realised
+from p2p_sim.audit.model_attack import ModelAudit
+from p2p_sim.audit.one_run import OneRunAudit
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.threads import one_thread
+from p2p_sim.exchange.adversaries import NOBODY
+from p2p_sim.exchange.transcript import Messages
+from p2p_sim.mechanisms.label_exchange import exchange_of
+from p2p_sim.mechanisms.mechanism import Mechanism
+from p2p_sim.mechanisms.message_payloads import flipped_labels
+from p2p_sim.mechanisms.outcome import Outcome
+from p2p_sim.network.network_config import NetworkConfig
+from p2p_sim.population.population import Population
+from p2p_sim.privacy.audit_statistics.power import AuditResult, Plan, plan
+from p2p_sim.privacy.audit_statistics.view_laws import LARGEST_COALITION, CoalitionViews, LearnerViews, Views
+from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.exchange.observers import Coalition
+from p2p_sim.privacy.exchange.paper_bounds import Lemma9
+from p2p_sim.privacy.randomized_response import local_epsilon
+from p2p_sim.privacy.ranges import LARGEST_EPSILON
+from p2p_sim.privacy.where_bounds_hold import Situation, Stated
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.scenario import Scenario
+
+LARGEST_CLUSTER = 30
+"""Most users of a cluster that is attacked view by view."""
+LARGEST_COPY = 1_000_000
+FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A finished audit: what was attacked, and the result.
+
+    scenario: its name; cluster_size, flip_prob, sampling_rate: n, α, θ; members: c, 0 for the learner alone.
+    lemma9: the paper's ε for this observer at the result's δ, or why there is none.
+    conditions: under which the exact figures hold.
+    learned: the same cluster attacked in one run, by what a classifier learns from all submissions and their times;
+    None for a coalition, or where it was not asked for.
+    """
+
+    scenario: str
+    cluster_size: int
+    flip_prob: float
+    sampling_rate: float
+    members: int
+    lemma9: Stated
+    conditions: tuple[str, ...]
+    result: AuditResult
+    learned: OneRunAudit | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether no attack exceeds the exact bound."""
+        return self.result.passed and (self.learned is None or self.learned.passed)
+
+
+def audit(
+    scenario: Scenario,
+    observer: str = "learner",
+    members: int | None = None,
+    trials: int = 100_000,
+    cluster_size: int | None = None,
+    epsilon: float | None = None,
+    data_dir: Path | None = None,
+    learn: bool = True,
+) -> Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit:
+    """Attack a scenario's mechanism and compare the result with what is certified.
+
+    Clusters of at most 30 users are attacked view by view, in two worlds, through the event engine. Larger ones are
+    attacked in one run at their own size, on the scenario's engine. A curator is attacked by events of its own.
+
+    Args:
+        scenario: mechanism, network, δ and seed; its clusters, unless `cluster_size` is given. Labels are binary.
+        observer: "learner" or "coalition" (passive users of the cluster, pooled with the learner).
+        members: c, users in the coalition, 1 to 5 and fewer than the cluster has; None: 1.
+        trials: clusters simulated in each of the two worlds, or targets in one run, 1,000 to 10,000,000.
+        cluster_size: n of copies of one cluster, 2 to 1,000,000; None: the scenario's own clusters.
+        epsilon: ε at which δ is tested, below ε₀, in clusters of at most 30; None: the one with the most power.
+        data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
+        learn: in clusters of at most 30, let a classifier attack all submissions and their times, too.
+
+    Raises:
+        InputError: an argument is out of its range.
+    """
+    colluders = _colluders(observer, members)
+    if not FEWEST_TRIALS <= trials <= MOST_TRIALS:
+        raise InputError(f"--trials {trials}: must lie in {FEWEST_TRIALS}..{MOST_TRIALS}")
+    if scenario.mechanism.kind == "cluster_rr" and scenario.mechanism.releases == "signed":
+        if colluders or epsilon is not None:
+            raise InputError("--observer, --epsilon: an audit of a curator tests the learner's pure ε; leave them out")
+        return audit_scenario(scenario, trials, cluster_size, data_dir)
+    if scenario.mechanism.kind != "label_exchange":
+        if colluders or epsilon is not None or cluster_size is not None:
+            raise InputError(
+                f"--observer, --epsilon, --cluster-size: not for mechanism.kind = {scenario.mechanism.kind!r}; leave "
+                "them out"
+            )
+        return audit_at_own_size(Case(scenario, 0, data_dir), trials)
+    size = _size(scenario, cluster_size, data_dir)
+    if size > LARGEST_CLUSTER:
+        if colluders or epsilon is not None:
+            raise InputError(
+                "--observer, --epsilon: an audit of clusters above 30 users is the learner's, at many ε; leave them "
+                "out, or give --cluster-size 2..30"
+            )
+        return audit_exchange(Case(scenario, 0, data_dir), trials, cluster_size)
+    if colluders >= size:
+        raise InputError(f"--members {colluders}: must be below the cluster size, {size}; the target is no member")
+    if not scenario.network.ideal or scenario.adversaries != NOBODY:
+        if colluders:
+            raise InputError('--observer "coalition": known for networks without faults and adversaries only')
+        return audit_realised(scenario, size, trials, epsilon, data_dir=data_dir)
+    network, delta = scenario.network, scenario.privacy.delta
+    sizes = np.array([size], dtype=np.int64)
+    mechanism = exchange_of(scenario.mechanism.build(sizes, 2, delta, "events"), "an audit")
+    alpha, theta = flipped_labels(mechanism.randomizer, "an audit").flip_prob, mechanism.sampling_rate
+    largest = min(local_epsilon(alpha), LARGEST_EPSILON)
+    if epsilon is not None and not 0.0 <= epsilon < largest:
+        raise InputError(f"--epsilon {epsilon:g}: must be at least 0 and below {largest:.4g}")
+    views: Views = LearnerViews(LabelExchange(size, alpha, theta))
+    if colluders:
+        views = CoalitionViews(size, alpha, theta, colluders)
+    attack = plan(views, delta, trials, epsilon)
+    with one_thread():
+        result = _perform(attack, mechanism, network, scenario.seed)
+    lemma9 = Lemma9(size, alpha, theta, delta).stated(Situation(observer=observer))
+    exchange = LabelExchange(size, alpha, theta)
+    conditions = Coalition(exchange, colluders).conditions if colluders else exchange.conditions
+    learned = None
+    if learn and not colluders:
+        events = Case(scenario.model_copy(update={"engine": "events"}), 0, data_dir)
+        learned = audit_exchange(events, trials, size, closely=True)
+    return Audit(scenario.name, size, alpha, theta, colluders, lemma9, conditions, result, learned)
+
+
+def _perform(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int) -> AuditResult:
+    """The attack's result; a pilot with a seed of its own picks the attack's events."""
+    pilot = replace(attack, trials=max(int(PILOT * attack.trials), 1))
+    first = [count(pilot, mechanism, network, seed + PILOT_SEED, label) for label in (0, 1)]
+    zero, one = (count(attack, mechanism, network, seed, label) for label in (0, 1))
+    return attack.judge(zero, one, np.stack(first))
+
+
+def count(attack: Plan, mechanism: Mechanism, network: NetworkConfig, seed: int, label: int) -> Counts:
+    """How often each view occurred in `attack.trials` clusters whose first user holds `label`, 0 or 1: (J,).
+
+    Args:
+        attack: says who looks, and at which data set. mechanism: what simulates the messages that `network` carries.
+        seed: root seed; each world has streams of its own.
+    """
+    views, counts = attack.views, np.zeros(attack.law.a.size, dtype=np.int64)
+    labels = cluster_labels(views, attack.ones, label)
+    for population, streams in view_counts.copies(labels, attack.trials, seed):
+        outcome = mechanism.release(population, network, streams, views.members > 0)
+        clusters = population.num_users // labels.size
+        if isinstance(views, CoalitionViews):
+            cells = view_counts.coalition_cells(_met(outcome, views, population), views, population)
+        else:
+            cells = view_counts.learner_cells(outcome.labels, labels.size, clusters)
+        counts += np.bincount(cells, minlength=counts.size)
+    return counts
+
+
+def _met(outcome: Outcome, views: CoalitionViews, population: Population) -> Messages:
+    """What a coalition saw."""
+    assert outcome.transcript is not None
+    first = population.cluster_offsets[:-1]
+    members = np.add.outer(first, np.arange(1, 1 + views.members)).ravel()
+    return outcome.transcript.view("coalition", members.tolist())
+
+
+def cluster_labels(views: Views, ones: int, label: int) -> NDArray[np.uint8]:
+    """Labels of the attacked cluster (n,): the target's, the members' (all 0), the others' ones, the others' zeros."""
+    labels = np.zeros(views.cluster_size, dtype=np.uint8)
+    labels[0] = label
+    others = 1 + views.members
+    labels[others : others + ones] = 1
+    return labels
+
+
+def _colluders(observer: str, members: int | None) -> int:
+    """c, 0 for the learner alone."""
+    if observer not in ("learner", "coalition"):
+        raise InputError(f'--observer "{observer}": must be learner or coalition')
+    if observer == "learner":
+        if members is None:
+            return 0
+        raise InputError(f"--members {members}: needs --observer coalition")
+    colluders = 1 if members is None else members
+    if not 1 <= colluders <= LARGEST_COALITION:
+        raise InputError(f"--members {colluders}: must lie in 1..{LARGEST_COALITION}")
+    return colluders
+
+
+def _size(scenario: Scenario, cluster_size: int | None, data_dir: Path | None) -> int:
+    """The cluster size that is audited."""
+    if cluster_size is not None:
+        if not 2 <= cluster_size <= LARGEST_COPY:
+            raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_COPY}")
+        return cluster_size
+    with one_thread():
+        population = people_of(Case(scenario, 0, data_dir))
+    if population.num_classes > 2:
+        raise InputError(
+            f"population: has {population.num_classes} classes; an audit needs two, or --cluster-size to audit the "
+            "exchange of binary labels"
+        )
+    return int(population.cluster_sizes.min())

@@ -1,0 +1,78 @@
+"""What `p2p-sim data` shows."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from p2p_sim.base.notebook_view import count
+from p2p_sim.cli.printing.numbers import say
+from p2p_sim.population.data_sets import Checked, DataSet
+
+Found = tuple[DataSet, list[Checked]]
+
+
+def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
+    """Each data set: what it is, who reads it, its source; in full, its files with sizes and check figures too."""
+    for one in chosen:
+        size = sum(file.bytes for file in one.files)
+        say(f"{one.kind}: {one.title}")
+        say(f"  read by {one.used}")
+        say(f"  {count(len(one.files), 'file')}, {size:,} bytes when not compressed; licence: {one.licence}")
+        say(f"  source: {one.get if one.source is None else one.source + (one.archive or '')}")
+        for file in one.files if in_full else ():
+            say(f"  {' or '.join(file.names)}: {file.bytes:,} bytes{' (optional)' * file.optional}")
+            for version, figure in file.sha256.items():
+                print(f"    {figure} {version}")
+            if file.gz_sha256 is not None:
+                print(f"    {file.gz_sha256} {file.name}.gz as published")
+    if in_full:
+        say("Check figures are SHA-256, of the content that is not compressed where the name does not end in .gz.")
+    else:
+        say("`p2p-sim data list NAME` shows the files with their check figures, `p2p-sim data where` where they go.")
+
+
+def print_where(found: Iterable[Found], directory: Path | None) -> None:
+    """Each file: where it is, or where to put it."""
+    if directory is None:
+        say("No directory is named: name one with --data-dir DIR, or set P2P_SIM_DATA=DIR.")
+    for one, files in found:
+        print(f"{one.kind}:")
+        for held in files:
+            if held.path is not None:
+                print(f"  {held.path}")
+            else:
+                place = (directory or Path("DIR")) / one.kind
+                print(f"  {'optional' if held.file.optional else 'missing'}: put {held.file.name} into {place}")
+        if any(held.path is None for held in files):
+            say(f"  from {one.source + (one.archive or '')}" if one.source else f"  {one.get}")
+    say("Each file may be as it is or compressed (.gz). `p2p-sim data fetch NAME` gets what has an address.")
+
+
+def print_check(found: Iterable[Found], directory: Path, named: bool) -> int:
+    """Each file that is here: which version it is, or what is wrong; returns the number of faults.
+
+    Args:
+        named: the user has asked for these data sets, so that a missing file is a fault.
+    """
+    faults = 0
+    for one, files in found:
+        here = [held for held in files if held.path is not None]
+        if not here and not named:
+            print(f"{one.kind}: not in {directory}")
+            continue
+        print(f"{one.kind}:")
+        for held in files:
+            if held.path is not None:
+                print(f"  {held.path}: {held.version or held.fault}")
+            elif held.fault:
+                print(f"  {held.file.name}: {held.fault}")
+            faults += bool(held.fault)
+    print(count(faults, "fault") if faults else "no faults")
+    return faults
+
+
+def print_fetched(one: DataSet, paths: Sequence[Path]) -> None:
+    """The files that are new."""
+    files = f"{count(len(paths), 'file')} fetched and checked"
+    print(f"{one.kind}: {files if paths else 'every file is here already'}")
+    for path in paths:
+        print(f"  {path}")

@@ -1,0 +1,102 @@
+"""What `p2p-sim network` shows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from p2p_sim.base.notebook_view import count
+from p2p_sim.cli.printing.numbers import (
+    ODDITIES,
+    Line,
+    at_most,
+    number,
+    print_conditions,
+    print_object,
+    print_table,
+    warn_of_oddities,
+)
+from p2p_sim.privacy.bound import PrivacyBound
+
+
+def print_network_json(record: dict[str, Any], figures: Sequence[Path]) -> None:
+    """One JSON object: every number of the table, and the figures' paths."""
+    print_object({**record, "figures": [str(path) for path in figures]})
+
+
+def print_network(record: dict[str, Any], figures: Sequence[Path], statement: PrivacyBound) -> None:
+    """A table of what happened, the privacy statement with its conditions, warnings, then the figures' paths."""
+    title = f"{record['name']}: the network of replicate {record['replicate']}"
+    print_table(title, *(part(record) for part in (_messages, _arrivals, _load, _observers, _privacy)))
+    print_conditions(statement)
+    warn_of_oddities({column: f"{record[column]:,}" for column in ODDITIES if record[column]})
+    for path in figures:
+        print(path)
+
+
+def _messages(r: dict[str, Any]) -> list[Line]:
+    timed = " in time" if r["expired"] else ""  # without a time-out no request expires
+    return [
+        ("users, clusters", f"{count(r['num_users'], 'user')} in {count(r['num_clusters'], 'cluster')}"),
+        ("messages sent by users", f"{r['messages_sent']:,} ({count(r['bytes_sent'], 'byte')})"),
+        ("  and duplicated by the network", f"{r['messages_duplicated']:,}"),
+        ("  of these lost on the way", f"{r['messages_lost']:,}"),
+        ("  undelivered: receiver offline", f"{r['messages_undelivered']:,}"),
+        ("  delivered", f"{r['messages_delivered']:,}"),
+        ("requests made", f"{r['fetches']:,}, of which {r['retries']:,} retries"),
+        ("  answered, expired, failed", f"{r['answered']:,}, {r['expired']:,}, {r['failed']:,}"),
+        ("  late replies, dropped", f"{r['late_replies']:,}"),
+        (f"users who got a label{timed}", f"{r['users_answered']:,}"),
+        (f"users who got no label{timed}", f"{r['users_unanswered']:,}{_own(r)}"),
+        ("users who went offline for good", f"{r['users_departed']:,}"),
+        ("users who never asked: never online", f"{r['users_absent']:,}"),
+    ]
+
+
+def _own(r: dict[str, Any]) -> str:
+    return f", of whom {r['fallbacks']:,} passed on their own label" if r["fallbacks"] else ""
+
+
+def _arrivals(r: dict[str, Any]) -> list[Line]:
+    effective = f"{number(r['effective_sampling_rate'])} (θ = {r['sampling_rate']:g})"
+    lines = [("effective sampling rate", effective)]
+    for text, key in (("50%", "arrival_p50_s"), ("90%", "arrival_p90_s"), ("99%", "arrival_p99_s")):
+        lines.append((f"  {text} of submissions taken by", _seconds(r[key])))
+    lines.append(("  all", _seconds(r["arrival_last_s"])))
+    if r["deadline_s"] is not None:
+        lines.append(("  deadline", _seconds(r["deadline_s"])))
+    return lines
+
+
+def _load(r: dict[str, Any]) -> list[Line]:
+    neighbours = "" if r["busiest_neighbours"] is None else f", {count(r['busiest_neighbours'], 'neighbour')}"
+    return [
+        ("messages a user handled: median", f"{r['load_median']:,} ({count(r['load_median_bytes'], 'byte')})"),
+        ("  99% of users at most", f"{r['load_p99']:,} ({count(r['load_p99_bytes'], 'byte')})"),
+        ("  most", f"{r['load_max']:,} ({count(r['load_max_bytes'], 'byte')})"),
+        ("  by", f"user {r['busiest_user']} of cluster {r['busiest_cluster']}{neighbours}"),
+    ]
+
+
+def _observers(r: dict[str, Any]) -> list[Line]:
+    seen = r["observers"]
+    lines = [
+        (f"the {who} saw", f"{count(seen[who]['messages'], 'message')} ({count(seen[who]['bytes'], 'byte')})")
+        for who in ("learner", "coalition", "eavesdropper")
+        if who in seen
+    ]
+    if r["held_labels"] is not None:
+        share = "" if r["held_share"] is None else f", {r['held_share']:.1%} of all others"
+        lines.append(("noisy labels sent to a member", f"those of {count(r['held_labels'], 'non-member')}{share}"))
+    return lines
+
+
+def _privacy(r: dict[str, Any]) -> list[Line]:
+    return [
+        (f"ε, learner, at δ = {r['delta']:g}: worst user", f"{at_most(r['epsilon_upper'])}  ({r['basis']})"),
+        ("  median user", at_most(r["epsilon_median_user"])),
+        ("  noisy label alone, ε₀", at_most(r["epsilon_local"])),
+    ]
+
+
+def _seconds(value: float | None) -> str:
+    return "nothing arrived" if value is None else f"{value:.4g} s"

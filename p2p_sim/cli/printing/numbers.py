@@ -1,0 +1,144 @@
+"""Numbers as the commands show them."""
+
+import json
+import math
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.measure import Measurement
+from rich.table import Table
+
+from p2p_sim.base.json_values import finite as finite
+from p2p_sim.base.notebook_view import four_digits
+from p2p_sim.base.terminal import console
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.wording import EACH_NETWORK, promises, protects
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Line = tuple[str, str]
+PROSE, PIPED, UNLIMITED = 80, 100, 100_000
+"""Columns of a sentence on a terminal; of a line in a file or a pipe; of a table that is measured."""
+
+PARAMETER_TEXTS = {
+    "flip_prob": "flip probability α",
+    "sampling_rate": "sampling rate θ",
+    "resampling_prob": "resampling probability λ",
+    "noise_scale": "noise scale σ",
+    "threshold": "threshold τ",
+    "bias_correction": "bias correction β",
+    "noise_multiplier": "noise multiplier",
+    "bit_flip_prob": "flip probability of a bit",
+    "stages": "stages",
+}
+"""Parameters of mechanisms in words, by the column of a row."""
+ODDITIES = {
+    "isolated_users": "users have no neighbour: they fetch nothing, and nobody fetches their label",
+    "disconnected_clusters": "clusters fall into several parts that never hear of each other",
+    "dropped_edges": "edges of the file join two clusters or touch no users of this replicate, and were left out",
+}
+"""What may surprise about an overlay, by the column of a row that counts it."""
+
+
+def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
+    """The row with the largest ε of the learner."""
+    place = int(rows["epsilon_upper"].astype(float).argmax())
+    return {str(column): rows[column].iloc[place] for column in rows}
+
+
+def print_table(title: str | None, *parts: Iterable[Line], stderr: bool = False, label_width: int = 0) -> None:
+    """Print a table of two columns, its parts set apart; the first is at least `label_width` wide."""
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(min_width=label_width)
+    table.add_column()
+    for part in parts:
+        for line in part:
+            table.add_row(*line)
+        table.add_section()
+    show(table, stderr)
+
+
+def show(table: Table, stderr: bool = False) -> None:
+    """Print a table: with boxes on a terminal and no wider than it, else plain columns in lines of 100 columns.
+
+    No word is broken: a table whose words need more room has longer lines.
+    """
+    out = console(stderr)
+    if out.is_terminal:
+        out.print(table)
+        return
+    table.box, table.pad_edge, table.padding, table.collapse_padding = None, False, (0, 2, 0, 0), False
+    out.width = UNLIMITED
+    out.width = max(PIPED, Measurement.get(out, out.options, table).minimum)
+    with out.capture() as captured:
+        out.print(table)
+    text = "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+    print(text, end="", file=sys.stderr if stderr else sys.stdout)
+
+
+def say(*sentences: str) -> None:
+    """Print sentences in lines of at most 80 columns on a terminal, else of 100; longer words stay whole."""
+    out = console()
+    width = min(out.width, PROSE) if out.is_terminal else PIPED
+    for sentence in sentences:
+        indent = " " * (len(sentence) - len(sentence.lstrip()) + 2 * sentence.lstrip().startswith("- "))
+        lines = textwrap.wrap(sentence, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+        print(*lines, sep="\n")
+
+
+def print_object(record: dict[str, Any]) -> None:
+    """Print one JSON object."""
+    print(json.dumps(finite(record), allow_nan=False))
+
+
+def warn_of_oddities(counts: Mapping[str, str]) -> None:
+    """Print a warning for each count, as it is shown, of something odd about the overlay."""
+    for column, shown in counts.items():
+        warnings.warn(f"network.overlay: {shown} {ODDITIES[column]}", stacklevel=2)
+
+
+def print_conditions(bound: PrivacyBound) -> None:
+    """Whom a statement protects, from whom, and its conditions, a line each."""
+    say(protects(bound))
+    if not promises(bound):
+        return
+    for condition in bound.conditions:
+        say(f"- {condition}")
+    if bound.conditional_on:
+        say(EACH_NETWORK)
+
+
+def number(value: float | None) -> str:
+    """Four digits; what does not apply, and infinity, in words and signs."""
+    if value is None:
+        return "not applicable"
+    return "∞" if math.isinf(value) else f"{value:.4g}"
+
+
+def at_most(value: float | None) -> str:
+    """An upper bound in four digits, never below what it bounds.
+
+    >>> at_most(0.74211), at_most(0.5), at_most(None)
+    ('0.7422', '0.5', 'not applicable')
+    """
+    return number(None if value is None else four_digits(value, up=True))
+
+
+def at_least(value: float | None) -> str:
+    """A lower bound in four digits, never above what it bounds.
+
+    >>> at_least(0.74219), at_least(0.0)
+    ('0.7421', '0')
+    """
+    return number(None if value is None else four_digits(value, up=False))
+
+
+def span(values: "pd.Series[Any]") -> str:
+    """The smallest and the largest of some numbers, or the one that they all are."""
+    low, high = values.min(), values.max()
+    form = ",d" if values.dtype.kind == "i" else ".4g"
+    return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"

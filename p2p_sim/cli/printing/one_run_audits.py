@@ -1,0 +1,210 @@
+"""What `p2p-sim audit` shows of an audit in one run."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from p2p_sim.audit.model_attack import ModelAudit
+from p2p_sim.audit.one_run import RISES, SHOWN, TYPE_ONE, OneRunAudit
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.notebook_view import count
+from p2p_sim.cli.printing.numbers import Line, at_least, at_most, print_conditions, print_object, print_table, say
+from p2p_sim.privacy.statement_record import whole
+
+REALISED_MEAN = "mean over the targets, in the realised networks"
+COINS = {"label": "each label a fair coin", "row": "each whole row one of two by a fair coin"}
+
+
+def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
+    """The audit as one flat record; ε and δ of the tests are lists."""
+    return {
+        "name": audit.scenario,
+        **whole(audit.bound),
+        "mechanism": audit.mechanism,
+        "engine": audit.engine or None,
+        **audit.parameters,
+        "cluster_size_smallest": audit.clusters[0] if audit.clusters else None,
+        "cluster_size_largest": audit.clusters[1] if audit.clusters else None,
+        "realised": audit.realised,
+        "users": audit.users,
+        "targets": audit.targets,
+        "error": audit.error,
+        "test_epsilon": audit.epsilons,
+        "delta_certified": audit.certified.tolist(),
+        "delta_lower_confidence": audit.attacked.tolist(),
+        "delta_expected": audit.expected.tolist(),
+        "right": [guesses.right for guesses in audit.guesses],
+        "wrong": [guesses.wrong for guesses in audit.guesses],
+        "epsilon_lower_confidence": audit.epsilon_attacked,
+        "epsilon_expected": audit.epsilon_expected,
+        "epsilon_paper_lemma9": None if audit.paper is None else audit.paper.epsilon,
+        "power_at_a_tenth_more": audit.power,
+        "smallest_rise": audit.smallest_rise,
+        "power_against": "too little noise",
+        "looks_for": audit.scope.looks_for,
+        "does_not_look_for": audit.scope.overlooks,
+        "flip_prob_refused": audit.flip_prob_refused,
+        "passed": audit.passed,
+    }
+
+
+def print_one_run(audit: OneRunAudit, as_json: bool) -> None:
+    """A table: attack and certified value side by side, with the power; then the conditions of the bound."""
+    if as_json:
+        return print_object(one_run_record(audit))
+    parameters = ", ".join(f"{name} {value:.4g}" for name, value in audit.parameters.items())
+    coins = COINS[audit.scope.target]
+    where = f", {audit.engine} engine" if audit.engine else ""
+    smallest = f", smallest cluster ({audit.clusters[0]} users)" if audit.clusters else ""
+    lines: list[Line] = [
+        ("mechanism", f"{audit.mechanism}{where}" + (f"; {parameters}" if parameters else "")),
+        ("targets", f"{audit.targets:,d} of {audit.users:,d} users, {coins}; error {audit.error:g}"),
+        *([("clusters", _sizes(*audit.clusters))] if audit.clusters else []),
+        ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
+        ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
+        *(
+            (f"  at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}  (expected about {expected:.3g})")
+            for epsilon, proved, claim, expected in zip(
+                audit.epsilons, audit.attacked, audit.certified, audit.expected, strict=True
+            )
+        ),
+        (f"ε at δ = {audit.plan.delta:g}", ""),
+        ("  the attack proves at least", at_least(audit.epsilon_attacked)),
+        (f"  certified{' without faults' * audit.realised}{smallest}", at_most(audit.bound.epsilon_upper)),
+        *([("  the paper's Lemma 9", str(audit.paper))] if audit.paper is not None else []),
+        *_power_lines(audit),
+    ]
+    if audit.flip_prob_refused is not None:
+        lines.append(("  refuses the curve of every α from", f"{math.ceil(audit.flip_prob_refused * 1e4) / 1e4:.4f}"))
+    print_table(f"{audit.scenario}: audit in one run, {audit.bound.observer}", lines)
+    if audit.passed:
+        say("passed: the attack stays within what is certified")
+    print_conditions(audit.bound)
+
+
+def draw_one_run(audit: object, path: Path) -> None:
+    """Draw the trade-off.
+
+    Raises:
+        InputError: the audit was none in one run.
+    """
+    from p2p_sim.figures.audit_figure import plot_attacked
+
+    if not isinstance(audit, OneRunAudit):
+        raise InputError("--figure: drawn for an audit in one run, of clusters above 30 users")
+    curves = {"certified, from the δ that was tested": audit.law.tradeoff(TYPE_ONE)} | audit.curves
+    plot_attacked(curves, TYPE_ONE, audit.drawn, f"{audit.scenario}: tests of one user's {audit.scope.target}", path)
+
+
+def learned_lines(audit: OneRunAudit) -> list[Line]:
+    """What a classifier proves of a small cluster that was attacked view by view, too."""
+    rows = zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
+    return [
+        (
+            "learnt from all submissions and times",
+            f"{audit.targets:,d} targets in one run; error {audit.error:g}",
+        ),
+        *((f"  δ at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}") for epsilon, proved, claim in rows),
+        *((f"  {what}", said) for what, said in _power_lines(audit)),
+    ]
+
+
+def _power_lines(audit: OneRunAudit) -> list[Line]:
+    """Against which leaks there is a stated power, which others are looked for, and which are not."""
+    seen = f"noise so small that ε rises by {SHOWN - 1:.0%} would be seen with probability {_share(audit.power)}"
+    rise = audit.smallest_rise
+    smallest = f"raises ε by {rise - 1:.0%}" if rise else f"none up to {RISES[-1]:g} times ε; take more --trials"
+    return [
+        ("power against too little noise only", seen),
+        ("  smallest such leak seen in half of the audits", smallest),
+        ("  also looked for, without a stated power", audit.scope.looks_for),
+        ("  not looked for", audit.scope.overlooks),
+    ]
+
+
+def one_run_failure(audit: OneRunAudit) -> str:
+    """Why the audit failed, in one line."""
+    return f"audit failed: the {audit.bound.observer}'s attack {excess(audit)}"
+
+
+def excess(audit: OneRunAudit) -> str:
+    """What an attack proves beyond what is certified."""
+    found = [
+        f"δ >= {at_least(proved)} at ε = {event.epsilon:.4g}, above the certified {at_most(claim)}, by "
+        f"{audit.scope.scores[event.attack]}"
+        for event, proved, claim in zip(audit.plan.deltas, audit.attacked, audit.certified, strict=True)
+        if proved > claim
+    ]
+    if not found:
+        by = audit.scope.scores[audit.plan.ratio.attack]
+        most = f"above the certified {at_most(audit.bound.epsilon_upper)}, by {by}"
+        found.append(f"ε >= {at_least(audit.epsilon_attacked)} at δ = {audit.plan.delta:g}, {most}")
+    return f"proves {found[0]} (error {audit.error:g})"
+
+
+def model_record(audit: ModelAudit) -> dict[str, Any]:
+    """The audit of a model as one flat record."""
+    return {
+        "name": audit.scenario,
+        **whole(audit.bound),
+        "mechanism": audit.mechanism,
+        **audit.parameters,
+        "runs": audit.runs,
+        "targets": audit.targets,
+        "right": audit.guesses.right,
+        "wrong": audit.guesses.wrong,
+        "error": audit.error,
+        "epsilon_lower_confidence": audit.epsilon_attacked,
+        "epsilon_expected": audit.epsilon_expected,
+        "mu_lower_confidence": audit.mu_attacked,
+        "mu_expected": audit.mu_expected,
+        "curve_refused": audit.curve_refused,
+        "passed": audit.passed,
+    }
+
+
+def print_model(audit: ModelAudit, as_json: bool) -> None:
+    """A table: what the attack proves beside what is certified; then the conditions of the bound."""
+    if as_json:
+        return print_object(model_record(audit))
+    guesses, guessed = audit.guesses, audit.guesses.right + audit.guesses.wrong
+    parameters = ", ".join(f"{name} {value:.4g}" for name, value in audit.parameters.items())
+    lines: list[Line] = [
+        ("mechanism", audit.mechanism + (f"; {parameters}" if parameters else "")),
+        ("targets", f"{audit.targets:,d} in {audit.runs:,d} training runs, each label a fair coin"),
+        ("guessed", f"{guessed:,d}, of which {guesses.right:,d} right ({guesses.right / guessed:.2%})"),
+        (f"ε at δ = {audit.bound.delta:g}", f"error {audit.error:g}"),
+        ("  the attack proves at least", at_least(audit.epsilon_attacked)),
+        ("  certified", at_most(audit.bound.epsilon_upper)),
+        ("  power: proves, if all is right", f"about {audit.epsilon_expected:.4g}; a leak is seen above the certified"),
+        ("whole trade-off curve", "refused" if audit.curve_refused else "the certified one is not refused"),
+        ("  refused as Gaussian noise up to", f"μ = {at_least(audit.mu_attacked)}"),
+        ("  power: refuses, if all is right", f"up to about μ = {audit.mu_expected:.4g}"),
+    ]
+    print_table(f"{audit.scenario}: audit of the model, {audit.bound.observer}", lines)
+    if audit.passed:
+        say("passed: the attack stays within what is certified")
+    print_conditions(audit.bound)
+
+
+def model_failure(audit: ModelAudit) -> str:
+    """Why the audit failed, in one line."""
+    if audit.curve_refused:
+        return (
+            f"audit failed: the {audit.bound.observer}'s attack is right about {audit.guesses.right:,d} of "
+            f"{audit.guesses.right + audit.guesses.wrong:,d} guesses, which refuses the certified trade-off curve "
+            f"(error {audit.error:g})"
+        )
+    return (
+        f"audit failed: the {audit.bound.observer}'s attack proves ε >= {at_least(audit.epsilon_attacked)} at δ = "
+        f"{audit.bound.delta:g}, above the certified {at_most(audit.bound.epsilon_upper)} (error {audit.error:g})"
+    )
+
+
+def _sizes(smallest: int, largest: int) -> str:
+    return f"of {count(smallest, 'user')}" if smallest == largest else f"of {smallest:,d} to {largest:,d} users"
+
+
+def _share(power: float) -> str:
+    """A probability, rounded down, never to 1."""
+    return f"{min(math.floor(100.0 * power) / 100.0, 0.99):.2f}" if power < 0.9999 else "above 0.99"

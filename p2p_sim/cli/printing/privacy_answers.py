@@ -1,0 +1,53 @@
+"""What `privacy` and `calibrate` show."""
+
+from pathlib import Path
+
+from p2p_sim.cli.printing.numbers import print_conditions, print_object, print_table, say
+from p2p_sim.privacy.questions import Answer, Calibration, EnoughNeighbours, Question
+from p2p_sim.privacy.statement_record import whole
+from p2p_sim.privacy.wording import ADDS_NOTHING, answer_lines, calibration_lines, gain, neighbour_lines
+
+
+def print_privacy(question: Question, found: Answer, as_json: bool) -> None:
+    """One statement, with its conditions, beside the local figure and the paper's."""
+    bound = found.bound
+    if as_json:
+        ends = {"delta_lower": found.delta_lower, "delta_upper": found.delta_upper}
+        figures = whole(bound) | ({} if found.delta_upper is None else ends)
+        print_object({**figures, "epsilon_local": found.local, "epsilon_paper_lemma9": found.lemma9.epsilon,
+                      "advantage_uniform": found.advantage})  # fmt: skip
+        return
+    print_table(None, answer_lines(question, found))
+    say(gain(question, found.advantage))
+    print_conditions(bound)
+
+
+def print_calibration(found: Calibration, as_json: bool) -> None:
+    """The flip probability for all clusters, and for each size on its own."""
+    if as_json:
+        figures = {"flip_prob": found.flip_prob, "sampling_rate": found.sampling_rate, "members": found.members}
+        each = {str(size): alpha for size, alpha in found.each.items()}
+        print_object({**figures, "flip_prob_by_size": each, **whole(found.bound), "epsilon_local": found.local})
+        return
+    print_table(None, calibration_lines(found))
+    if found.noise_alone:
+        say(ADDS_NOTHING)
+    print_conditions(found.bound)
+
+
+def print_neighbours(found: EnoughNeighbours, as_json: bool) -> None:
+    """The smallest number of neighbours for a target, or that none is enough."""
+    if as_json:
+        figures = {"degree": found.degree, "largest_degree": found.most, "target_epsilon": found.target}
+        ends = {"epsilon_everybody": found.everybody.epsilon_upper, "epsilon_local": found.local}
+        print_object({**figures, **whole(found.bound), **ends})
+        return
+    print_table(None, neighbour_lines(found))
+    print_conditions(found.bound)
+
+
+def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
+    """Where a certificate is, and how to prove it again."""
+    print(path)
+    if not quiet:
+        say(f"It is proved. Without p2p-sim: python {verifier} {path}")

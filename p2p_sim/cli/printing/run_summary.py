@@ -1,0 +1,324 @@
+"""What `p2p-sim run` shows: a summary in three groups, JSON."""
+
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from p2p_sim import Scenario
+from p2p_sim.base.notebook_view import count
+from p2p_sim.base.plugins import MECHANISMS, offer_of
+from p2p_sim.cli.printing.numbers import (
+    ODDITIES,
+    PARAMETER_TEXTS,
+    Line,
+    at_least,
+    at_most,
+    print_conditions,
+    print_object,
+    print_table,
+    say,
+    span,
+    warn_of_oddities,
+    worst_row,
+)
+from p2p_sim.cli.printing.utility_summary import measured, useful
+from p2p_sim.measures.advantages_of_rows import SHARES_KNOWN, sentences
+from p2p_sim.measures.baseline import warnings_of
+from p2p_sim.measures.little_hiding import DOMINATED, PAID, adds_little, adds_nothing
+from p2p_sim.measures.summary import means, summarise, worst_epsilons
+from p2p_sim.privacy.statement_record import Terms, statement_of
+from p2p_sim.results.rows import MANIFEST, ROWS, TABLE
+from p2p_sim.sweeps.run_scenario import FIGURE, Finished
+
+PRINTED = (
+    ("epsilon_paper", "  as the paper prints it"),
+    ("epsilon_paper_lemma9", "  the paper's Lemma 9"),
+    ("epsilon_paper_theorem3", "  the paper's Theorem 3"),
+)
+BOTH_ENDS = 'The smallest ε that holds lies between the certified one and that of "no smaller ε holds than".'
+XI = (
+    "In the paper's lemma, s is the number of users of the smallest cluster, and ξ, which δ sets, is by how many "
+    "standard deviations, about, the number of noisy labels that say 1 may deviate."
+)
+"""What further lines of the second group say, and what the lemma's condition is about."""
+PROTECTED = {"label": "any one user's label", "example": "any one row (features and label)"}
+"""What may change, by adjacency."""
+LARGEST_EXPONENT = 700.0
+"""Exponents whose exponential a number of 64 bits can hold."""
+TRUSTED = {
+    "nobody": "Nobody must be trusted for that.",
+    "shuffler": "The shuffler, who sees each noisy label with its owner, must be trusted for that.",
+    "curator": "The curator, who holds all true labels, must be trusted for that.",
+    "organisation": "The organisation that holds a row must be trusted with it.",
+}
+"""What the learner's figure takes for granted, by whom a mechanism trusts."""
+FLIPPED = "flips her label with probability α, once: that is her noisy label."
+RANDOMIZED = "makes a noisy message of her label, once: that is her noisy label."
+FETCHED = (
+    "She requests the noisy label of a random peer in her cluster, and with probability θ she passes it on to the "
+    "learner: that is a submission. The learner knows who sent it, and not whose label it is."
+)
+"""What users do in a label exchange."""
+
+
+def print_summary(
+    scenario: Scenario,
+    finished: Finished,
+    written: list[tuple[Path, int]],
+    *,
+    quiet: bool,
+    verbose: bool,
+    rival: Callable[[], str],
+) -> None:
+    """What ran, how private and how useful it is, then the paths of everything that was written.
+
+    Args:
+        written: exported files with their lines. quiet: the paths alone. verbose: all figures.
+        rival: gives the command that compares with randomised response; empty where there is none.
+    """
+    if not quiet:
+        _print_groups(scenario, finished, verbose)
+        _print_advice(finished.rows, rival)
+        if not verbose:
+            say("--verbose shows more: how ε was computed, what papers print, and what happened on the network.")
+    for name in (ROWS, TABLE, MANIFEST, FIGURE):
+        print(finished.directory / name)
+    for path, lines in written:
+        print(path if quiet else f"{path} ({count(lines, 'line')})")
+
+
+def _print_groups(scenario: Scenario, finished: Finished, verbose: bool) -> None:
+    """Three groups of figures, each with the sentences that explain it."""
+    rows = finished.rows
+    more = f" ({finished.more:,} more on disk)" if finished.more else ""
+    say(f"{scenario.name}: {count(len(rows), 'replicate')}, each with fresh random draws{more}")
+    ran = [*_setting(scenario, rows, verbose), *_network(rows, verbose)]
+    private = [*privacy_lines(rows, verbose), *_organisations(rows)]
+    if verbose:
+        private += _computed(rows, finished.terms)
+    gained = useful(rows)
+    width = max(len(label) for label, _ in (*ran, *private, *gained))
+    _print_group("What ran", ran, width, _described(scenario, rows, verbose))
+    bound = statement_of(worst_row(rows), finished.terms, "epsilon_upper")
+    meant = [meaning(rows)] if bound is None or math.isfinite(bound.epsilon_upper) else []  # else it says so itself
+    _print_group("How private, against whom", private, width, meant)
+    if bound is not None:
+        print_conditions(bound)
+    else:
+        say("The conditions of these figures were not kept: run again into another directory to keep them.")
+    if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
+        say(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
+    if verbose:
+        say(BOTH_ENDS, *([XI] if any("ξ" in text for _, text in private) else ()))
+    say(*reservations(rows, verbose))
+    _print_group("How useful, against what", gained, width, measured(rows))
+    print()
+
+
+def _print_group(heading: str, lines: list[Line], width: int, explained: list[str]) -> None:
+    """A heading, figures, and sentences that explain them."""
+    print()
+    say(heading)
+    print_table(None, lines, label_width=width)
+    say(*explained)
+
+
+def _print_advice(rows: Any, rival: Callable[[], str]) -> None:
+    """Warnings about the data and the overlay, and what would serve better."""
+    for warning in warnings_of(rows):
+        warnings.warn(warning, stacklevel=2)
+    warn_of_oddities({column: span(rows[column]) for column in ODDITIES if rows[column].max() > 0})
+    if rows["mechanism_kind"].iloc[0] != "label_exchange":
+        return
+    learner, alone = float(rows["epsilon_upper"].max()), float(rows["epsilon_local"].max())
+    say(*filter(None, [adds_little(learner, alone, worst_row(rows)["basis"])]))
+    if rows["flip_prob"].notna().all() and adds_nothing(learner, alone):
+        say(DOMINATED)
+        if command := rival():
+            say("This compares the two on your scenario:")
+            print(command)  # in one line, to paste
+            say(PAID)
+
+
+def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
+    """Users, clusters, mechanism, learner."""
+    first, smallest = rows.iloc[0], int(rows["min_cluster_size"].min())
+    lines = [
+        ("users", span(rows["num_users"])),
+        ("clusters of users", f"{span(rows['num_clusters'])}; the smallest has {count(smallest, 'user')}"),
+    ]
+    shortfall = scenario.clusters.shortfall(int(rows["num_clusters"].min()))
+    if shortfall:
+        lines.append(("  why fewer than asked", shortfall))
+    if verbose:
+        phi = means(rows)["heterogeneity"]
+        lines.append(("  heterogeneity φ", f"{phi.value:.4g} ({first['heterogeneity_basis']})"))
+    lines.append(("mechanism", str(first["mechanism_kind"])))
+    lines += [(f"  {text}", span(rows[name])) for name, text in PARAMETER_TEXTS.items() if rows[name].notna().all()]
+    return [*lines, *([("learner", str(first["learner"]))] if rows["learner"].notna().all() else ())]
+
+
+def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
+    """What the first group's figures are."""
+    lines, first = [], rows.iloc[0]
+    if first["mechanism_kind"] == "label_exchange":
+        noisy = FLIPPED if rows["flip_prob"].notna().all() else RANDOMIZED
+        lines.append(f"Each {'honest ' * bool(scenario.adversaries.active)}user {noisy} {FETCHED}")
+    if verbose:
+        lines.append(
+            "Heterogeneity φ: how far the label probabilities of a user are from those of her cluster (L1 distance), "
+            "on average; 0 if the users of each cluster are alike, always below 2."
+        )
+    if verbose and str(first["heterogeneity_basis"]).startswith("estimate"):
+        lines.append("From labels alone φ cannot be told; the estimate is of what it is at most.")
+    return lines
+
+
+def privacy_lines(rows: Any, verbose: bool = True) -> list[Line]:
+    """ε of everybody who has a figure of their own, each with what they see."""
+    first, worst = rows.iloc[0], worst_epsilons(rows)
+    at = f"at δ = {first['delta']:g}"
+    lines = [("what is protected", PROTECTED[first["adjacency"]])]
+    if first["mechanism_kind"] != "label_exchange":
+        lines.append(("ε, whoever learns from the release", f"{at_most(_finite(worst['epsilon_upper']))} {at}"))
+        return [*lines, *_alone(rows, "ε₀, whoever sees one user's message")]
+    lines.append(("ε, learner: sees all submissions", f"{at_most(_finite(worst['epsilon_upper']))} {at}"))
+    lines += _observers(rows, worst, at, verbose)
+    return [*lines, *_alone(rows, "ε₀, peer: sees one noisy label")]
+
+
+def _alone(rows: Any, who: str) -> list[Line]:
+    """ε of a user's own message."""
+    if rows["epsilon_local"].isna().any():
+        return []
+    local = float(rows["epsilon_local"].max())
+    return [(who, at_most(local) if math.isfinite(local) else "∞: it is the true one, and nothing protects it")]
+
+
+def _finite(value: float | None) -> float:
+    """A figure that every row has; infinite if none is known."""
+    return math.inf if value is None else value
+
+
+def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool) -> list[Line]:
+    """What others than a learner who sees a set of submissions can tell, where a network was simulated."""
+    if worst["epsilon_others_upper"] is None:
+        return []
+    lines, learner = [], _finite(worst["epsilon_upper"])
+    if "epsilon_sample_upper" in rows and rows["epsilon_sample_upper"].notna().any() and verbose:
+        lines.append(("  largest of a sample of users", at_most(float(rows["epsilon_sample_upper"].max()))))
+    if rows["own_labels"].sum() > 0:
+        others, fell_back = at_most(worst["epsilon_others_upper"]), span(rows["own_labels"])
+        lines.append(("  of users who did not fall back", f"{others} ({fell_back} fell back on their own label)"))
+    times = worst["epsilon_times_upper"]
+    if times is not None and (verbose or times > learner):
+        lines.append(("ε, learner who also sees their times", f"{at_most(times)} {at}"))
+    if worst["epsilon_coalition_upper"] is not None:
+        members = _members(rows)
+        lines.append(("ε, learner with the coalition", f"{at_most(worst['epsilon_coalition_upper'])} {at}, {members}"))
+    if worst["epsilon_unmet_upper"] is not None and verbose:
+        chance = f"(all but a share {at_most(worst['coalition_meets'])})"
+        lines.append(("  users whose label no member fetched", f"{at_most(worst['epsilon_unmet_upper'])}  {chance}"))
+    return lines
+
+
+def _members(rows: Any) -> str:
+    members = rows["coalition_members"]
+    return count(int(members.iloc[0]), "member") if members.nunique() == 1 else f"{span(members)} members"
+
+
+def _computed(rows: Any, terms: Terms) -> list[Line]:
+    """How ε was computed, and what the papers print for a mechanism, or why it does not apply."""
+    worst, lines = worst_epsilons(rows), list[Line]()
+    lower, basis = worst["epsilon_lower"], rows.loc[rows["epsilon_upper"].astype(float).idxmax(), "basis"]
+    lines.append(("how ε was computed", str(basis)))
+    lines.append(("  no smaller ε holds than", at_least(lower)))
+    for name, text in PRINTED:
+        fails = terms.get(name, {}).get("not_applicable")
+        if fails is not None:
+            lines.append((text, f"not applicable: {fails['text']}"))
+        elif worst[name] is not None:
+            lines.append((text, at_most(worst[name])))
+    return lines
+
+
+def meaning(rows: Any) -> str:
+    """What the learner's figure says."""
+    first, learner = rows.iloc[0], _finite(worst_epsilons(rows)["epsilon_upper"])
+    protected, exchange = PROTECTED[first["adjacency"]], first["mechanism_kind"] == "label_exchange"
+    if math.isinf(learner):
+        return f"Nothing here protects {protected} from the learner, because no finite ε is known."
+    seen = "whatever the learner may see" if exchange else "whatever may be released"
+    factor = at_most(math.exp(learner)) if learner < LARGEST_EXPONENT else "above 1e+300"
+    return (
+        f"If {protected} were another, {seen} would be at most e^ε = {factor} times as probable, "
+        f"plus δ. ε is the largest of all {'clusters and ' * exchange}replicates; a smaller ε is more private."
+    )
+
+
+def reservations(rows: Any, verbose: bool = True) -> list[str]:
+    """What the learner's figure does not cover, what it takes for granted, and what can be guessed."""
+    first = rows.iloc[0]
+    if first["mechanism_kind"] == "label_exchange":
+        sees = "noisy labels with their owners: only the noise on each label protects there, and ε₀ is its ε."
+        if not math.isfinite(float(rows["epsilon_local"].max())):
+            sees = "labels with their owners: they are the true ones, and nothing protects them."
+        said = [f"A peer, or an eavesdropper, sees {sees}"]
+    else:
+        said = [TRUSTED[first["trust"]]]
+    if rows["epsilon_coalition_upper"].notna().all():
+        said.append("With a coalition, ε is of any other user's label: members know their own.")
+    if rows["oracle"].any():
+        said.append("The mechanism was told φ by an oracle, which ε does not account for.")
+    guesses = sentences(rows, verbose)
+    if verbose and guesses and SHARES_KNOWN in guesses[-1]:
+        guesses.append("In the last of these, somebody knows beforehand how frequent each label is in each cluster.")
+    if guesses:
+        guesses.append("This holds for whichever user, even if somebody knows all other labels.")
+    return [*guesses, *said, "The noise is simulated; it protects nobody's real data."]
+
+
+def _organisations(rows: Any) -> list[Line]:
+    """The ledger of the first replicate, where organisations exchange models."""
+    if "epsilon_by_organisation" not in rows or rows["epsilon_by_organisation"].isna().any():
+        return []
+    first, arrived = rows.iloc[0], rows["models_arrived"].astype(int)
+    if first["num_clusters"] == 1:  # nobody to exchange models with
+        return []
+    return [
+        ("  by organisation, replicate 0", first["epsilon_by_organisation"]),
+        ("  shown to", first["shown_by_organisation"]),
+        ("models in time, by organisation", first["arrived_by_organisation"]),
+        ("  all organisations", span(arrived)),
+    ]
+
+
+def _network(rows: Any, verbose: bool) -> list[Line]:
+    """What happened to messages."""
+    values = means(rows)
+    if "completion_time_s" not in values:
+        return []
+    asked, answered = rows["fetches"].sum(), rows["answered"].sum()
+    if asked == 0:  # nobody to ask, as where one organisation is alone
+        return []
+    lines = [("requests answered", f"{answered / asked:.2%} of {asked:,d}, all replicates")]
+    if asked > answered:
+        why = ": request and reply can each be lost" if rows["messages_lost"].sum() > 0 else ""
+        lines.append(("  not answered", f"{asked - answered:,d} ({(asked - answered) / asked:.1%}){why}"))
+    if verbose and "effective_sampling_rate" in values:
+        lines.append(("submissions for each user", f"{values['effective_sampling_rate']}"))
+    if verbose and "arrival_p99_s" in values:
+        what = "submissions" if "effective_sampling_rate" in values else "models"
+        lines.append((f"half of the {what} arrived within", f"{values['arrival_p50_s'].value:.3g} s"))
+        lines.append((f"99% of the {what} arrived within", f"{values['arrival_p99_s'].value:.3g} s"))
+    return lines
+
+
+def print_json(scenario: Scenario, finished: Finished) -> None:
+    """One JSON object; an infinite ε is the string "inf"."""
+    record = {"name": scenario.name, "directory": str(finished.directory), **summarise(finished.rows)}
+    record["more_on_disk"] = finished.more
+    record["statements"] = finished.terms
+    print_object(record)

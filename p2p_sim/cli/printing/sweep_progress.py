@@ -1,0 +1,118 @@
+"""What `p2p-sim sweep` shows: the plan, progress, and what came of it."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from p2p_sim.base.notebook_view import count
+from p2p_sim.base.progress import shown
+from p2p_sim.cli.printing.numbers import print_object, print_table, worst_row
+from p2p_sim.measures.baseline import points_not_above
+from p2p_sim.privacy.statement_record import statement_of, whole
+from p2p_sim.results.rows import FAILURES, MANIFEST, ROWS, TABLE, Key
+from p2p_sim.results.statements import read_terms
+from p2p_sim.sweeps.plan import Plan
+from p2p_sim.sweeps.run_sweep import Progress, Report, SweepResult
+
+
+def print_plan(plan: Plan, held: set[Key], directory: str) -> None:
+    """The sweep before it runs, on standard error.
+
+    Args:
+        held: points and replicates on disk; those that the sweep does not ask for are counted apart.
+    """
+    total = plan.size * plan.replicates
+    asked = sum(plan.asks_for(point, replicate) for point, replicate in held)
+    lines = []
+    for axis, values in zip(plan.axes, plan.steps, strict=True):
+        steps = [str(v[0] if len(v) == 1 else v) for v in values] if axis.labels is None else list(axis.labels)
+        shown = (
+            ", ".join(steps) if len(steps) <= 8 else f"{', '.join(steps[:4])}, ... {steps[-1]} ({len(steps)} values)"
+        )
+        lines.append((" with ".join(axis.names), shown))
+    lines.append(
+        (
+            "replicates",
+            f"{plan.replicates:,} of each point: {total:,}, of which {asked:,} are on disk{_apart(len(held) - asked)}",
+        )
+    )
+    print_table(f"{plan.name}: a sweep of {count(plan.size, 'point')}", [*lines, ("results", directory)], stderr=True)
+
+
+def _apart(more: int) -> str:
+    return f" ({more:,} more on disk)" if more else ""
+
+
+@contextmanager
+def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
+    """A bar on a terminal; elsewhere a plain line now and then, and as soon as the time to go is known."""
+    with shown(name, "replicates", total, estimate=False, quiet=quiet) as show:
+        begun = False
+
+        def report(state: Progress) -> None:
+            nonlocal begun
+            first = state.task_s is not None and not begun
+            begun = begun or first
+            show(state.done + state.failed, state.replicates, _rest(state), news=first)
+
+        yield report
+
+
+def _rest(state: Progress) -> str:
+    """Time to go and failures."""
+    text = f" of {count(state.points, 'point')}" + (f"; {state.failed:,} failed" if state.failed else "")
+    if state.remaining_s is not None:
+        text += (
+            f"; about {duration(state.remaining_s)} to go ({state.task_s or 0.0:.2g} s each, {state.workers} at a time)"
+        )
+    return text
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: 8 s, 12 min, 3.5 h."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def print_sweep(plan: Plan, result: SweepResult, figures: list[str], quiet: bool) -> None:
+    """What was found, in a line, then every path; the paths alone if `quiet`."""
+    rows, directory = result.rows, result.directory
+    if not quiet:
+        points = count(rows["scenario"].nunique(), "point")
+        print(f"{plan.name}: {count(len(rows), 'row')} of {points}{_apart(result.more)}")
+    if result.failed:
+        print(f"p2p-sim: {count(result.failed, 'replicate')} failed; see {directory / FAILURES}", file=sys.stderr)
+    low, known = points_not_above(rows)
+    if low:
+        print(
+            f"p2p-sim: warning: in {low:,} of {count(known, 'point')}, what is learned is not clearly more accurate "
+            "than always saying the majority class (column majority_error_rate)",
+            file=sys.stderr,
+        )
+    for name in (ROWS, TABLE, MANIFEST):
+        print(directory / name)
+    for figure in figures:
+        print(figure)
+    if not quiet:
+        print(f"next: p2p-sim plot {directory}   p2p-sim report {directory}")
+
+
+def print_sweep_json(plan: Plan, result: SweepResult, figures: list[str]) -> None:
+    """One JSON object; the statement is that of the row with the largest ε, at its own δ."""
+    points, worst = int(result.rows["scenario"].nunique()), worst_row(result.rows)
+    bound = statement_of(worst, read_terms(result.directory).get(str(worst.get("statement")), {}), "epsilon_upper")
+    record = {
+        "name": plan.name,
+        "directory": str(result.directory),
+        "points": points,
+        "rows": len(result.rows),
+        "more_on_disk": result.more,
+        "failed": result.failed,
+        "figures": figures,
+        "worst_point": str(worst["scenario"]),
+        **{name: str(worst[name]) for name in ("observer", "adjacency", "basis")},
+        **{name: float(worst[name]) for name in ("delta", "epsilon_lower", "epsilon_upper")},
+        **({} if bound is None else whole(bound)),
+    }
+    print_object(record)

@@ -1,0 +1,113 @@
+"""The last group of a run's summary: how useful what is learned is, and against what."""
+
+from typing import Any
+
+from p2p_sim.cli.printing.numbers import Line
+from p2p_sim.measures.group_gaps import ERROR, LOSS, groups_of
+from p2p_sim.measures.intervals import Mean, mean_interval
+from p2p_sim.measures.summary import excess_error, group_means, means
+
+
+def useful(rows: Any) -> list[Line]:
+    """Accuracy, risk and what adversaries and groups lose, beside the same without privacy and without features."""
+    return [*_utility(rows), *_damage(rows), *_groups(rows)]
+
+
+def _utility(rows: Any) -> list[Line]:
+    values, paired = means(rows), excess_error(rows)
+    exact, zero_one = "excess_risk" in values, (rows["excess_risk_loss"] == "zero_one").all()
+    if "squared_error" in values:
+        return _squared(values, exact)
+    if "cells" in values and rows["error_rate"].isna().all():
+        return _density(values)
+    lines = [("accuracy, exact" if exact else "accuracy on rows held out", _accuracy(rows["error_rate"]))]
+    if paired is not None:
+        lines.append(("  the same learner without privacy", _accuracy(rows["nonprivate_error_rate"])))
+        lines.append(("  accuracy lost to privacy", str(paired)))
+    if "majority_error_rate" in values:
+        lines.append(("  always the majority's label", _accuracy(rows["majority_error_rate"])))
+    if "auc" in values and (rows["adjacency"] == "example").all():  # the measure of those who release models
+        lines.append(("area under the ROC curve, AUC", str(values["auc"])))
+    if exact:
+        lines.append(("excess risk, 0-1 loss" if zero_one else "excess risk, nats", str(values["excess_risk"])))
+    if "nonprivate_excess_risk" in values:
+        lines.append(("  the same learner without privacy", str(values["nonprivate_excess_risk"])))
+    if "constant_excess_risk" in values:
+        lines.append(("  best constant", str(values["constant_excess_risk"])))
+    return lines
+
+
+def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
+    """Of labels that are numbers."""
+    lines = [("squared error, exact" if exact else "squared error on rows held out", str(values["squared_error"]))]
+    lines.append(("  the same learner without privacy", str(values["nonprivate_squared_error"])))
+    lines.append(("  of a constant", str(values["constant_squared_error"])))
+    if exact:
+        lines.append(("excess risk, squared loss", str(values["excess_risk"])))
+        lines.append(("  the same learner without privacy", str(values["nonprivate_excess_risk"])))
+        lines.append(("  best constant", str(values["constant_excess_risk"])))
+    return lines
+
+
+def _density(values: dict[str, Mean]) -> list[Line]:
+    """Of a density, which predicts nothing."""
+    shown = (
+        ("half_l1", "half-L1 distance (exact)"),
+        ("nonprivate_half_l1", "  without noise"),
+        ("cells", "cells released"),
+        ("nonprivate_cells", "  that hold users"),
+        ("count_error", "largest error of a count"),
+    )
+    return [(text, str(values[column])) for column, text in shown if column in values]
+
+
+def _accuracy(errors: Any) -> str:
+    found = mean_interval(1.0 - errors.astype(float))
+    return str(found if found.replicates < 2 else found.within(0.0, 1.0))
+
+
+def _damage(rows: Any) -> list[Line]:
+    """What adversaries add to the learner's loss."""
+    values = means(rows)
+    if "damage_error_rate" not in values:
+        return []
+    lines = [("damage by adversaries, error rate", str(values["damage_error_rate"]))]
+    if "damage_excess_risk" in values:
+        lines.append(("  excess risk, nats", str(values["damage_excess_risk"])))
+    return lines
+
+
+def _groups(rows: Any) -> list[Line]:
+    """What each group loses to privacy, or its accuracy where nothing was learned without privacy."""
+    values, lines = group_means(rows), list[Line]()
+    for group in groups_of(rows):
+        loss, error = (values.get(group.column(name)) for name in (LOSS, ERROR))
+        if loss is not None:
+            lines.append((f"loss of accuracy, {group}", str(loss)))
+        elif error is not None:
+            lines.append((f"accuracy, {group}", _accuracy(rows[group.column(ERROR)])))
+    return lines
+
+
+def measured(rows: Any) -> list[str]:
+    """What the last group's figures are."""
+    values, replicates = means(rows), len(rows)
+    said = []
+    if rows["error_rate"].notna().all() and "squared_error" not in values:
+        where = "under the known law of labels" if "excess_risk" in values else "among rows that no user holds"
+        said.append(f"Accuracy is the share of right predictions {where}.")
+    if "nonprivate_error_rate" in values:
+        said.append("Without privacy, the learner has the true label of every user.")
+    if "excess_risk" in values:
+        said.append("Excess risk is the expected loss above that of the best model of the learner's class.")
+    uniform = float(rows["guess_uniform"].astype(float).iloc[0]) if "guess_uniform" in rows else 0.0
+    if 1.0 - values["majority_error_rate"].value < uniform - 1e-9 if "majority_error_rate" in values else False:
+        said.append(
+            f"The majority's label is the commonest among the users; it may be rarer among the rows held out, and is "
+            f"right for fewer than 1 in {1.0 / uniform:.0f} of them here."
+        )
+    if replicates > 1:
+        said.append(
+            f"Each of these figures is a mean over {replicates} replicates, with the 95% interval of this mean."
+        )
+    return said

@@ -1,0 +1,200 @@
+"""Who does not follow the protocol, and who tells whom."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from p2p_sim.base.configuration import Config, differing
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.population.shards import Shard
+
+Answer = Literal["inverted", "zero", "one"]
+Bools = NDArray[np.bool_]
+
+
+class Coalition(Config):
+    """Users who follow the protocol but pool what they see with each other and the learner."""
+
+    choice: Literal["random", "degree", "given"] = "random"
+    """Members: "random"; "degree": users with most neighbours (ties at random); "given": the list `users`."""
+    share: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each cluster, rounded to whole users, 0 to below 1."""
+    users: tuple[int, ...] = ()
+    """For choice = "given": rows of the users in the source, from 0."""
+
+    @model_validator(mode="after")
+    def _who(self) -> "Coalition":
+        if (self.choice == "given") != bool(self.users):
+            raise ValueError(
+                f"choice = {self.choice!r} with {len(self.users)} users: 'given' goes with a list of users"
+            )
+        if self.choice == "given" and self.share:
+            raise ValueError(f"share = {self.share:g}: choice = 'given' takes users, not a share")
+        return self
+
+
+class Liars(Config):
+    """Users who answer requests with a label that is not their noisy one."""
+
+    share: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each cluster, rounded to whole users, 0 to below 1."""
+    answer: Answer = "inverted"
+    """"inverted": the noisy label's next class; "zero" or "one": always class 0 or 1."""
+
+
+class FreeRiders(Config):
+    """Users who ask but do not answer."""
+
+    share: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each cluster, rounded to whole users, 0 to below 1."""
+
+
+class Sybil(Config):
+    """One adversary behind several users of each cluster: they pool what they see, and lie."""
+
+    share: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each cluster, rounded to whole users, 0 to below 1."""
+    answer: Literal["noisy", "inverted", "zero", "one"] = "one"
+    """Their answer: their "noisy" label, as in the protocol, or as for liars."""
+    probe_every_s: float | None = Field(default=None, gt=0, le=1e9)
+    """One of them asks every user of the cluster for her label, one after another this many seconds apart, above 0 and
+    at most 1e9; absent: each asks one random peer, like every user."""
+
+
+class AdversariesConfig(Config):
+    """Users who do not follow the protocol. Roles are drawn independently of each other and of labels."""
+
+    coalition: Coalition = Coalition()
+    """Users who pool what they see."""
+    liars: Liars = Liars()
+    """Users who answer falsely."""
+    free_riders: FreeRiders = FreeRiders()
+    """Users who do not answer."""
+    sybil: Sybil = Sybil()
+    """One adversary behind many users."""
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The keys by which users differ from users who follow the protocol and tell nobody what they see."""
+        return tuple(dict.fromkeys(key.rpartition(".")[0] for key in differing("adversaries", self, type(self)())))
+
+    @property
+    def lying(self) -> tuple[str, ...]:
+        """The roles that some play who answer with a class that is not their noisy label."""
+        roles = ["liars"] * (self.liars.share > 0) + ["sybil"] * (self.sybil.share > 0 and self.sybil.answer != "noisy")
+        return tuple(roles)
+
+    @property
+    def inverting(self) -> tuple[str, ...]:
+        """The roles that some play who answer with the class after that of their noisy label."""
+        return tuple(role for role in self.lying if getattr(self, role).answer == "inverted")
+
+    @property
+    def hiding_nobody(self) -> tuple[str, ...]:
+        """The roles that some play who give no noisy label, so that fewer users hide each other."""
+        fixed = [role for role in ("liars", "sybil") if getattr(self, role).answer in ("zero", "one")]
+        return tuple(role for role in (*fixed, "free_riders") if getattr(self, role).share > 0)
+
+
+NOBODY = AdversariesConfig()
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The roles of a shard's users, each array (m,).
+
+    member: pools what she sees; silent: does not answer; answer: what she answers instead of her noisy label, -1:
+    nothing else, -2: its next class, else that class; prober: asks everybody of her cluster.
+    """
+
+    member: Bools
+    silent: Bools
+    answer: NDArray[np.int16]
+    prober: Bools
+
+    @property
+    def constant(self) -> Bools:
+        """Whose answer is fixed, whatever her label."""
+        return self.answer >= 0
+
+    @staticmethod
+    def honest(size: int) -> "Roles":
+        """Everybody follows the protocol and keeps what she sees to herself."""
+        nobody = np.zeros(size, dtype=np.bool_)
+        return Roles(nobody, nobody, np.full(size, -1, dtype=np.int16), nobody)
+
+    @staticmethod
+    def draw(
+        config: AdversariesConfig, shard: Shard, degrees: NDArray[np.int64], row: NDArray[np.int32], streams: Streams
+    ) -> "Roles":
+        """Draw a shard's roles.
+
+        Args:
+            config: how many there are.
+            shard: the users.
+            degrees: (m,) how many neighbours each has.
+            row: (m,) each user's row in the source.
+            streams: the replicate's.
+        """
+        nobody = np.zeros(shard.size, dtype=np.bool_)
+
+        def some(purpose: str, share: float, rank: NDArray[np.int64] | None = None) -> Bools:
+            if share == 0.0:
+                return nobody
+            key = streams.uniforms(f"role-{purpose}", shard.index).at(np.arange(shard.size))
+            return _first_of_each_cluster(shard, key, share, rank)
+
+        coalition, sybil = config.coalition, some("sybil", config.sybil.share)
+        rank = -degrees if coalition.choice == "degree" else None
+        member = some("coalition", coalition.share, rank)
+        if coalition.choice == "given":
+            member = np.isin(row, coalition.users)
+        answer = np.full(shard.size, -1, dtype=np.int16)
+        answer[some("liar", config.liars.share)] = _CODE[config.liars.answer]
+        answer[sybil] = _CODE[config.sybil.answer]
+        prober = nobody
+        if config.sybil.probe_every_s is not None:
+            prober = nobody.copy()
+            users = np.flatnonzero(sybil)
+            cluster = np.searchsorted(shard.offsets, users, side="right")
+            prober[users[np.unique(cluster, return_index=True)[1]]] = True
+        return Roles(member | sybil, some("free-rider", config.free_riders.share), answer, prober)
+
+    def lie(self, payload: NDArray[np.generic], num_classes: int) -> NDArray[np.generic]:
+        """What each user answers when her payload is `payload` (m, ...); it is a class (m,) where anybody lies."""
+        if not (self.answer != -1).any():
+            return payload
+        labels = payload.astype(np.uint8)
+        given = np.where(self.constant, self.answer, labels).astype(np.uint8)
+        inverted = self.answer == _CODE["inverted"]
+        given[inverted] = (labels[inverted] + 1) % num_classes
+        return given
+
+
+_CODE = {"noisy": -1, "inverted": -2, "zero": 0, "one": 1}
+
+
+def _first_of_each_cluster(
+    shard: Shard, key: NDArray[np.float64], share: float, rank: NDArray[np.int64] | None
+) -> Bools:
+    """The round(share · size) users of each cluster that come first by rank, then by key."""
+    sizes = np.diff(shard.offsets)
+    cluster = np.repeat(np.arange(sizes.size), sizes)
+    order = np.lexsort((key, cluster) if rank is None else (key, rank, cluster))
+    place = np.arange(shard.size) - np.repeat(shard.offsets[:-1], sizes)
+    chosen = np.zeros(shard.size, dtype=np.bool_)
+    chosen[order] = place < np.repeat(np.rint(share * sizes), sizes)
+    return chosen
+
+
+def check_given(config: AdversariesConfig, rows: int) -> None:
+    """Raise InputError if a given member of the coalition is none of the source's `rows`."""
+    for user in config.coalition.users:
+        if not 0 <= user < rows:
+            raise InputError(
+                f"adversaries.coalition.users: {user} is no row of the source; 0 to {rows - 1} are allowed"
+            )

@@ -1,0 +1,330 @@
+"""The label exchange as a protocol of messages (Algorithm 2), run by the event engine.
+
+A user starts and asks a peer of her cluster for its noisy label. If the reply comes in time, she submits the label to
+the learner with probability θ. A noisy label is drawn once and every request for it gets the same answer. If no reply
+comes in time, her request expires: as `on_timeout` says, she asks again, submits her own noisy label, or nothing.
+What happens to a user depends on her own draws and on who is online, never on another user's messages.
+"""
+
+import gc
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from p2p_sim.base.streams import Streams
+from p2p_sim.exchange.adversaries import Roles
+from p2p_sim.exchange.message_contents import Contents
+from p2p_sim.exchange.message_timing import NEVER, Journey
+from p2p_sim.exchange.message_trace import Spans, Trace
+from p2p_sim.exchange.traffic import Ledger, Traffic
+from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, Messages
+from p2p_sim.network.event_queue import Actor, Engine, Times, Users
+from p2p_sim.network.network_config import OnTimeout
+from p2p_sim.network.open_network import Network
+from p2p_sim.population.shards import Shard
+
+START, TIMEOUT, PROBE, CONFESSION = 0, 4, 5, 6
+COPIES, HOPS = 4, 64
+LEG = {REQUEST: "request", REPLY: "reply", SUBMISSION: "submission", PROBE: "probe", CONFESSION: "confession"}
+SEEN_AS = {PROBE: REQUEST, CONFESSION: REPLY}
+
+
+def message_kind(what: int, attempt: int = 0, copy: int = 0, hop: int = 0) -> int:
+    """The engine's number for a kind of message."""
+    return ((attempt * HOPS + hop) * COPIES + copy) * 8 + what
+
+
+class ShardExchange:
+    """One shard's label exchange, message by message.
+
+    Args:
+        shard: the users.
+        payload: (shard.size, ...) what each answers when asked, drawn once.
+        sampling_rate: θ.
+        network: opened.
+        streams: the replicate's random streams.
+        roles: who does not follow the protocol; None: everybody does.
+        record: keep every delivered message for a transcript.
+        num_classes: K.
+    """
+
+    def __init__(
+        self,
+        shard: Shard,
+        payload: NDArray[np.generic],
+        sampling_rate: float,
+        network: Network,
+        streams: Streams,
+        roles: Roles | None = None,
+        record: bool = False,
+        payload_bytes: int = 1,
+        probe_every_s: float = 1.0,
+        num_classes: int = 2,
+    ) -> None:
+        self._shard, self._payload, self._config = shard, payload, network.config
+        self._roles = Roles.honest(shard.size) if roles is None else roles
+        self.journey = Journey(shard, network, streams, self._roles, sampling_rate, payload_bytes)
+        self._contents = Contents(payload, self.journey.faults, num_classes)
+        self._once = self._config.on_timeout == OnTimeout()
+        self.source = self.journey.choices.peer if self._once else self.journey.choices.peer.copy()
+        """Whose label a user passes on, (m,), if anything of hers arrives."""
+        self.fallback = np.zeros(shard.size, dtype=np.bool_)
+        """Who passes on her own label for want of a reply, (m,)."""
+        self.arrival = np.full(shard.size, NEVER)
+        """When a user's submission reaches the learner, seconds, (m,)."""
+        self.probed = np.zeros(shard.size, dtype=np.bool_)
+        """Who told a prober her noisy label, (m,)."""
+        self.ledger = Ledger(shard.start, record)
+        self._every_s = probe_every_s
+        probers = np.flatnonzero(self._roles.prober)
+        self._probers = np.full(len(shard.offsets) - 1, -1, dtype=np.int32)  # at most one in a cluster
+        self._probers[np.searchsorted(shard.offsets, probers, side="right") - 1] = probers
+        self.engine = Engine(self._handle)
+
+    def run(self) -> Traffic:
+        """Run the exchange to its end."""
+        users = np.arange(self._shard.size, dtype=np.int32)
+        start = self.journey.start
+        here = np.isfinite(start)
+        users = users if here.all() else users[here]
+        self.engine.post(START, users, start[users])
+        collecting = gc.isenabled()
+        gc.disable()  # no cycles arise on the hot path
+        try:
+            self.engine.run([self._prober(int(user)) for user in np.flatnonzero(self._roles.prober)])
+        finally:
+            self.engine.close()
+            if collecting:
+                gc.enable()
+        self.ledger.count("fallbacks", int(np.count_nonzero(self.fallback)))
+        return self.ledger.traffic(self.journey.bytes["submission"])
+
+    def submissions(self) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
+        """What arrived in time: who submitted (index in the population, ascending), and the label she passed on.
+
+        In order of user, not of arrival: the learner's figure holds for a learner who sees a set.
+        """
+        users = np.flatnonzero(self.in_time)
+        return users + self._shard.start, self._contents.submitted(users, self.source)
+
+    @property
+    def in_time(self) -> NDArray[np.bool_]:
+        """Whose submission the learner takes, (m,)."""
+        limit = self._config.deadline_s
+        return np.isfinite(self.arrival) if limit is None or self._config.batch_submission else self.arrival <= limit
+
+    def messages(self) -> Messages:
+        """All delivered messages, if they were recorded."""
+        return self.ledger.messages()
+
+    def trace(self) -> Trace:
+        """What happened besides deliveries, if messages were recorded."""
+        sent, expired = self.ledger.noted()
+        online = self.journey.availability
+        if online is None:
+            return Trace(sent, expired, None)
+        users = np.repeat(np.arange(self._shard.size, dtype=np.int32), np.diff(online.indptr))
+        return Trace(sent, expired, Spans(users + np.int32(self._shard.start), online.begin, online.end))
+
+    def _handle(self, kind: int, users: Users, times: Times) -> None:
+        """Deliver messages of one kind."""
+        rest, what = divmod(kind, 8)
+        rest, copy = divmod(rest, COPIES)
+        attempt, hop = divmod(rest, HOPS)
+        if what == START:
+            self.ledger.event(times)
+            self._send(users, times, 0)
+        elif what == REQUEST:
+            self._on_request(users, times, attempt, copy, hop)
+        elif what == REPLY:
+            self._on_reply(users, times, attempt, copy)
+        elif what == SUBMISSION:
+            self._on_submission(kind, users, times)
+        elif what == TIMEOUT:
+            self._on_timeout(users, times, attempt)
+        else:
+            self._on_probe(what, users, times)
+
+    def _send(self, users: Users, times: Times, attempt: int) -> None:
+        """Send the requests of an attempt; those that will not be answered expire, or fail where nothing expires."""
+        j = self.journey
+        self.ledger.count("fetches", users.size)
+        path = j.path(users, attempt) if j.matters or not j.certain or self.ledger.records else None
+        ends = None if path is None else (users, path[0])
+        asks = None if path is None or j.overlay is None else path[0] >= 0
+        for copy in range(j.copies):
+            self._post(REQUEST, users, times, attempt, copy, 0, ends, asks)
+        if j.certain or path is None:
+            return
+        hopeless = ~np.isfinite(j.answered(users, attempt, path)[0])
+        users, times = users[hopeless], times[hopeless]
+        if self._config.request_timeout_s is None:
+            self.ledger.count("failed", users.size)
+        else:
+            self.engine.post(message_kind(TIMEOUT, attempt), users, times + self._config.timeout_s(attempt))
+
+    def _on_request(self, users: Users, times: Times, attempt: int, copy: int, hop: int) -> None:
+        """A request arrives: forward it on its walk, or answer."""
+        j = self.journey
+        if not (j.matters or self.ledger.records):  # whoever it is, she answers
+            self.ledger.delivered(REQUEST, times, users, users)
+            self._post(REPLY, users, times, attempt, 0, 0, None, None)
+            return
+        path = j.path(users, attempt)
+        sender, node = (users if hop == 0 else path[hop - 1]), path[hop]
+        last = hop + 1 == j.hops
+        onward = users if last else path[hop + 1]
+        users, times, sender, node, onward = self._met(j.online(node, times), users, times, sender, node, onward)
+        self.ledger.delivered(REQUEST, times, sender, node)
+        serves = j.serves(node)
+        if not last:
+            self._post(REQUEST, users, times, attempt, copy, hop + 1, (node, onward), serves)
+            return
+        for duplicate in range(j.copies):
+            self._post(REPLY, users, times, attempt, 2 * copy + duplicate, 0, (node, users), serves)
+
+    def _on_reply(self, users: Users, times: Times, attempt: int, copy: int) -> None:
+        """A reply arrives: the first valid one counts."""
+        j = self.journey
+        users, times = self._met(j.online(users, times), users, times)
+        named = self.ledger.records or not self._once or self._contents.change
+        peers = j.path(users, attempt)[-1] if named else None
+        valid, late = self._valid(users, times, attempt, copy)
+        label = None
+        if peers is not None and (self.ledger.records or self._contents.change):
+            label = self._contents.arrived(message_kind(REPLY, attempt, copy), users, peers)
+        self.ledger.delivered(REPLY, times, users if peers is None else peers, users, label, late)
+        if late is not None:
+            self.ledger.count("late_replies", int(np.count_nonzero(late)))
+        if valid is not None:
+            users, times = users[valid], times[valid]
+            peers = None if peers is None else peers[valid]
+            label = None if label is None else label[valid]
+        if label is not None:
+            self._contents.hold(users, label)
+        self.ledger.count("answered", users.size)
+        self._submit(users, times, peers)
+
+    def _valid(
+        self, users: Users, times: Times, attempt: int, copy: int
+    ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
+        """Which replies are the first in time, and which come too late; None: all, none."""
+        j, limited = self.journey, self._config.request_timeout_s is not None
+        late = times > j.sent(users, attempt) + self._config.timeout_s(attempt) if limited else None
+        if j.copies == 1:
+            return (None if late is None else ~late), late
+        first, which = j.answered(users, attempt, j.path(users, attempt))
+        return (times == first) & (which == copy), late
+
+    def _on_timeout(self, users: Users, times: Times, attempt: int) -> None:
+        """A request has expired: ask again, fall back, or give up."""
+        self.ledger.expired(users, times)
+        j, rule = self.journey, self._config.on_timeout
+        back = j.next_online(users, times)
+        here = np.isfinite(back)
+        users, back = users[here], back[here]
+        self.ledger.count("departed", here.size - users.size)
+        if attempt + 1 < rule.attempts:
+            self.ledger.count("retries", users.size)
+            self._send(users, back, attempt + 1)
+        elif rule.fallback == "own_label":
+            self._contents.hold(users, self._payload[users])
+            self._submit(users, back, users, own=True)
+
+    def _submit(self, users: Users, times: Times, source: Users | None, own: bool = False) -> None:
+        """Pass a label on with probability θ, at once or in a batch at the deadline; no source: the first peer's."""
+        j = self.journey
+        goes = j.choices.keep[users]
+        if self._config.batch_submission:
+            assert self._config.deadline_s is not None
+            goes &= times <= self._config.deadline_s
+            times = np.full(users.size, self._config.deadline_s)
+            online = j.online(users, times)
+            goes = goes if online is None else goes & online
+        users, times = users[goes], times[goes]
+        if source is not None:
+            self.source[users] = source[goes]
+        if own:
+            self.fallback[users] = True
+        for copy in range(j.copies):
+            self._post(SUBMISSION, users, times, 0, copy, 0, None, None)
+
+    def _on_submission(self, kind: int, users: Users, times: Times) -> None:
+        label = None
+        if self.ledger.records or self._contents.change:
+            label = self._contents.arrived(kind, users, self.source[users])
+            self._contents.take(users, label, times < self.arrival[users])
+        self.ledger.delivered(SUBMISSION, times, users, None, label)
+        self.arrival[users] = np.minimum(self.arrival[users], times)
+
+    def _prober(self, prober: int) -> Actor:
+        """One who asks everybody of her cluster, one after another while she is online, as a process of its own."""
+        bounds, every = self._shard.offsets, self._every_s
+        cluster = int(np.searchsorted(bounds, prober, side="right"))
+
+        def script(environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
+            moment, me = 0.0, np.array([prober], dtype=np.int32)
+            for user in range(int(bounds[cluster - 1]), int(bounds[cluster])):
+                if user == prober:
+                    continue
+                when = self.journey.next_online(me, np.array([moment]))
+                moment = float(when[0])
+                if moment == NEVER:
+                    return
+                yield environment.timeout(max(moment - environment.now, 0.0))
+                other = np.array([user], dtype=np.int32)
+                self._post(PROBE, other, when, 0, 0, 0, (me, other), None)
+                moment += every
+
+        return script
+
+    def _on_probe(self, what: int, users: Users, times: Times) -> None:
+        """A probe reaches a user, or her answer the prober of her cluster."""
+        j, bounds = self.journey, self._shard.offsets
+        prober = self._probers[np.searchsorted(bounds, users, side="right") - 1]
+        receiver = users if what == PROBE else prober
+        users, times, prober, receiver = self._met(j.online(receiver, times), users, times, prober, receiver)
+        if what == PROBE:
+            self.ledger.delivered(REQUEST, times, prober, users)
+            self._post(CONFESSION, users, times, 0, 0, 0, (users, prober), j.serves(users))
+        else:
+            label = self._contents.arrived(message_kind(what), users, users) if self.ledger.records else None
+            self.ledger.delivered(REPLY, times, users, prober, label)
+            self.probed[users] = True
+
+    def _post(
+        self,
+        what: int,
+        users: Users,
+        times: Times,
+        attempt: int,
+        copy: int,
+        hop: int,
+        ends: tuple[Users, Users] | None,
+        only: NDArray[np.bool_] | None,
+    ) -> None:
+        """Put messages on their way, but those that are lost; odd copies are the network's duplicates."""
+        j, leg, kind = self.journey, LEG[what], message_kind(what, attempt, copy, hop)
+        messages = j.message(leg, users, times, attempt, copy, hop, ends).only(only)
+        messages = messages.only(j.exists(messages))
+        count = messages.user.size
+        self.ledger.count("messages_duplicated" if copy % 2 and hop == 0 else "messages_sent", count)
+        self.ledger.count("bytes_sent", count * j.bytes[leg] if not (copy % 2 and hop == 0) else 0)
+        goes = j.kept(messages)
+        if goes is not None:
+            self.ledger.count("messages_lost", int(np.count_nonzero(~goes)))
+        kept = messages.only(goes)
+        self._contents.send(kind, kept)
+        arrives = kept.sent_s + j.travel(kept)
+        self.ledger.sent(SEEN_AS.get(what, what), messages, goes, arrives, self.source)
+        self.engine.post(kind, kept.user, arrives)
+
+    def _met(self, online: NDArray[np.bool_] | None, *columns: Any) -> tuple[Any, ...]:
+        """The rows whose receiver is online."""
+        if online is None:
+            return columns
+        self.ledger.count("messages_undelivered", int(np.count_nonzero(~online)))
+        return tuple(column[online] for column in columns)

@@ -1,0 +1,170 @@
+"""The two engines of the exchange: messages over a simulated network, and one vectorised draw from the same law.
+
+A mechanism says what is exchanged; how it travels is decided here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.growing_array import Growing
+from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check_given
+from p2p_sim.exchange.batched_exchange import ShardExchange
+from p2p_sim.exchange.learner_link import Finished, served
+from p2p_sim.exchange.message_trace import Trace
+from p2p_sim.exchange.randomizer import Message
+from p2p_sim.exchange.run_facts import RealisedShard, realised
+from p2p_sim.exchange.traffic import Traffic
+from p2p_sim.exchange.transcript import Messages, Transcript
+from p2p_sim.exchange.vectorised_draw import exchange_shard
+from p2p_sim.network.open_network import Network
+from p2p_sim.population.population import People
+from p2p_sim.population.shards import Shard
+
+EngineName = Literal["events", "vectorised"]
+Payload = NDArray[np.generic]
+Part = tuple[int, int] | None
+"""Shards first to last - 1 alone; None: all."""
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """What a run of the exchange leaves behind; all but users and payload where messages were simulated.
+
+    user: (m,) int32, ascending, who submitted. payload: (m, ...) what she submitted.
+    traffic: counts. transcript: every delivered message, if it was recorded.
+    arrival_s: (m,) seconds. realised: what is known of the run besides labels, by which it is accounted for.
+    """
+
+    user: NDArray[np.int32]
+    payload: Payload
+    traffic: Traffic | None = None
+    transcript: Transcript | None = None
+    arrival_s: NDArray[np.float64] | None = None
+    realised: tuple[RealisedShard, ...] | None = None
+
+
+@dataclass
+class _Log:
+    """What is noted of finished shards."""
+
+    record: bool
+    traffic: Traffic = field(default_factory=Traffic)
+    messages: list[Messages] = field(default_factory=list)
+    traces: list[Trace] = field(default_factory=list)
+    times: list[NDArray[np.float64]] = field(default_factory=list)
+    facts: list[RealisedShard] = field(default_factory=list)
+
+    def note(self, exchange: ShardExchange, counts: Traffic) -> None:
+        self.traffic += counts
+        if self.record:
+            self.messages.append(exchange.messages())
+            self.traces.append(exchange.trace())
+        self.times.append(exchange.arrival[exchange.in_time])
+        self.facts.append(realised(exchange))
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """An exchange among the users of a population.
+
+    Args:
+        randomizer: what a message carries.
+        sampling_rate: θ.
+        engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
+        adversaries: who does not follow the protocol.
+    """
+
+    randomizer: Message
+    sampling_rate: float
+    engine: EngineName = "events"
+    adversaries: AdversariesConfig = NOBODY
+
+    def run(self, population: People, network: Network, record: bool, part: Part) -> Exchanged:
+        """Exchange the population's labels.
+
+        Args:
+            population, network: the users, and the network that has been opened for them.
+            record: keep the transcript. part: shards to run.
+        """
+        check_given(self.adversaries, population.num_rows)
+        if part is not None:
+            network.config.check_splittable()
+        asked = sum(shard.size for shard in _chosen(population, part))
+        expected = int(self.sampling_rate * asked + 4 * asked**0.5)
+        nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
+        users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
+        log = _Log(record)
+        for submitter, fetched in self._submissions(population, network, log, part):
+            users.append(submitter)
+            labels.append(fetched)
+        if self.engine == "vectorised":
+            return Exchanged(users.values(), labels.values())
+        return Exchanged(
+            users.values(),
+            labels.values(),
+            log.traffic,
+            Transcript(Messages.join(log.messages), Trace.join(log.traces)) if record else None,
+            np.concatenate([np.zeros(0), *log.times]),
+            tuple(log.facts),
+        )
+
+    def _submissions(
+        self, population: People, network: Network, log: _Log, part: Part
+    ) -> Iterator[tuple[NDArray[np.integer], Payload]]:
+        """Who submitted what, shard by shard."""
+        if self.engine == "vectorised":
+            yield from self._draw(population, network, part)
+            return
+        for exchange, counts in self._exchanges(population, network, log.record, part):
+            yield exchange.submissions()
+            log.note(exchange, counts)
+
+    def _answers(self, population: People, network: Network, part: Part) -> Iterator[tuple[Shard, Payload, Roles]]:
+        """Each shard with what its users answer, and their roles."""
+        for shard in _chosen(population, part):
+            truth = population.labels_of(shard)
+            payload = self.randomizer.randomize(truth, network.streams.generator("flip", shard.index))
+            if self.adversaries == NOBODY:
+                yield shard, payload, Roles.honest(shard.size)
+                continue
+            row = population.rows_of(shard)
+            roles = Roles.draw(self.adversaries, shard, network.degrees(shard), row, network.streams)
+            yield shard, roles.lie(payload, population.num_classes), roles
+
+    def _draw(self, population: People, network: Network, part: Part) -> Iterator[tuple[NDArray[np.integer], Payload]]:
+        """All submissions as one draw."""
+        for shard, payload, _ in self._answers(population, network, part):
+            overlay, hops = network.shard_overlay(shard), network.config.hops
+            yield from exchange_shard(shard, payload, self.sampling_rate, network.streams, overlay, hops)
+
+    def _exchanges(self, population: People, network: Network, record: bool, part: Part) -> Iterator[Finished]:
+        """Finished exchanges; where the learner's link is shared, only once all have run."""
+        queue: list[Finished] = []
+        for shard, payload, roles in self._answers(population, network, part):
+            exchange = ShardExchange(
+                shard,
+                payload,
+                self.sampling_rate,
+                network,
+                network.streams,
+                roles,
+                record,
+                payload_bytes=-(-self.randomizer.payload_bits // 8),
+                probe_every_s=self.adversaries.sybil.probe_every_s or 1.0,
+                num_classes=population.num_classes,
+            )
+            counts = exchange.run()
+            if network.config.learner_bandwidth_bps is None:
+                yield exchange, counts
+            else:
+                queue.append((exchange, counts))
+        yield from served(queue)
+
+
+def _chosen(population: People, part: Part) -> tuple[Shard, ...]:
+    """The shards of a part."""
+    return population.shards if part is None else population.shards[slice(*part)]

@@ -1,0 +1,262 @@
+"""What becomes of a shard's messages: pure functions of the user and her attempt, for any peer she might have asked.
+
+Every time, loss and choice has an address of its own (leg, user, attempt, copy, hop), so that no order of events and no
+fault elsewhere changes it. The event engine delivers messages by these functions; the privacy of a realised network
+asks them what would have become of the peers a user did not draw.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.streams import Streams, Uniforms
+from p2p_sim.exchange.adversaries import Roles
+from p2p_sim.exchange.draws import Choices, all_choices
+from p2p_sim.exchange.peers import Peers
+from p2p_sim.network.faults import Ends, InTransit
+from p2p_sim.network.network_config import GossipView
+from p2p_sim.network.open_network import Network
+from p2p_sim.population.shards import Shard
+
+Users = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+NEVER = np.inf
+LEGS = ("request", "reply", "submission")
+
+
+class Journey:
+    """The travel times, accidents and timetable of one shard.
+
+    Args:
+        shard: the users, numbered from 0 in all that follows.
+        network: opened.
+        streams: the replicate's random streams.
+        roles: who does not answer.
+        sampling_rate: θ.
+        payload_bytes: of a reply or submission, without header.
+    """
+
+    def __init__(
+        self,
+        shard: Shard,
+        network: Network,
+        streams: Streams,
+        roles: Roles,
+        sampling_rate: float,
+        payload_bytes: int = 1,
+    ) -> None:
+        self.config, self.shard, self.roles = network.config, shard, roles
+        self._streams, self._law = streams, network.latency
+        self.faults = network.config.transit()
+        self.overlay = network.shard_overlay(shard)
+        self.availability = network.shard_availability(shard)
+        view = self.config.peers if isinstance(self.config.peers, GossipView) else None
+        self.hops = self.config.hops
+        self._peers = Peers(shard, streams, self.overlay, self.hops, view)
+        self.choices: Choices = all_choices(shard, streams, sampling_rate, self.overlay, self.hops)
+        self.start = streams.generator("start", shard.index).random(shard.size)
+        self.start *= self.config.start_window_s
+        if self.availability is not None:
+            self.start = self.availability.next_online(np.arange(shard.size, dtype=np.int32), self.start)
+        if view is not None:
+            users = np.arange(shard.size, dtype=np.int32)
+            self.choices.peer[:] = self._peers.again(users, 0, np.where(np.isfinite(self.start), self.start, 0.0))
+        self.bytes = dict(zip(LEGS, (0, payload_bytes, payload_bytes), strict=True))
+        self.bytes = {leg: size + self.config.header_bytes for leg, size in self.bytes.items()}
+        self.bytes |= {"probe": self.bytes["request"], "confession": self.bytes["reply"]}
+        self._uniforms: dict[tuple[str, int], Uniforms] = {}
+
+    @cached_property
+    def first_times(self) -> dict[str, Floats]:
+        """Travel times of everybody's first messages, each (m,)."""
+        shard, law = self.shard, self._law
+        return {leg: law.sample(self._streams.generator(f"latency-{leg}", shard.index), shard.size) for leg in LEGS}
+
+    @cached_property
+    def certain(self) -> bool:
+        """Whether every request is answered."""
+        c = self.config
+        isolated = self.overlay is not None and bool(self.overlay.isolated)
+        return not (self.faults["lost"] or c.request_timeout_s or c.churns or self._silent or isolated)
+
+    @cached_property
+    def matters(self) -> bool:
+        """Whether it matters whom a request reaches: she may be silent, offline or far away, or answer twice."""
+        somewhere = self.availability is not None or self.overlay is not None
+        return self._silent or somewhere or self.copies > 1 or self.faults.ask_ends
+
+    @cached_property
+    def _silent(self) -> bool:
+        return bool(self.roles.silent.any())
+
+    # -- choices -----------------------------------------------------------------------------------------------------
+
+    def path(self, users: Users, attempt: int) -> list[Users]:
+        """Whom the request of an attempt reaches, hop by hop; the last one answers; -1: there is no neighbour."""
+        if self.config.on_timeout.retry == "same_peer":
+            attempt = 0
+        if self.hops > 1:
+            return self._peers.path(users, attempt)
+        if attempt == 0:
+            return [self.choices.peer[users]]
+        return [self._peers.again(users, attempt, self.sent(users, attempt))]
+
+    def serves(self, users: Users) -> Bools | None:
+        """Who answers and forwards requests; None: everybody."""
+        return ~self.roles.silent[users] if self._silent else None
+
+    # -- the timetable -----------------------------------------------------------------------------------------------
+
+    def sent(self, users: Users, attempt: int) -> Floats:
+        """When the request of an attempt is sent, provided that those before it expired; NEVER if the user has left."""
+        times = self.start[users]
+        for earlier in range(attempt):
+            times = self.next_online(users, times + self.config.timeout_s(earlier))
+        return times
+
+    def next_online(self, users: Users, times: Floats) -> Floats:
+        """The time itself for who is online, else when she comes back, or NEVER."""
+        return times if self.availability is None else self.availability.next_online(users, times)
+
+    def online(self, users: Users, times: Floats) -> Bools | None:
+        """Who is online; None: everybody."""
+        return None if self.availability is None else self.availability.online(users, times)
+
+    # -- messages ----------------------------------------------------------------------------------------------------
+
+    @property
+    def copies(self) -> int:
+        """Copies that a message may have."""
+        return 2 if self.faults["duplicated"] else 1
+
+    def message(
+        self,
+        leg: str,
+        users: Users,
+        sent: Floats,
+        attempt: int,
+        copy: int = 0,
+        hop: int = 0,
+        ends: Ends | None = None,
+    ) -> InTransit:
+        """A leg's messages, sent at the given times; `ends` are sender and receiver where it matters who they are."""
+        address = f"{leg}-{copy}-{hop}"
+        return InTransit(leg, attempt, copy, hop, users, sent, ends, self._draw(address, attempt), self._law)
+
+    def travel(self, messages: InTransit) -> Floats:
+        """Travel times, seconds."""
+        m = messages
+        if m.attempt == m.copy == m.hop == 0 and m.leg in LEGS:
+            times = self.first_times[m.leg][m.user]
+        else:
+            times = m.travel_s("latency")
+        self.faults.delay(times, m)
+        if self.config.bandwidth_bps:
+            times += 8.0 * self.bytes[m.leg] / self.config.bandwidth_bps
+        if self.config.distance_s and m.ends is not None:
+            assert self.overlay is not None
+            assert self.overlay.position is not None
+            gap = self.overlay.position[m.ends[0]] - self.overlay.position[m.ends[1]]
+            times += self.config.distance_s * np.hypot(gap[:, 0], gap[:, 1])
+        return times
+
+    def exists(self, messages: InTransit) -> Bools | None:
+        """Whether there is such a copy of a message; None: always. Odd copies are the network's duplicates."""
+        m = messages
+        if m.copy % 2 == 0 or m.hop > 0:
+            return None
+        return self.faults.duplicated(replace(m, draw=self._draw(f"{m.leg}-{m.copy}", m.attempt)))
+
+    def kept(self, messages: InTransit) -> Bools | None:
+        """Whether a copy of a message is not lost; None: always."""
+        return ~self.faults.lost(messages) if self.faults["lost"] else None
+
+    def answered(self, users: Users, attempt: int, path: list[Users]) -> tuple[Floats, NDArray[np.int8]]:
+        """When the first valid reply comes if the request takes this path, and which copy of it; NEVER if none does.
+
+        All in closed form, since nobody's messages depend on anybody else's.
+        """
+        best, which = np.full(users.size, NEVER), np.zeros(users.size, dtype=np.int8)
+        for number, _, back in self.trips(users, attempt, path):
+            better = back < best
+            best[better], which[better] = back[better], number
+        return best, which
+
+    def trips(self, users: Users, attempt: int, path: list[Users] | None) -> Iterator[tuple[int, Floats, Floats]]:
+        """For each copy of a reply: its number, when the request was answered, and when it comes back in time.
+
+        NEVER stands where it does not. Without a path, peers are taken to be online and to answer, at distance 0.
+        """
+        sent = self.sent(users, attempt)
+        limit = sent + self.config.timeout_s(attempt)
+        for copy in range(self.copies):
+            reached = self._reached(users, attempt, copy, path, sent)
+            ends = None if path is None else (path[-1], users)
+            for duplicate in range(self.copies):
+                number = 2 * copy + duplicate
+                back = self._arrival(self.message("reply", users, reached, attempt, number, 0, ends))
+                _drop(back, self.online(users, back))
+                back[back > limit] = NEVER
+                yield number, reached, back
+
+    def _reached(self, users: Users, attempt: int, copy: int, path: list[Users] | None, sent: Floats) -> Floats:
+        """When a copy of the request reaches the last one of its path, if she answers; else NEVER."""
+        times, sender = sent, users
+        for hop in range(self.hops):
+            node = None if path is None else path[hop]
+            ends = None if node is None else (sender, node)
+            times = self._arrival(self.message("request", users, times, attempt, copy, hop, ends))
+            if node is not None:
+                _drop(times, self.online(node, times))
+                _drop(times, self.serves(node))
+                _drop(times, node >= 0)
+                sender = node
+        return times
+
+    def arrives(self, users: Users, times: Floats, late: Bools | None = None) -> Bools:
+        """Whether a submission reaches a learner without a queue if its label was there at the given times.
+
+        In time, but for users (m,) of the shard whose submission is `late`: theirs must come after the deadline.
+        """
+        c = self.config
+        if c.batch_submission:
+            assert c.deadline_s is not None
+            ready, sent = times <= c.deadline_s, np.full(users.size, c.deadline_s)
+            _drop(sent, ready)
+            _drop(sent, self.online(users, sent))
+        else:
+            sent = times
+        first = np.full(users.size, NEVER)
+        for copy in range(self.copies):
+            np.minimum(first, self._arrival(self.message("submission", users, sent, 0, copy)), out=first)
+        arrived: Bools = np.isfinite(first)
+        if c.deadline_s is not None and not c.batch_submission:
+            arrived &= (first <= c.deadline_s) != (False if late is None else late[users])
+        return arrived
+
+    def _arrival(self, messages: InTransit) -> Floats:
+        """When messages arrive; NEVER if there are none, or if they are lost or were never sent."""
+        times = messages.sent_s + self.travel(messages)
+        _drop(times, self.exists(messages))
+        _drop(times, self.kept(messages))
+        return times
+
+    def _draw(self, address: str, attempt: int) -> Callable[[str], Uniforms]:
+        """The random numbers of messages at an address, by purpose."""
+
+        def draw(purpose: str) -> Uniforms:
+            key = (f"{purpose}-{address}", attempt)
+            if key not in self._uniforms:
+                self._uniforms[key] = self._streams.uniforms(key[0], self.shard.index, attempt)
+            return self._uniforms[key]
+
+        return draw
+
+
+def _drop(times: Floats, keep: Bools | None) -> None:
+    if keep is not None:
+        times[~keep] = NEVER

@@ -1,0 +1,192 @@
+"""Organisations that ask each other for released models: requests and replies over the simulated network.
+
+Nobody's messages depend on anybody else's, so that what becomes of them is computed for all pairs at once; a simulation
+with one event a message (`tests/reference/plain_models.py`) gives the same. Every travel time, loss and copy has an
+address of its own (leg, attempt, copy, pair). A model is released once: whoever asks again, or gets a duplicate, gets
+the same one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Uniforms
+from p2p_sim.exchange.traffic import Ledger, Traffic
+from p2p_sim.exchange.transcript import REPLY, REQUEST, Messages, Transcript
+from p2p_sim.network.faults import InTransit
+from p2p_sim.network.open_network import Network
+from p2p_sim.population.shards import Shard
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Organisations = NDArray[np.int64]
+Pairs = NDArray[np.intp]
+
+MOST_PAIRS = 250_000
+"""Pairs of organisations that may ask each other; a row names all that were shown a model."""
+
+
+@dataclass(frozen=True, eq=False)
+class Delivered:
+    """What became of the requests of pairs, an asker and the owner of a model each.
+
+    asker, owner: (m,) organisations from 0.
+    arrival_s: (m,) when the asker first got the model before her request expired, seconds; inf if never.
+    used: (m,) whether that was before the deadline, too.
+    shown: (m,) whether some copy of the model reached the asker at all, in time or late.
+    offline: (N,) who was never there, or away when a message came to her.
+    """
+
+    asker: Organisations
+    owner: Organisations
+    arrival_s: Floats
+    used: Bools
+    shown: Bools
+    offline: Bools
+    traffic: Traffic
+    transcript: Transcript | None = None
+
+
+def neighbours(network: Network, organisations: int) -> tuple[Organisations, Organisations]:
+    """All pairs (asker, owner) of different organisations that may ask each other.
+
+    Raises:
+        InputError: there are too many.
+    """
+    overlay = network.overlay
+    count = organisations * (organisations - 1) if overlay is None else len(overlay.indices)
+    if count > MOST_PAIRS:
+        raise InputError(
+            f"network.overlay: {organisations} organisations are {count:,d} pairs; at most {MOST_PAIRS:,d} are allowed"
+        )
+    if overlay is not None:
+        return np.repeat(np.arange(organisations), overlay.degrees), overlay.indices.astype(np.int64)
+    asker, owner = np.divmod(np.arange(organisations**2), organisations)
+    return asker[asker != owner], owner[asker != owner]
+
+
+def exchange_models(
+    network: Network, asker: Organisations, owner: Organisations, payload_bytes: NDArray[np.int64], record: bool = False
+) -> Delivered:
+    """Let each asker request the owner's model once she is there, and again as `on_timeout` says.
+
+    Args:
+        network: opened for N organisations as one cluster.
+        asker, owner: (m,) distinct pairs. payload_bytes: (N,) size of each one's model.
+        record: keep the transcript.
+    """
+    run = _Run(network, asker, owner, payload_bytes, record)
+    run.ask()
+    transcript = Transcript(Messages.join([run.ledger.messages()])) if record else None
+    used = np.isfinite(run.arrival) & (run.arrival <= (network.config.deadline_s or np.inf))
+    return Delivered(asker, owner, run.arrival, used, run.shown, run.offline, run.ledger.traffic(0), transcript)
+
+
+class _Run:
+    def __init__(
+        self,
+        network: Network,
+        asker: Organisations,
+        owner: Organisations,
+        payload_bytes: NDArray[np.int64],
+        record: bool,
+    ) -> None:
+        self.network, self.config = network, network.config
+        self.asker, self.owner, self.payload = asker, owner, payload_bytes
+        count = len(payload_bytes)
+        self.key = asker * count + owner
+        self.ledger = Ledger(0, record)
+        self.availability = network.shard_availability(Shard(0, 0, count, np.array([0, count])))
+        self.offline = np.zeros(count, dtype=np.bool_)
+        self.arrival = np.full(asker.size, np.inf)
+        self.shown = np.zeros(asker.size, dtype=np.bool_)
+        self.faults = network.config.transit()
+        self.copies = 2 if self.faults["duplicated"] else 1
+
+    def ask(self) -> None:
+        """All attempts, one after another."""
+        c, count = self.config, self.offline.size
+        everybody = np.arange(count)
+        start = self._next_online(everybody, self.network.streams.generator("start").random(count) * c.start_window_s)
+        self.offline |= np.isinf(start)
+        self.ledger.event(start[np.isfinite(start)])
+        sent, end = start[self.asker], np.inf if c.deadline_s is None else c.deadline_s
+        for attempt in range(c.on_timeout.attempts):
+            pairs = np.flatnonzero(np.isinf(self.arrival) & np.isfinite(sent) & (sent <= end))
+            self.ledger.count("fetches", pairs.size)
+            self.ledger.count("retries", pairs.size if attempt else 0)
+            self._attempt(pairs, sent[pairs], attempt)
+            open_ = pairs[np.isinf(self.arrival[pairs])]
+            self.ledger.count("answered", pairs.size - open_.size)
+            if c.request_timeout_s is None:
+                self.ledger.count("failed", open_.size)
+                return
+            gone = sent[open_] + c.timeout_s(attempt)
+            self.ledger.count("expired", open_.size)
+            self.ledger.event(gone)
+            sent[open_] = self._next_online(self.asker[open_], gone)
+            self.ledger.count("departed", int(np.count_nonzero(np.isinf(sent[open_]))))
+
+    def _attempt(self, pairs: Pairs, sent: Floats, attempt: int) -> None:
+        """Requests of these pairs and what they bring back."""
+        limit = np.full(self.asker.size, np.inf)
+        limit[pairs] = sent + self.config.timeout_s(attempt)
+        for copy in range(self.copies):
+            asked, reached = self._travels(REQUEST, pairs, sent, attempt, copy)
+            self.ledger.delivered(REQUEST, reached, self._who(self.asker, asked), self._who(self.owner, asked))
+            for duplicate in range(self.copies):
+                got, back = self._travels(REPLY, asked, reached, attempt, 2 * copy + duplicate)
+                late = back > limit[got]
+                sender, receiver = self._who(self.owner, got), self._who(self.asker, got)
+                self.ledger.delivered(REPLY, back, sender, receiver, None, late)
+                self.ledger.count("late_replies", int(np.count_nonzero(late)))
+                self.shown[got] = True
+                self.arrival[got] = np.minimum(self.arrival[got], np.where(late, np.inf, back))
+
+    def _travels(self, kind: int, pairs: Pairs, times: Floats, attempt: int, copy: int) -> tuple[Pairs, Floats]:
+        """Messages sent at the given times: the pairs whose copy was delivered, and when. Odd copies are duplicates."""
+        c, leg = self.config, "request" if kind == REQUEST else "reply"
+        ends = (self.asker, self.owner) if kind == REQUEST else (self.owner, self.asker)
+        place = (ends[0][pairs], ends[1][pairs])
+        draw = self._draw(f"{kind}-{copy}", attempt)
+        messages = InTransit(leg, attempt, copy, 0, self.key[pairs], times, place, draw, self.network.latency)
+        if copy % 2:
+            kept = self.faults.duplicated(messages)
+            pairs, messages = pairs[kept], messages.only(kept)
+        sizes = c.header_bytes + (self.payload[self.owner[pairs]] if kind == REPLY else np.zeros(pairs.size, np.int64))
+        self.ledger.count("messages_duplicated" if copy % 2 else "messages_sent", pairs.size)
+        self.ledger.count("bytes_sent", 0 if copy % 2 else int(sizes.sum()))
+        times = messages.sent_s + messages.travel_s("latency")
+        self.faults.delay(times, messages)
+        if c.bandwidth_bps:
+            times = times + 8.0 * sizes / c.bandwidth_bps
+        times = times + self._distance(pairs)
+        lost, receiver = self.faults.lost(messages), messages.receiver
+        online = np.ones(pairs.size, dtype=np.bool_)
+        if self.availability is not None:
+            online = self.availability.online(receiver, times)
+        away = ~lost & ~online
+        self.offline[receiver[away]] = True
+        self.ledger.count("messages_lost", int(np.count_nonzero(lost)))
+        self.ledger.count("messages_undelivered", int(np.count_nonzero(away)))
+        return pairs[~lost & online], times[~lost & online]
+
+    def _distance(self, pairs: Pairs) -> Floats:
+        """Travel time for the distance of each pair, seconds."""
+        overlay = self.network.overlay
+        if not self.config.distance_s or overlay is None or overlay.position is None:
+            return np.zeros(pairs.size)
+        gap = overlay.position[self.asker[pairs]] - overlay.position[self.owner[pairs]]
+        return self.config.distance_s * np.hypot(gap[:, 0], gap[:, 1])
+
+    def _next_online(self, organisations: Organisations, times: Floats) -> Floats:
+        return times if self.availability is None else self.availability.next_online(organisations, times)
+
+    def _draw(self, address: str, attempt: int) -> Callable[[str], Uniforms]:
+        return lambda purpose: self.network.streams.uniforms(f"models-{purpose}-{address}", 0, attempt)
+
+    def _who(self, ends: Organisations, pairs: Pairs) -> NDArray[np.int32]:
+        return ends[pairs].astype(np.int32)

@@ -1,0 +1,103 @@
+"""Whom users ask: a uniform member of the cluster, a neighbour, the end of a random walk, an entry of a view."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.streams import Streams
+from p2p_sim.network.network_config import GossipView
+from p2p_sim.network.overlay import Overlay
+from p2p_sim.population.shards import Shard
+
+Users = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+
+class Peers:
+    """Draws the peers of a shard's users, who are numbered from the shard's first; -1 where there is no neighbour.
+
+    Args:
+        shard: the users.
+        streams: the replicate's random streams.
+        overlay: the shard's overlay; None: complete, oneself included.
+        hops: steps from the one who asks to the one who answers.
+        view: users ask out of a gossip view.
+    """
+
+    def __init__(
+        self, shard: Shard, streams: Streams, overlay: Overlay | None, hops: int = 1, view: GossipView | None = None
+    ) -> None:
+        self._shard, self._streams, self._overlay = shard, streams, overlay
+        self._hops, self._view = hops, view
+
+    def first(self, rng: np.random.Generator, start: int, stop: int) -> Users:
+        """The first peers of users start..stop-1, from a generator that goes through the shard in this order."""
+        if self._hops > 1:
+            return self.path(np.arange(start, stop, dtype=np.int32), 0)[-1]
+        position = rng.random(stop - start)
+        if self._overlay is None:
+            return _uniform_members(position, self._shard.offsets, start, stop)
+        return self._neighbour(np.arange(start, stop, dtype=np.int32), position)
+
+    def again(self, users: Users, attempt: int, times: Floats) -> Users:
+        """Freshly drawn peers for a later attempt (from 1) that starts at the given times; 0 too for gossip views."""
+        if self._hops > 1:
+            return self.path(users, attempt)[-1]
+        if self._view is not None:
+            return self._entry(users, attempt, times)
+        position = self._streams.uniforms("peer", self._shard.index, attempt).at(users)
+        return self._neighbour(users, position) if self._overlay is not None else self._member(users, position)
+
+    def path(self, users: Users, attempt: int) -> list[Users]:
+        """Where a random walk is after each of its steps."""
+        place, found = users, []
+        for hop in range(self._hops):
+            position = self._streams.uniforms(f"walk-{hop}", self._shard.index, attempt).at(users)
+            place = self._neighbour(place, position)
+            found.append(place)
+        return found
+
+    def _neighbour(self, users: Users, position: Floats) -> Users:
+        """The neighbour at a relative position in [0, 1) of each user's list; -1 too for user -1, who is nobody."""
+        assert self._overlay is not None
+        first = self._overlay.indptr[users]
+        degree = self._overlay.indptr[users + 1] - first
+        alone = degree <= 0  # nobody's is not above 0
+        edge = first + (position * degree).astype(np.int64)
+        edge[alone] = 0
+        peer = np.take(self._overlay.indices, edge, mode="clip") if self._overlay.indices.size else users.copy()
+        peer[alone] = -1
+        return peer
+
+    def _member(self, users: Users, position: Floats) -> Users:
+        """The member at a relative position in [0, 1) of each user's cluster."""
+        offsets = self._shard.offsets
+        cluster = np.searchsorted(offsets, users, side="right") - 1
+        place = position * (offsets[cluster + 1] - offsets[cluster])
+        return place.astype(np.int32) + offsets[cluster].astype(np.int32)
+
+    def _entry(self, users: Users, attempt: int, times: Floats) -> Users:
+        """A random entry of each user's view as it is at the given times."""
+        assert self._view is not None
+        slot = self._streams.uniforms("view-slot", self._shard.index, attempt).at(users) * self._view.view_size
+        slot = np.floor(slot)
+        epoch = np.floor(times / self._view.refresh_s + slot / self._view.view_size)
+        number = (epoch * self._view.view_size + slot).astype(np.int64) * self._shard.size + users
+        return self._member(users, self._streams.uniforms("view", self._shard.index).at(number))
+
+
+def _uniform_members(position: Floats, offsets: NDArray[np.int64], start: int, stop: int) -> Users:
+    """For users start..stop-1, a uniform member of the own cluster: floor(u·size) with u a multiple of 2**-53."""
+    first = int(np.searchsorted(offsets, start, side="right")) - 1
+    last = int(np.searchsorted(offsets, stop, side="left"))
+    bounds = offsets[first : last + 1]
+    if last - first == 1:
+        position *= bounds[1] - bounds[0]
+        peer = position.astype(np.int32)
+        peer += np.int32(bounds[0])
+        return peer
+    inside = np.clip(bounds, start, stop)
+    users = inside[1:] - inside[:-1]
+    position *= np.repeat(np.diff(bounds).astype(np.float64), users)
+    peer = position.astype(np.int32)
+    peer += np.repeat(bounds[:-1].astype(np.int32), users)
+    return peer

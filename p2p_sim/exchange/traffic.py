@@ -1,0 +1,172 @@
+"""Counts of messages and bytes, and the record of what was delivered."""
+
+from collections import Counter
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.exchange.message_trace import Sent, Spans
+from p2p_sim.exchange.transcript import LEARNER, REQUEST, Messages
+from p2p_sim.network.faults import InTransit
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Counts of one run, all shards together.
+
+    protocol_events: users' starts, messages delivered, requests that expired.
+    fetches: requests made, of which `answered` got a reply in time, `expired` did not, and `failed` never will,
+    because nothing was set to expire. late_replies: replies that came after their request's time was up.
+    messages_sent: by users, each step of a walk counted; messages_duplicated by the network; of both together
+    messages_lost on the way, messages_undelivered because the receiver was offline, the rest delivered.
+    bytes_sent: of all messages sent. learner_messages, learner_bytes: what reached the learner's door.
+    fallbacks: users who passed on their own label for want of a reply.
+    retries: requests, among `fetches`, of users whose earlier one expired.
+    departed: users whose request expired and who never came online again.
+    completion_time_s: when the last message was delivered or request expired, seconds.
+    """
+
+    protocol_events: int = 0
+    fetches: int = 0
+    answered: int = 0
+    expired: int = 0
+    failed: int = 0
+    late_replies: int = 0
+    messages_sent: int = 0
+    messages_duplicated: int = 0
+    messages_lost: int = 0
+    messages_undelivered: int = 0
+    messages_delivered: int = 0
+    bytes_sent: int = 0
+    learner_messages: int = 0
+    learner_bytes: int = 0
+    fallbacks: int = 0
+    retries: int = 0
+    departed: int = 0
+    completion_time_s: float = 0.0
+
+    def __add__(self, other: "Traffic") -> "Traffic":
+        both = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        both["completion_time_s"] = max(self.completion_time_s, other.completion_time_s)
+        return Traffic(**both)
+
+
+class Ledger:
+    """Counts one shard's traffic and, if asked to, keeps every delivered message.
+
+    Args:
+        first: index of the shard's first user in the population.
+        record: keep the messages.
+    """
+
+    def __init__(self, first: int, record: bool) -> None:
+        self._first = first
+        self._counts: Counter[str] = Counter()
+        self._last = 0.0
+        self._log: list[Messages] | None = [] if record else None
+        self._sent: list[Sent] = []
+        self._expired: list[Spans] = []
+
+    @property
+    def records(self) -> bool:
+        """Whether messages are kept."""
+        return self._log is not None
+
+    def count(self, name: str, number: int) -> None:
+        """Add to one of the counts of `Traffic`."""
+        self._counts[name] += number
+
+    def event(self, times: NDArray[np.float64]) -> None:
+        """Note events (m,) of the protocol, seconds."""
+        if times.size:
+            self._counts["protocol_events"] += times.size
+            self._last = max(self._last, float(times.max()))
+
+    def delivered(
+        self,
+        kind: int,
+        times: NDArray[np.float64],
+        sender: NDArray[np.int32],
+        receiver: NDArray[np.int32] | None,
+        label: NDArray[np.generic] | None = None,
+        late: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Note delivered messages (m,) of a kind; users are numbered from the shard's first; no receiver: the learner.
+
+        `label` is needed where messages are kept, and None in requests; a payload of several numbers is not kept.
+        """
+        self.event(times)
+        self._counts["messages_delivered"] += times.size
+        if receiver is None:
+            self._counts["learner_messages"] += times.size
+        if self._log is None:
+            return
+        told = np.full(times.size, -1, np.int16) if label is None or label.ndim > 1 else label.astype(np.int16)
+        first, none = np.int32(self._first), np.full(times.size, LEARNER, dtype=np.int32)
+        self._log.append(
+            Messages(
+                times.copy(),
+                np.full(times.size, kind, dtype=np.int8),
+                sender + first,
+                none if receiver is None else receiver + first,
+                told,
+                np.zeros(times.size, dtype=np.bool_) if late is None else late,
+            )
+        )
+
+    def expired(self, users: NDArray[np.int32], times: NDArray[np.float64]) -> None:
+        """Note requests of users (m,) that expired, seconds."""
+        self.event(times)
+        self._counts["expired"] += users.size
+        if self._log is not None:
+            self._expired.append(Spans(users + np.int32(self._first), times.copy(), times.copy()))
+
+    def sent(
+        self,
+        kind: int,
+        messages: InTransit,
+        goes: NDArray[np.bool_] | None,
+        arrives: NDArray[np.float64],
+        source: NDArray[np.int32],
+    ) -> None:
+        """Note messages (m,) of a kind that were sent, if they are kept.
+
+        `goes`: which are not lost (None: all). `arrives`: when those arrive, seconds. `source`: of every user of the
+        shard, whose label she passes on.
+        """
+        if self._log is None:
+            return
+        size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"
+        coming = np.full(size, np.inf)
+        coming[slice(None) if goes is None else goes] = arrives
+        owner = source[messages.user] if learner else messages.sender
+        none = np.full(size, -1, dtype=np.int32)
+        self._sent.append(
+            Sent(
+                np.full(size, kind, dtype=np.int8),
+                (messages.sender + first).astype(np.int32),
+                np.full(size, LEARNER, dtype=np.int32) if learner else (messages.receiver + first).astype(np.int32),
+                np.full(size, messages.attempt, dtype=np.int16),
+                messages.sent_s.copy(),
+                coming,
+                np.full(size, messages.hop > 0, dtype=np.bool_),
+                np.full(size, messages.copy % 2 == 1 and messages.hop == 0, dtype=np.bool_),
+                none if kind == REQUEST else (owner + first).astype(np.int32),
+            )
+        )
+
+    def noted(self) -> tuple[Sent, Spans]:
+        """Messages as they were sent, and requests that expired, if messages were kept."""
+        return Sent.join(self._sent), Spans.join(self._expired)
+
+    def messages(self) -> Messages:
+        """All delivered messages, if they were kept."""
+        if self._log is None:
+            raise ValueError("this exchange was not recorded")
+        return Messages.join(self._log)
+
+    def traffic(self, learner_bytes: int) -> Traffic:
+        """The counts; a message to the learner has `learner_bytes` bytes."""
+        to_learner = self._counts["learner_messages"] * learner_bytes
+        return Traffic(**self._counts, learner_bytes=to_learner, completion_time_s=self._last)

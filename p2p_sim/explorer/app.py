@@ -1,0 +1,242 @@
+"""The pages and answers of the explorer, as an ASGI application behind its guard."""
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cachetools import FIFOCache
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.json_values import finite
+from p2p_sim.base.version import version
+from p2p_sim.explorer.guard import Guard
+from p2p_sim.explorer.readable_directories import Place, Places
+from p2p_sim.explorer.worker_process import Asker, Superseded
+
+if TYPE_CHECKING:
+    from p2p_sim.explorer.progress_page import Watch
+    from p2p_sim.explorer.runs_page import Runs
+
+HERE = Path(__file__).parent
+PAGES = {
+    "": "How private?",
+    "worth": "What is it worth?",
+    "watch": "A sweep while it runs",
+    "played": "The exchange, played",
+}
+"""The pages by address, with their headings."""
+KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+LANES = ("told", "curve", "needed", "film")
+"""Questions of these kinds are answered in a process each."""
+FILM_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-scripts"
+}
+"""A film runs its own script, alone: it can neither ask the explorer nor anybody else."""
+MOST_FILMS = 4
+"""Films that are kept; an older one is played anew."""
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+class Explorer:
+    """What the explorer serves.
+
+    Args:
+        places: results directories that may be read. lanes: who answers the questions of each kind.
+    """
+
+    def __init__(self, places: Places, lanes: Mapping[str, Asker]) -> None:
+        self._places, self._lanes = places, lanes
+        self._films: FIFOCache[str, dict[str, Any]] = FIFOCache(MOST_FILMS)
+        loader = FileSystemLoader(HERE / "templates")
+        self._templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        self._files = {path.name: path for path in (HERE / "static").iterdir() if path.suffix in KINDS}
+
+    @cached_property
+    def _watch(self) -> "Watch":
+        from p2p_sim.explorer.progress_page import (
+            Watch,  # late, as all that loads pandas: the first page is there sooner
+        )
+
+        return Watch()
+
+    @cached_property
+    def _runs(self) -> "Runs":
+        from p2p_sim.explorer.runs_page import Runs  # late, as above
+
+        return Runs(self._places)
+
+    @property
+    def routes(self) -> list[Route]:
+        """Addresses, after the token."""
+        answers = {
+            **{f"/{name}": self._page(name) for name in PAGES},
+            "/api/results": _answering(self._results),
+            "/api/runs": _answering(self._table_of_runs),
+            "/api/worth": _answering(self._worth),
+            "/api/point": _answering(self._point),
+            "/api/download": _answering(self._download),
+            "/api/watch": _answering(self._watched),
+            **{f"/api/{name}": _answering(self._asked(name)) for name in LANES if name != "film"},
+            "/api/scenarios": _answering(self._scenarios),
+            "/api/film": _answering(self._film),
+            "/film/{name}": self._shown_film,
+            "/static/{name}": self._file,
+        }
+        return [Route(path, answer, methods=["GET"]) for path, answer in answers.items()]
+
+    def _page(self, name: str) -> Answer:
+        async def page(request: Request) -> Response:
+            prefix = request.scope["explorer_prefix"]
+            content = {"prefix": prefix, "pages": PAGES, "page": name, "heading": PAGES[name], "version": version()}
+            return HTMLResponse(self._templates.get_template(f"{name or 'private'}.html").render(content))
+
+        return page
+
+    async def _file(self, request: Request) -> Response:
+        path = self._files.get(request.path_params["name"])
+        if path is None:
+            return JSONResponse({"error": "there is no such file"}, 404)
+        return Response(path.read_bytes(), media_type=KINDS[path.suffix])
+
+    def _asked(self, task: str) -> Answer:
+        async def asked(request: Request) -> Response:
+            return _json(await self._lanes[task].ask(task, dict(request.query_params)))
+
+        return asked
+
+    async def _results(self, request: Request) -> Response:
+        def listed() -> dict[str, Any]:
+            places = [
+                {"key": place.key, "name": place.name, "label": place.label, "published": place.published,
+                 "running": place.state == "running", "finished": place.state == "finished"}
+                for place in self._places.all()
+            ]  # fmt: skip
+            return {"results": places, "left_out": self._places.left_out()}
+
+        return _json(await run_in_threadpool(listed))
+
+    async def _table_of_runs(self, request: Request) -> Response:
+        return _json(await run_in_threadpool(self._runs.table, request.query_params.get("since", "")))
+
+    def _chosen(self, request: Request) -> list[Place]:
+        return self._places.of(*request.query_params.getlist("results"))
+
+    async def _worth(self, request: Request) -> Response:
+        def worth() -> dict[str, Any]:
+            from p2p_sim.explorer.results_page import Worth
+
+            made = Worth(self._chosen(request), request.query_params, self._runs.results)
+            try:
+                return {**made.offered(), "shown": made.shown()}
+            except InputError as error:
+                return {**made.offered(), "shown": None, "error": str(error), "suggested": made.suggested()}
+
+        return _json(await run_in_threadpool(worth))
+
+    async def _point(self, request: Request) -> Response:
+        def point() -> dict[str, Any]:
+            from p2p_sim.explorer.results_page import Worth
+
+            made = Worth(self._chosen(request), request.query_params, self._runs.results)
+            return made.point(request.query_params.get("point", ""))
+
+        return _json(await run_in_threadpool(point))
+
+    async def _download(self, request: Request) -> Response:
+        format_ = request.query_params.get("format", "")
+
+        def written() -> tuple[bytes, str]:
+            from p2p_sim.explorer.results_page import FORMATS, Worth
+
+            made = Worth(self._chosen(request), request.query_params, self._runs.results)
+            return made.written(format_), FORMATS[format_]
+
+        content, kind = await run_in_threadpool(written)
+        name = f'attachment; filename="p2p-sim.{format_}"'
+        return Response(content, media_type=kind, headers={"content-disposition": name})
+
+    async def _watched(self, request: Request) -> Response:
+        def watched() -> dict[str, Any]:
+            [place] = self._places.of(request.query_params.get("results", ""))
+            return self._watch.look(place)
+
+        return _json(await run_in_threadpool(watched))
+
+    async def _scenarios(self, request: Request) -> Response:
+        def offered() -> list[dict[str, str]]:
+            from p2p_sim.explorer.film_page import offered
+
+            return offered()
+
+        return _json({"scenarios": await run_in_threadpool(offered)})
+
+    async def _film(self, request: Request) -> Response:
+        fields = dict(request.query_params)
+        name = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+        if name not in self._films:  # the same fields give the same film
+            self._films[name] = await self._lanes["film"].ask("film", fields)
+        return _json({"name": self._films[name]["name"], "film": name})
+
+    async def _shown_film(self, request: Request) -> Response:
+        film = self._films.get(request.path_params["name"])
+        if film is None:
+            return HTMLResponse("<!DOCTYPE html><title>Film</title><p>This film is no longer kept; play it anew.", 404)
+        return HTMLResponse(film["film"], headers=FILM_HEADERS)
+
+
+def _answering(answer: Answer) -> Answer:
+    """The same, with a mistake in the input as one line of JSON."""
+
+    async def answering(request: Request) -> Response:
+        try:
+            return await answer(request)
+        except InputError as error:
+            return JSONResponse({"error": str(error)}, 400)
+        except Superseded:
+            return JSONResponse({"error": "a newer question came"}, 409)
+        except asyncio.CancelledError:  # the explorer ends
+            return JSONResponse({"error": "the explorer has ended"}, 503)
+        except Exception as error:
+            logging.getLogger("uvicorn.error").exception("the explorer failed")
+            said = InputError(f"the explorer failed ({type(error).__name__}: {error}); its terminal shows where")
+            return JSONResponse({"error": str(said)}, 500)
+
+    return answering
+
+
+def _json(content: dict[str, Any]) -> Response:
+    """JSON in ASCII, which may hold half a character."""
+    return Response(json.dumps(finite(content), allow_nan=False), media_type="application/json")
+
+
+def application(
+    places: Places, lanes: Mapping[str, Asker], token: str, host: str, started: Callable[[], Awaitable[None]]
+) -> Guard:
+    """The explorer behind its guard.
+
+    Args:
+        places: results directories that may be read. lanes: who answers. token: secret, the beginning of every path.
+        host: address and port. started: is awaited when the server starts.
+    """
+
+    @asynccontextmanager
+    async def life(_: Starlette) -> AsyncIterator[None]:
+        await started()
+        yield
+        for lane in lanes.values():
+            await lane.close()
+
+    return Guard(Starlette(routes=Explorer(places, lanes).routes, lifespan=life), token, host)

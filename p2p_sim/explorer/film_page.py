@@ -1,0 +1,135 @@
+"""The page "The exchange, played": one replicate of a scenario, run on events, as a film."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.overrides import check_either, parse_override, set_key
+from p2p_sim.base.shipped_files import find_scenario, shipped
+from p2p_sim.base.toml import parsed, read_toml
+from p2p_sim.explorer.fault_fields import set_faults
+from p2p_sim.film import film_html
+from p2p_sim.replicate.network_record import observe
+from p2p_sim.scenario import Scenario
+from p2p_sim.sweeps.catalogue import catalogue, is_here
+
+LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
+"""Characters of a scenario from a browser; changed keys; users of a population that says its size."""
+
+
+def offered() -> list[dict[str, str]]:
+    """Shipped scenarios that may run here and are not too large, with what they show and their files."""
+    return [
+        {"name": entry.name, "shows": entry.shows, "text": entry.path.read_text(encoding="utf-8")}
+        for entry in catalogue()
+        if not entry.sweep
+        and all(is_here(need) is not False for need in entry.needs)
+        and not _refusal(_users(entry.path))
+    ]
+
+
+def _users(path: Path) -> object:
+    """The size of a shipped scenario's population, if its file says it."""
+    return read_toml(path).get("population", {}).get("users")
+
+
+def _refusal(users: object) -> str:
+    """Why a population of this size is not played; nothing if it is."""
+    if not isinstance(users, int) or users <= MOST_USERS:
+        return ""
+    return f"population.users = {users:,}: at most {MOST_USERS:,} in the explorer; p2p-sim network takes more"
+
+
+def film(fields: Mapping[str, str]) -> dict[str, Any]:
+    """The film of one replicate, a whole page.
+
+    Args:
+        fields: scenario, the name of a shipped one, or text, a scenario in TOML; those of `set_faults`; changes,
+            lines of KEY=VALUE, which come last; replicate, its index.
+
+    Raises:
+        InputError: there is no such scenario, it does not fit, names files, or sends no messages.
+    """
+    scenario = chosen(fields)
+    index = fields.get("replicate", "").strip() or "0"
+    if not index.isdecimal() or len(index) > 9:
+        raise InputError(f"replicate {index[:20]}: must be a whole number from 0 on")
+    return {"name": scenario.name, "film": film_html(observe(scenario, int(index)))}
+
+
+def chosen(fields: Mapping[str, str]) -> Scenario:
+    """The scenario that a browser asks for, on the event engine.
+
+    Raises:
+        InputError: as `film`.
+    """
+    text, name = fields.get("text", ""), fields.get("scenario", "")
+    if len(text) > LONGEST_TEXT:
+        raise InputError(f"scenario: has {len(text):,} characters, at most {LONGEST_TEXT:,} are read from a browser")
+    if text.strip():
+        try:
+            tree, folder = parsed(text), None
+        except ValueError as error:
+            raise InputError(f"scenario: not valid TOML ({error})") from None
+    elif name in shipped():
+        path = find_scenario(shipped()[name])
+        tree, folder = read_toml(path), path.parent
+    else:
+        raise InputError(f"scenario {name[:60]}: nothing of p2p-sim has this name")
+    if "axes" in tree:
+        raise InputError("scenario: this is a sweep; a film shows one scenario")
+    set_faults(tree, fields)
+    for key, value in _changes(fields.get("changes", "")):
+        _check_no_file({key.split(".")[-1]: value})
+        set_key(tree, key, value)
+    if folder is None:
+        _check_no_file(tree)
+    tree["engine"] = "events"
+    scenario = Scenario.from_tree(tree) if folder is None else Scenario.from_tree(tree, folder)
+    if refusal := _refusal(getattr(scenario.population, "users", None)):
+        raise InputError(refusal)
+    return scenario
+
+
+def _changes(text: str) -> list[tuple[str, Any]]:
+    """Keys and values of lines of KEY=VALUE.
+
+    Raises:
+        InputError: there are too many, or lines are wrong; it names every such line.
+    """
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if len(lines) > MOST_CHANGES:
+        raise InputError(f"changes: {len(lines)} lines, at most {MOST_CHANGES} are read")
+    found, wrong = [], []
+    for number, line in lines:
+        try:
+            found.append(parse_override(line))
+        except InputError as error:
+            said = str(error).removeprefix("--set ")
+            if comma := re.search(r"=\s*(-?\d+),(\d+)\s*$", line):
+                said = f"{line.strip()}: use a point, {comma[1]}.{comma[2]}"
+            wrong.append(f"line {number}, {said}")
+    if wrong:
+        raise InputError("; ".join(wrong))
+    try:
+        check_either(found)
+    except InputError as error:
+        raise InputError(str(error).replace("--set ", "")) from None
+    return found
+
+
+def _check_no_file(tree: Mapping[str, Any]) -> None:
+    for key in _keys(tree):
+        if key in ("path", "file", "files"):
+            raise InputError(f"{key}: a scenario from a browser names no files; p2p-sim network takes one that does")
+
+
+def _keys(node: object) -> Iterator[str]:
+    """All keys of a tree."""
+    if isinstance(node, Mapping):
+        yield from map(str, node)
+        node = list(node.values())
+    for part in node if isinstance(node, list) else ():
+        yield from _keys(part)

@@ -1,0 +1,331 @@
+"""The page "What is it worth?": columns of one or several results directories as lines of points."""
+
+import io
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.overrides import set_key
+from p2p_sim.base.spreadsheet import without_formulas
+from p2p_sim.explorer.cell_values import shown_cell
+from p2p_sim.explorer.joined_results import RESULTS, Reading, gathered
+from p2p_sim.explorer.readable_directories import Place
+from p2p_sim.figures.column_labels import long, pairs, short, value
+from p2p_sim.figures.sweep_lines import (
+    MOST_FACETS,
+    MOST_SERIES,
+    REFERENCES,
+    View,
+    caption,
+    drawable,
+    is_number,
+    plot_lines,
+    replicates_text,
+    series,
+    wants_log,
+)
+from p2p_sim.measures.point_means import HIGH, LOW, POINT, is_privacy, points
+from p2p_sim.measures.quality_column import quality
+from p2p_sim.report.scenario_listing import scenario_in_order, toml
+from p2p_sim.results.figure_request import Chosen, Request, filled, view_of
+from p2p_sim.results.plots import check_heat, draw, titles
+from p2p_sim.results.rows import read_manifest
+
+FORMATS = {"png": "image/png", "svg": "image/svg+xml", "csv": "text/csv"}
+SHOWN = (
+    "accuracy",
+    "error_rate",
+    "excess_risk",
+    "epsilon_upper",
+    "delta",
+    "observer",
+    "trust",
+    "adjacency",
+    "replicates",
+)
+"""Figures of a point that are shown first."""
+MOST_POINTS, MOST_CELLS = 5_000, 2_000
+"""Points, and cells of colours, that are shown at a time."""
+
+
+class Worth:
+    """A choice of columns of some results directories.
+
+    Args:
+        places: of the results. chosen: x, y, group, facet and heat, columns or empty; log_x, log_y: "yes", "no" or
+            empty; only.KEY: the value of a swept key to which the points are limited, as `axes` lists it.
+        read_at: reads a directory.
+
+    Raises:
+        InputError: a directory cannot be read, or there are too many points.
+    """
+
+    def __init__(self, places: Sequence[Place], chosen: Mapping[str, str], read_at: Reading) -> None:
+        whole = gathered(places, read_at)
+        keys = [key for key in whole.keys if whole.rows[key].nunique() > 1]
+        self.axes = [{"key": key, "label": short(key), "values": _values(whole.rows[key])} for key in keys]
+        rows = whole.rows
+        for key in keys:
+            if wanted := chosen.get(f"only.{key}"):
+                rows = rows[rows[key].map(_text) == wanted]
+        if rows.empty:
+            raise InputError("results: no point has all of these values")
+        self.places, self.results = tuple(places), replace(whole, rows=rows)
+        self.table = points(rows, whole.keys)
+        if len(self.table) > MOST_POINTS:
+            raise InputError(f"results: {len(self.table):,} points, at most {MOST_POINTS:,} are shown")
+        self._logs = [{"yes": True, "no": False}.get(chosen.get(name, "")) for name in ("log_x", "log_y")]
+        x, y, group, facet, heat = (chosen.get(name) or None for name in ("x", "y", "group", "facet", "heat"))
+        self._asked = Request(x, y, group, facet, heat)
+
+    @cached_property
+    def view(self) -> View:
+        """The columns that are shown as lines.
+
+        Raises:
+            InputError: a column is not there or not fit for its use, or there are too many lines.
+        """
+        return self._view_of(self._asked)
+
+    def _view_of(self, asked: Request) -> View:
+        found = view_of(asked, self.results, self.table)
+        if not found.group and asked.group is None:  # no line joins mechanisms
+            shown = (found.x, found.facet)
+            named = [key for key in self.results.keys if key not in shown and not is_number(self.table[key])]
+            found = replace(
+                found, group=tuple(key for key in named if 1 < self.table[key].nunique() <= MOST_SERIES)[:1]
+            )
+        return replace(found, log_x=self._logs[0], log_y=self._logs[1])
+
+    def offered(self) -> dict[str, Any]:
+        """What may be chosen: columns of numbers for y, columns for x and for groups, and swept keys with values."""
+        table = self.table
+        names = [str(name) for name in table if name != POINT and not str(name).endswith((LOW, HIGH))]
+        numbers = [name for name in names if is_number(table[name]) and table[name].notna().any()]
+        groups = [name for name in names if 1 < table[name].nunique() <= MOST_SERIES]
+        columns = [name for name in names if name in numbers or name in groups]
+        return {
+            "numbers": {name: short(name) for name in numbers},
+            "columns": {name: short(name) for name in columns},
+            "groups": {name: short(name) for name in groups},
+            "facets": {name: short(name) for name in groups if table[name].nunique() <= MOST_FACETS},
+            "axes": self.axes,
+        }
+
+    def shown(self) -> dict[str, Any]:
+        """What the chart draws.
+
+        Raises:
+            InputError: as `view`.
+        """
+        if self._asked.heat:
+            return self._colours()
+        view, table = self.view, self.table
+        drawn, places = drawable(table, view)
+        lines = [
+            {"label": line.label, "place": line.index, "points": self._points(line.points)}
+            for line in series(drawn, view.group)
+        ]
+        title, note = titles(self.results, table, f"{short(view.y)} against {short(view.x)}")
+        logs = wants_log(drawn["at"], view.log_x), wants_log(drawn[view.y], view.log_y)
+        x, y = (
+            {"column": column, "name": short(column), "label": long(column, table), "log": log}
+            for column, log in zip((view.x, view.y), logs, strict=True)
+        )
+        return {
+            "title": title,
+            "x": {**x, "names": places},
+            "y": y,
+            "group": list(view.group),
+            "panels": [f"{short(view.facet)} = {value(facet)}" for facet in self._facets] if view.facet else [""],
+            "lines": lines,
+            "joined": view.along != RESULTS,
+            "reference": self._reference(drawn),
+            "caption": caption(table, drawn, view, note),
+        }
+
+    @cached_property
+    def _facets(self) -> list[Any]:
+        """The values of the column that has a panel for each, in the order of the points."""
+        return list(self.table[self.view.facet].unique()) if self.view.facet else []
+
+    def _colours(self) -> dict[str, Any]:
+        """What the chart draws where a column is shown as colours over two axes.
+
+        Raises:
+            InputError: a column is not there or not fit for its use, or a pair of values has several points.
+        """
+        table = self.table
+        full = self._heat(self._asked)
+        heat = str(full.heat)
+        columns, rows = list(table[full.x].unique()), list(table[full.y].unique())
+        if len(columns) * len(rows) > MOST_CELLS:
+            raise InputError(f"heat: {len(columns)} by {len(rows)} cells, at most {MOST_CELLS:,} are shown")
+        cells = [
+            {
+                "x": columns.index(row[full.x]), "y": rows.index(row[full.y]), "value": float(row[heat]),
+                "text": shown_cell(heat, row[heat]), "key": str(row[POINT]), "said": self._said(row),
+            }
+            for _, row in table.iterrows() if np.isfinite(row[heat])
+        ]  # fmt: skip
+        title, note = titles(self.results, table, f"{short(heat)} over {short(full.x)} and {short(full.y)}")
+        x, y = (
+            {
+                "column": name,
+                "name": short(name),
+                "label": long(name, table),
+                "log": False,
+                "names": list(map(value, all_)),
+            }
+            for name, all_ in ((full.x, columns), (full.y, rows))
+        )
+        told = [note, replicates_text(table), "ε is the worst over replicates" if is_privacy(heat) else ""]
+        return {
+            "title": title, "x": x, "y": y, "group": [], "panels": [""], "lines": [], "reference": None,
+            "caption": "; ".join(filter(None, told)),
+            "heat": {"column": heat, "label": long(heat, table), "log": wants_log(table[heat], None), "cells": cells},
+        }  # fmt: skip
+
+    def _heat(self, asked: Request) -> Chosen:
+        full = filled(replace(asked, group=None, facet=None), self.results, self.table)
+        check_heat(full, self.results, self.table)
+        return full
+
+    def suggested(self) -> list[dict[str, str]]:
+        """Choices of columns that show all points where there are too many lines: a button's text, and the columns."""
+        found, asked = [], replace(self._asked, heat=None)
+        for key in self.results.keys:
+            choice = replace(asked, facet=key, x=None if asked.x == key else asked.x, group=None)
+            try:
+                self._view_of(choice)
+            except InputError:
+                continue
+            found.append({"text": f"A panel for each {short(key)}", "facet": key, "group": ""})
+        figure = asked.y or quality(self.table)
+        try:
+            full = self._heat(Request(heat=figure))
+        except InputError:
+            return found
+        text = f"Colours for {short(figure)} over {short(full.x)} and {short(full.y)}"
+        return [*found, {"text": text, "heat": figure, "x": full.x, "y": full.y}]
+
+    def _points(self, part: pd.DataFrame) -> list[dict[str, Any]]:
+        view = self.view
+        ends = [view.y + LOW, view.y + HIGH]
+        known = all(end in part for end in ends)
+        found = []
+        for _, row in part.iterrows():
+            low, high = (float(row[end]) for end in ends) if known else (np.nan, np.nan)
+            bounded = bool(np.isfinite(low) and np.isfinite(high))
+            found.append({
+                "panel": self._facets.index(row[view.facet]) if view.facet else 0,
+                "x": float(row["at"]), "y": float(row[view.y]),
+                "low": low if bounded else None, "high": high if bounded else None,
+                "key": str(row[POINT]), "said": self._said(row),
+                "x_text": shown_cell(view.x, row[view.x]), "y_text": shown_cell(view.y, row[view.y]),
+                "trust": str(row["trust"]) if isinstance(row.get("trust"), str) else "",
+                "replicates": int(row["replicates"]),
+            })  # fmt: skip
+        return found
+
+    @property
+    def _measured(self) -> tuple[str, ...]:
+        """The columns along the axes, or the one that is shown as colours."""
+        return (self._asked.heat,) if self._asked.heat else (self.view.x, self.view.y)
+
+    def _said(self, row: pd.Series) -> str:
+        """A point in words."""
+        keys = [key for key in self.results.keys if self.table[key].nunique() > 1]
+        rest = [name for name in dict.fromkeys(self._measured) if name not in keys]
+        measured = [f"{short(name)} = {shown_cell(name, row[name])}" for name in rest]
+        return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
+
+    def _reference(self, drawn: pd.DataFrame) -> dict[str, Any] | None:
+        """What the same learner reaches without privacy, where that is one number for all points."""
+        column = REFERENCES.get(self.view.y)
+        if column is None or column not in drawn or not len(drawn) or not np.isfinite(drawn[column]).all():
+            return None
+        if np.ptp(drawn[column]) > 1e-9 * abs(drawn[column]).max():
+            return None
+        first = drawn.iloc[0]
+        low, high = float(first[column + LOW]), float(first[column + HIGH])
+        ends = [low, high] if np.isfinite(low) else None
+        return {"y": float(first[column]), "ends": ends, "label": "the same learner without privacy"}
+
+    def point(self, key: str) -> dict[str, Any]:
+        """One point: its figures and its scenario.
+
+        Raises:
+            InputError: there is no such point.
+        """
+        found = self.table[self.table[POINT].astype(str) == key]
+        if found.empty:
+            raise InputError("point: there is no such point in these results")
+        row = found.iloc[0]
+        swept = [key for key in self.results.keys if key in row]
+        rest = [name for name in (*SHOWN, *self._measured) if name in row and name not in swept]
+        known = [name for name in dict.fromkeys([*swept, *rest]) if pd.notna(row[name])]
+        lines = [(short(name), self._figure(row, name)) for name in known]
+        place = self.places[0]
+        if len(self.places) > 1:
+            place = next(one for one in self.places if key.startswith(one.key + ":"))
+        return {"name": self._said(row), "lines": lines, "scenario": scenario_of(place, row)}
+
+    def _figure(self, row: pd.Series, name: str) -> str:
+        text = shown_cell(name, row[name])
+        if name + LOW in row and np.isfinite(row[name + LOW]):
+            text += f" (95% interval {value(float(row[name + LOW]))} to {value(float(row[name + HIGH]))})"
+        return text
+
+    def written(self, format_: str) -> bytes:
+        """The figure as PNG or SVG, drawn as `p2p-sim plot` draws it, or the points as CSV."""
+        if format_ == "csv":
+            text = io.StringIO()
+            without_formulas(self.table).to_csv(text, index=False, float_format="%.17g")
+            return text.getvalue().encode()
+        if format_ not in FORMATS:
+            raise InputError(f"format {format_[:20]}: must be {', '.join(FORMATS)}")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"figure.{format_}"
+            if self._asked.heat:
+                draw(self._asked, self.results, self.table, path)
+            else:
+                title, note = titles(self.results, self.table, f"{short(self.view.y)} against {short(self.view.x)}")
+                plot_lines(self.table, self.view, title, note, path)
+            return path.read_bytes()
+
+
+def scenario_of(place: Place, row: pd.Series) -> str:
+    """The scenario of a point as a file: the base scenario with the values of its axes."""
+    manifest = read_manifest(place.path)
+    tree = json.loads(json.dumps(manifest["scenario"]))
+    for axis in manifest.get("axes") or []:
+        for index, step in enumerate(axis["values"]):
+            labels = axis.get("labels")
+            shown = [labels[index]] * len(step) if labels else [_text(part) for part in step]
+            if shown == [_text(row[key]) for key in axis["keys"]]:
+                for key, part in zip(axis["keys"], step, strict=True):
+                    set_key(tree, key, part)
+                break
+    return toml(scenario_in_order(tree))
+
+
+def _values(column: pd.Series) -> list[dict[str, str]]:
+    """The values of a swept key: as a browser sends them back, and as people read them."""
+    return [{"value": _text(cell), "text": value(cell)} for cell in column.dropna().unique()]
+
+
+def _text(cell: Any) -> str:
+    """A cell as axes and rows both have it."""
+    plain = cell.item() if isinstance(cell, np.generic) else cell
+    if isinstance(plain, bool) or not isinstance(plain, int | float):
+        return plain if isinstance(plain, str) else json.dumps(plain)
+    return repr(float(plain))

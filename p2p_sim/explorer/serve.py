@@ -1,0 +1,91 @@
+"""Serves the explorer on 127.0.0.1, and opens a browser."""
+
+import asyncio
+import contextlib
+import importlib
+import os
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import uvicorn
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.explorer.app import LANES, application
+from p2p_sim.explorer.connection import BACKLOG, Connection
+from p2p_sim.explorer.readable_directories import Places
+from p2p_sim.explorer.worker_process import Lane
+
+ADDRESS = "127.0.0.1"
+"""The only address; other machines cannot reach it."""
+LONGEST_HEADERS = 131_072
+"""Bytes of a request without its body; the address of a film has the text of its scenario."""
+FORWARD = (
+    '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+    '<meta http-equiv="refresh" content="0; url={0}"><title>p2p-sim explorer</title><a href="{0}">The explorer</a>\n'
+)
+"""A page that leads to an address."""
+
+
+def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], None]) -> None:
+    """Serve until the process is interrupted.
+
+    Args:
+        roots: results directories, or directories of them. port: 0: a free one. open_: open the browser.
+        say: told the explorer's address, with its token, once it answers.
+
+    Raises:
+        InputError: a directory is not there, or the port is taken.
+    """
+    places, lanes, token = Places(roots), {name: Lane() for name in LANES}, secrets.token_urlsafe(24)
+    with contextlib.ExitStack() as held, socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((ADDRESS, port))
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or "must be from 0 to 65535"
+            raise InputError(f"--port {port}: cannot be used ({reason}); leave it out for a free one") from None
+        host = f"{ADDRESS}:{listening.getsockname()[1]}"
+        address = f"http://{host}/{token}/"
+
+        async def started() -> None:
+            say(address)
+            if open_:
+                page = held.enter_context(forwarding(address)).as_uri()
+                threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+            await lanes["told"].warm()
+            asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "p2p_sim.explorer.results_page")
+
+        app = application(places, lanes, token, host, started)
+        settings = uvicorn.Config(
+            app,
+            loop="asyncio",
+            http=Connection,
+            backlog=BACKLOG,
+            h11_max_incomplete_event_size=LONGEST_HEADERS,
+            timeout_keep_alive=5,  # seconds; limit_concurrency would count idle connections, and refuse the owner
+            log_level="error",
+            log_config=None,
+            access_log=False,
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        listening.listen(BACKLOG)
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(settings).run(sockets=[listening])
+
+
+@contextlib.contextmanager
+def forwarding(address: str) -> Iterator[Path]:
+    """A page that this user alone can read and that leads to an address, which every user's list of processes would
+    show if the browser were started with it."""
+    with TemporaryDirectory(prefix="p2p-sim-") as folder:
+        path = Path(folder) / "explorer.html"
+        with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+            file.write(FORWARD.format(address))
+        yield path

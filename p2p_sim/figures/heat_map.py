@@ -1,0 +1,85 @@
+"""A heat map over two axes of a sweep, with its values in the cells."""
+
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm, Normalize
+from numpy.typing import NDArray
+
+from p2p_sim.figures.column_labels import long, value
+from p2p_sim.figures.style import drawing, plain_log_ticks
+from p2p_sim.figures.sweep_lines import replicates_text, wants_log, wrapped
+from p2p_sim.measures.point_means import HIGH, LOW, is_privacy
+
+MOST_PRINTED = 60
+"""Cells whose values are written into them."""
+
+
+def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, title: str, note: str, path: Path) -> None:
+    """Draw a column as colours over two axes, each value with half the width of its interval where there is room.
+
+    Args:
+        table: one line a point, at most one a pair of values.
+        x, y: columns along the axes, numbers or text, evenly spaced in their order in the table.
+        heat: column of numbers.
+        note: what is held fixed, for the caption.
+    """
+    columns, rows = list(table[x].unique()), list(table[y].unique())
+    place = [[columns.index(v) for v in table[x]], [rows.index(v) for v in table[y]]]
+    grid, half = (np.full((len(rows), len(columns)), np.nan) for _ in range(2))
+    grid[place[1], place[0]] = table[heat].astype(float)
+    if heat + HIGH in table:
+        half[place[1], place[0]] = (table[heat + HIGH] - table[heat + LOW]) / 2.0
+    finite = grid[np.isfinite(grid)]
+    logarithmic = wants_log(table[heat].astype(float), None)
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    norm = LogNorm(low, high) if logarithmic else Normalize(low, high if high > low else low + 1e-12 + abs(low) * 1e-6)
+    width, height = min(14.0, 2.6 + 0.85 * max(4, len(columns))), min(11.0, 1.9 + 0.6 * max(3, len(rows)))
+    told = _caption(table, heat, half, grid.size <= MOST_PRINTED, note)
+    with drawing(path, width, height, title=title, note=told) as (figure, [axes]):
+        axes.grid(visible=False)
+        axes.set_facecolor("#EFEFEF")
+        picture = axes.imshow(np.where(np.isfinite(grid), grid, np.nan), norm=norm, cmap="cividis", aspect="auto",
+                              origin="lower")  # fmt: skip
+        text = long(heat, table) + (", log scale" if logarithmic else "")
+        bar = figure.colorbar(picture, ax=axes)
+        bar.set_label(wrapped(text, height))
+        if logarithmic:
+            plain_log_ticks(bar.ax.yaxis, low, high)
+        if grid.size <= MOST_PRINTED:
+            _write(axes, grid, half, norm)
+        names = [value(v) for v in columns]
+        axes.set_xticks(range(len(columns)), [textwrap.fill(name, 12, break_long_words=False) for name in names])
+        axes.set_yticks(range(len(rows)), [textwrap.fill(value(v), 20, break_long_words=False) for v in rows])
+        axes.set_xlabel(wrapped(long(x, table), width - 2))
+        axes.set_ylabel(wrapped(long(y, table), height))
+
+
+def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], norm: Normalize) -> None:
+    """Values into cells, dark on light and light on dark."""
+    for (row, column), cell in np.ndenumerate(grid):
+        if np.isnan(cell):
+            continue
+        if np.isfinite(cell):
+            error = half[row, column]
+            text = f"{cell:.3g}" + (f"\n±{error:.1g}" if np.isfinite(error) else "")
+            colour = "white" if float(norm(cell)) < 0.55 else "black"
+        else:
+            text, colour = "∞", "black"
+        axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
+
+
+def _caption(table: pd.DataFrame, heat: str, half: NDArray[np.float64], printed: bool, note: str) -> str:
+    parts = [note, replicates_text(table)]
+    if is_privacy(heat):
+        parts.append("ε is the worst over replicates")
+    elif not np.isfinite(half).any():
+        parts.append("no intervals from a single replicate")
+    elif printed:
+        parts.append("±: half of the 95% confidence interval of the mean")
+    else:
+        parts.append(f"95% confidence intervals of the means are at most ±{np.nanmax(half):.2g}")
+    return "; ".join(part for part in parts if part)

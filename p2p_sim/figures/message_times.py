@@ -1,0 +1,246 @@
+"""Figures of what happened on a network: when messages came, when users were served, who carried the load.
+
+In each function `path` is the file, whose ending decides the format, and `note` says of what run it is.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from numpy.typing import NDArray
+
+from p2p_sim.figures.style import COLOURS, GREY, MARKERS, drawing, powers_of_ten
+from p2p_sim.measures.intervals import expected_misses
+from p2p_sim.privacy.audit_statistics.power import clopper_pearson
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+LINES = ("-", "--", ":")
+TAIL = 0.025
+"""Probability that an interval ends below what it should cover; and above it."""
+MOST_LINES = 40
+"""Clusters that get a line of their own."""
+MOST_INTERVALS = 200
+"""Clusters whose intervals are drawn."""
+MOST_POINTS = 2000
+"""Points of a line; of longer ones, so many are kept, each exact."""
+QUANTILES = (0.5, 0.9, 0.99, 1.0)
+
+
+def plot_timeline(times: Mapping[str, Floats], late_s: Floats, deadline_s: float | None, path: Path, note: str) -> None:
+    """Draw how many messages of each kind were delivered when.
+
+    Args:
+        times: delivery times of each kind, seconds, in any order.
+        late_s: those of the replies that came after their request had expired.
+        deadline_s: when the learner stops taking submissions, or None.
+    """
+    with drawing(path, 7.6, 4.4, note=note) as (_, [axes]):
+        everything = np.concatenate([*times.values(), np.zeros(0)])
+        if everything.size == 0:
+            axes.text(0.5, 0.5, "no message was delivered", transform=axes.transAxes, ha="center", color=GREY)
+            everything = np.ones(1)
+        edges, weight = _bins(axes, everything)
+        for index, (kind, at) in enumerate(times.items()):
+            label = f"{kind} ({at.size:,})"
+            counts = np.histogram(at, edges)[0] * weight
+            axes.stairs(counts, edges, color=COLOURS[index], linestyle=LINES[index % 3], linewidth=1.5, label=label)
+        if late_s.size:
+            axes.plot(
+                late_s, np.full(late_s.size, 0.015), transform=axes.get_xaxis_transform(), linestyle="none",
+                marker=MARKERS[2], markersize=5, color=COLOURS[3], alpha=max(0.1, min(0.8, 40 / late_s.size)),
+                label=f"late reply, dropped ({late_s.size:,})", clip_on=False,
+            )  # fmt: skip
+        _deadline(axes, deadline_s)
+        axes.set(ylim=(0.0, None), title="Messages delivered", xlim=(edges[0], edges[-1]))
+        _legend(axes)
+
+
+def plot_coverage(
+    answered_s: Floats, submitted_s: Floats, cluster_offsets: Counts, sampling_rate: float, deadline_s: float | None,
+    path: Path, note: str,
+) -> None:  # fmt: skip
+    """Draw the share of users who have been answered, and whose submission taken, against time.
+
+    Args:
+        answered_s, submitted_s: (n,) when a user was answered and her submission taken, seconds; infinity for never.
+        cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
+        sampling_rate: θ. deadline_s: when the learner stops taking submissions, or None.
+    """
+    with drawing(path, 7.6, 4.8, note=note) as (_, [axes]):
+        both = np.concatenate([answered_s, submitted_s])
+        came, users = np.sort(submitted_s[np.isfinite(submitted_s)]), submitted_s.size
+        end = float(both[np.isfinite(both)].max(initial=0.0)) * 1.03 or 1.0
+        clusters = zip(cluster_offsets[:-1].tolist(), cluster_offsets[1:].tolist(), strict=True)
+        if 1 < cluster_offsets.size - 1 <= MOST_LINES:
+            for number, (first, last) in enumerate(clusters):
+                label = None if number else "submission taken: each cluster"
+                _stairs(axes, submitted_s[first:last], end, label, color="#B5B5B5", linewidth=0.6)
+        _stairs(axes, answered_s, end, "answered: all users", color=COLOURS[0], linestyle="--", linewidth=1.5)
+        _stairs(axes, submitted_s, end, "submission taken: all users", color=COLOURS[1], linewidth=1.8)
+        label = f"sampling rate θ = {sampling_rate:g}"
+        axes.axhline(sampling_rate, color=GREY, linestyle=":", linewidth=1.0, label=label)
+        for share, marker in zip(QUANTILES if came.size else (), MARKERS, strict=False):
+            by = float(np.quantile(came, share))
+            axes.plot(
+                [by], [share * came.size / users], marker=marker, color=COLOURS[1], markeredgecolor="white",
+                markersize=8, linestyle="none", zorder=4, label=f"{share:.0%} of submissions taken by {by:.3g} s",
+            )  # fmt: skip
+        _deadline(axes, deadline_s)
+        _time_axis(axes, both[np.isfinite(both)])
+        served = f"{np.isfinite(answered_s).mean():.1%} answered, {came.size / users:.1%} submitted"
+        title = f"Who has been served by when: of {users:,} users {served}"
+        axes.set(ylim=(0.0, 1.02), ylabel="share of users", title=title)
+        _legend(axes)
+
+
+def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
+    """Draw the share of users who handled at least so many messages, and who gave at least so many answers.
+
+    Args:
+        handled: (n,) messages a user sent or received. answers: (n,) replies she gave.
+    """
+    with drawing(path, note=note) as (_, [axes]):
+        heavy = bool(handled.max() >= 10 * max(1.0, float(np.median(handled))))
+        for index, (values, text) in enumerate(((handled, "messages sent or received"), (answers, "answers given"))):
+            counts, users = np.unique(values, return_counts=True)
+            share = users[::-1].cumsum()[::-1] / values.size
+            label = f"{text}: mean {values.mean():.3g}, most {values.max():,}"
+            keep = counts > 0 if heavy else np.ones(counts.size, dtype=np.bool_)
+            axes.plot(
+                counts[keep], share[keep], color=COLOURS[index], linestyle=LINES[index], marker=MARKERS[index],
+                markersize=4, linewidth=1.3, label=label,
+            )  # fmt: skip
+            axes.axvline(values.mean(), color=COLOURS[index], linestyle=":", linewidth=1.0)
+            axes.plot([counts[-1]], [share[-1]], marker="*", markersize=12, color=COLOURS[index], linestyle="none")
+        axes.set(yscale="log", ylim=(None, 1.5), ylabel="share of users with at least k (log scale)")
+        powers_of_ten(axes.yaxis)
+        _whole_numbers(axes, heavy)
+        axes.set_xlabel("number of messages, k" + " (log scale)" * heavy)
+        axes.set_title("Load of the users (dotted: mean; star: the busiest)")
+        _legend(axes)
+
+
+def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path: Path, note: str) -> None:
+    """Draw what share of each cluster's users reached the learner, against the cluster's size.
+
+    The title says how many intervals miss θ, how many do so by chance if every user submits with probability θ and all
+    submissions arrive, and how many if every user's arrives with the measured probability of all users.
+
+    Args:
+        sizes, submissions: (C,) users of each cluster, and submissions taken from it.
+        sampling_rate: θ.
+    """
+    bounds = [clopper_pearson(int(hits), int(n), TAIL) for hits, n in zip(submissions, sizes, strict=True)]
+    low, high = np.array([b.lower for b in bounds]), np.array([b.upper for b in bounds])
+    rate, whole = submissions / sizes, float(submissions.sum() / sizes.sum())
+    missed, missed_whole = (int(np.count_nonzero((low > r) | (high < r))) for r in (sampling_rate, whole))
+    expected, at_whole, of_whole = (
+        f"{expected_misses(sizes, asked, true, TAIL):.2g}"
+        for asked, true in ((sampling_rate, sampling_rate), (sampling_rate, whole), (whole, whole))
+    )
+    with drawing(path, note=note) as (_, [axes]):
+        if sizes.size <= MOST_INTERVALS:
+            axes.errorbar(
+                _spread(sizes), rate, yerr=[rate - low, high - rate], fmt=MARKERS[0], color=COLOURS[0], markersize=5,
+                elinewidth=1.0, capsize=2 if sizes.size <= MOST_LINES else 0,
+                label="one cluster, exact 95% interval (Clopper-Pearson)",
+            )  # fmt: skip
+        else:
+            axes.plot(
+                _spread(sizes), rate, MARKERS[0], color=COLOURS[0], markersize=2.5, markeredgewidth=0,
+                alpha=max(0.15, (MOST_INTERVALS / sizes.size) ** 0.5),
+                label="one cluster (too many to draw their exact 95% intervals)",
+            )  # fmt: skip
+        text = f"sampling rate θ = {sampling_rate:g}"
+        axes.axhline(sampling_rate, color=GREY, linestyle="--", label=text)
+        text = f"effective rate of all users, {whole:.4g}: {missed_whole} miss it"
+        text = f"{text}; {of_whole} expected if all clusters have it"
+        axes.axhline(whole, color=COLOURS[1], linestyle="-.", label=text)
+        axes.set_ylabel("submissions taken a user")
+        axes.margins(y=0.15)
+        _whole_numbers(axes, bool(sizes.max() > 20 * sizes.min()))
+        title = (
+            f"Effective sampling rate: {missed:,} of {sizes.size:,} intervals miss θ\n"
+            f"expected: {expected} if all submissions arrived, {at_whole} at the effective rate of all users"
+        )
+        axes.set(xlabel="users in the cluster", title=title)
+        _legend(axes, columns=1)
+
+
+def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
+    """The scale of an x axis of counts."""
+    if logarithmic:
+        axes.set_xscale("log")
+        powers_of_ten(axes.xaxis)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _spread(sizes: Counts) -> Floats:
+    """Sizes with equal ones moved apart a little, so that none hides another."""
+    order = np.argsort(sizes, kind="stable")
+    _, inverse, counts = np.unique(sizes, return_inverse=True, return_counts=True)
+    rank = np.empty(sizes.size)
+    rank[order] = np.arange(sizes.size) - np.repeat(np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+    gap = 0.006 * max(float(sizes.max() - sizes.min()), 0.2 * float(sizes.max()))
+    return sizes + gap * (rank - 0.5 * (counts[inverse] - 1))
+
+
+def _stairs(axes: Axes, times: Floats, end: float, label: str | None, **look: Any) -> None:
+    axes.step(*_rising(times, end), where="post", label=label, **look)
+
+
+def _rising(times: Floats, end: float) -> tuple[Floats, Floats]:
+    """Times (seconds) and the share of all that lie at or before them, up to `end`."""
+    came = np.sort(times[np.isfinite(times)])
+    kept = np.unique(np.linspace(0, came.size - 1, min(came.size, MOST_POINTS)).astype(np.int64))
+    last = came.size / times.size
+    return np.array([0.0, *came[kept], end]), np.array([0.0, *((kept + 1) / times.size), last])
+
+
+def _decades(times: Floats) -> bool:
+    """Whether times spread over more than two decades."""
+    times = times[times > 0]
+    return bool(times.size and times.max() > 100 * np.quantile(times, 0.05))
+
+
+def _time_axis(axes: Axes, times: Floats) -> None:
+    if _decades(times):
+        axes.set_xscale("log")
+        powers_of_ten(axes.xaxis)
+        axes.set_xlim(left=float(times[times > 0].min()) / 1.5)
+        axes.set_xlabel("time (seconds, log scale)")
+    else:
+        axes.set_xlim(left=0.0)
+        axes.set_xlabel("time (seconds)")
+
+
+def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
+    """Edges for a histogram and the weight of one message; labels the axes."""
+    _time_axis(axes, times)
+    if _decades(times):
+        low, high = float(times[times > 0].min()), float(times.max())
+        axes.set_ylabel("messages in a tenth of a decade of time")
+        steps = int(np.ceil(10 * np.log10(high / low))) + 1
+        return low * 10 ** (np.arange(steps + 1) / 10 - 0.02), 1.0
+    number = int(np.clip(2.0 * np.cbrt(times.size), 12, 80))
+    edges = np.linspace(0.0, float(times.max()) * 1.0001, number + 1)
+    axes.set_ylabel("messages per second")
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
+    return edges, 1.0 / float(edges[1] - edges[0])
+
+
+def _deadline(axes: Axes, deadline_s: float | None) -> None:
+    if deadline_s is not None:
+        axes.axvline(deadline_s, color="black", linestyle="-.", linewidth=1.0, label=f"deadline, {deadline_s:g} s")
+
+
+def _legend(axes: Axes, columns: int = 2) -> None:
+    legend = axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=columns)
+    for handle in legend.legend_handles:
+        if handle is not None:
+            handle.set_alpha(1.0)

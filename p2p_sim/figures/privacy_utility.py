@@ -1,0 +1,117 @@
+"""The figure of a single point: what is learned, beside every ε that could be stated for it."""
+
+import math
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from p2p_sim.base.notebook_view import count
+from p2p_sim.figures.column_labels import at_most, long, loss_text
+from p2p_sim.figures.style import COLOURS, GREY, MARKERS, drawing, inches
+from p2p_sim.measures.intervals import Mean, mean_interval
+from p2p_sim.measures.quality_column import quality
+
+STATEMENTS = (
+    ("epsilon_upper", "{name}, worst cluster ({basis})"),
+    ("epsilon_coalition_upper", "{name}: the learner with the coalition"),
+    ("epsilon_paper", "{name}: the paper's Theorem 1"),
+    ("epsilon_paper_lemma9", "{name}: the paper's Lemma 9"),
+    ("epsilon_local", "{name}: counting only the noise on each label, ε₀"),
+)
+
+
+def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
+    """Draw accuracy, or excess risk where the law is known, or what a density has, against ε for the learner.
+
+    Args:
+        rows: one line a replicate of a single point, as `load_results` gives them.
+    """
+    with drawing(path) as (figure, [axes]):
+        draw_privacy_utility(axes, rows)
+        axes.set_title(f"{title}: one result, and the ε one could state for it")
+        figure.legend(loc="outside lower left", fontsize=9)
+
+
+def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
+    """The same on given axes, without title and legend."""
+    shown_by = quality(rows)
+    if shown_by == "excess_risk":
+        values, references = rows["excess_risk"], rows["nonprivate_excess_risk"]
+        label = f"excess risk ({loss_text(rows)})"
+    elif shown_by != "accuracy":
+        values, references = rows[shown_by], rows[f"nonprivate_{shown_by}"]
+        label = long(shown_by, rows)
+    else:
+        values, references = 1.0 - rows["error_rate"], 1.0 - rows["nonprivate_error_rate"].astype(float)
+        label = "accuracy on the holdout"
+    value = mean_interval(values)
+    if references.notna().all():
+        reference = mean_interval(references)
+        axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
+        axes.axhline(reference.value, color=GREY, linestyle="--", label=f"without privacy: {reference.value:.3f}")
+    _draw_baseline(axes, rows, shown_by == "excess_risk")
+    shown = statements(rows)
+    low, high = _ends(value)
+    error = [[value.value - low], [high - value.value]]
+    for index, (epsilon, text) in enumerate(shown):
+        axes.errorbar(
+            [epsilon], [value.value], yerr=error, fmt=MARKERS[index], color=COLOURS[index], capsize=4,
+            markersize=8, label=f"{text}: ε = {at_most(epsilon)}",
+        )  # fmt: skip
+    if len(shown) > 1:
+        span = [min(e for e, _ in shown), max(e for e, _ in shown)]
+        axes.plot(span, [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
+    axes.set_xscale("log")
+    _wide_limits(axes, [epsilon for epsilon, _ in shown])
+    adjacency = {"label": "label", "example": "whole-row"}.get(str(rows["adjacency"].iloc[0]), "each mechanism's")
+    text = f"ε at δ = {rows['delta'].iloc[0]:g}, by observer, {adjacency} adjacency (log scale)"
+    if np.isinf(rows["epsilon_upper"].fillna(math.inf).astype(float)).any():
+        text += "; for the learner no finite ε is known"
+    axes.set_xlabel(textwrap.fill(text, int(14 * inches(axes)[0])))
+    axes.set_ylabel(label)
+    bars = "95% confidence intervals" if value.replicates > 1 else "no interval"
+    replicates = count(value.replicates, "replicate")
+    axes.text(
+        0.99, 0.02, f"{replicates}, {bars}", transform=axes.transAxes, ha="right", fontsize=8, color=GREY,
+    )  # fmt: skip
+    axes.margins(y=0.25)
+
+
+def _draw_baseline(axes: Axes, rows: pd.DataFrame, excess: bool) -> None:
+    """A thin line at what takes no features to reach; rows of earlier versions do not have it."""
+    column = "constant_excess_risk" if excess else "majority_error_rate"
+    if column not in rows or rows[column].isna().any():
+        return
+    mean = float(rows[column].astype(float).mean())
+    level, text = (mean, "best constant") if excess else (1.0 - mean, "always saying the majority class")
+    axes.axhline(level, color=GREY, linestyle=":", linewidth=1.0, label=f"{text}: {level:.3f}")
+
+
+def statements(rows: pd.DataFrame) -> list[tuple[float, str]]:
+    """The finite ε of each kind, the worst over replicates: ε is never averaged."""
+    found = []
+    for column, text in STATEMENTS:
+        values = rows[column].astype(float) if column in rows else pd.Series([math.nan])
+        worst = float(values.max())
+        if values.notna().all() and math.isfinite(worst) and worst > 0:
+            name = str(rows["mechanism"].iloc[0]).replace("_", " ")
+            found.append((worst, text.format(name=name, basis=rows["basis"].iloc[0])))
+    return found
+
+
+def _ends(mean: Mean) -> tuple[float, float]:
+    return (mean.low, mean.high) if mean.replicates > 1 else (mean.value, mean.value)
+
+
+def _wide_limits(axes: Axes, values: list[float]) -> None:
+    """Limits that keep a decade in sight, and plain numbers as ticks."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    if values:
+        axes.set_xlim(min(values) / 3.0, max(values) * 2.0)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axes.xaxis.set_minor_formatter(FuncFormatter(lambda x, _: ""))

@@ -1,0 +1,366 @@
+"""Figures of a sweep: lines with intervals over one column, a colour and marker a group, small multiples."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.transforms import Bbox
+
+from p2p_sim.base.notebook_view import count
+from p2p_sim.figures.column_labels import long, pairs, short, value
+from p2p_sim.figures.style import COLOURS, GREY, MARKERS, drawing, inches, legend_below, plain_log_ticks
+from p2p_sim.measures.point_means import HIGH, LOW, is_privacy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STYLES = ("-", "--", ":")
+MOST_SERIES = len(COLOURS) * len(STYLES)
+MOST_FACETS = 12
+SIDES = ((5, 4, "left", "bottom"), (5, -4, "left", "top"), (-5, 4, "right", "bottom"), (-5, -4, "right", "top"))
+"""Where a name may stand: points right of and above its mark, and which corner of the name is there."""
+REFERENCES = {
+    "error_rate": "nonprivate_error_rate",
+    "accuracy": "nonprivate_accuracy",
+    "excess_risk": "nonprivate_excess_risk",
+    "squared_error": "nonprivate_squared_error",
+    "auc": "nonprivate_auc",
+    "half_l1": "nonprivate_half_l1",
+    "cells": "nonprivate_cells",
+}
+"""What the same learner reaches without privacy."""
+BASELINES = {
+    "error_rate": "majority_error_rate",
+    "accuracy": "majority_accuracy",
+    "excess_risk": "constant_excess_risk",
+    "squared_error": "constant_squared_error",
+}
+"""What is reached without features: by always saying the majority class, or the best constant."""
+
+
+@dataclass(frozen=True)
+class View:
+    """Which columns of a table of points a figure shows.
+
+    x, y: along the axes; y is a number. group: columns whose values together make a line; facet: one panel a value.
+    along: where x is no axis of the sweep, the axis that runs along a line, written next to the marks.
+    log_x, log_y: None decides by the values: positive, and over more than a decade.
+    """
+
+    x: str
+    y: str
+    group: tuple[str, ...] = ()
+    facet: str | None = None
+    along: str | None = None
+    log_x: bool | None = None
+    log_y: bool | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line: its label, its place among the groups (which fixes colour and marker), its points."""
+
+    label: str
+    index: int
+    points: pd.DataFrame
+
+
+def is_number(column: pd.Series) -> bool:
+    """Whether a column holds numbers, gaps allowed."""
+    return column.dtype.kind in "fiu"
+
+
+def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None = None) -> list[Series]:
+    """The lines of a table, one a combination of the group's values; `order` fixes their places for several panels."""
+    if not group:
+        return [Series("", 0, table)]
+    keys = [
+        tuple(row) for row in (table if order is None else order)[[*group]].drop_duplicates().to_numpy(dtype=object)
+    ]
+    mine = [tuple(row) for row in table[[*group]].to_numpy(dtype=object)]
+    found = [(key, table[[key == other for other in mine]]) for key in keys]
+    return [Series(pairs(group, key), i, part) for i, (key, part) in enumerate(found) if len(part)]
+
+
+def wants_log(values: pd.Series, chosen: bool | None) -> bool:
+    """Whether an axis is logarithmic: as chosen, else for positive values over more than a decade."""
+    if not is_number(values):
+        return False
+    finite = values[np.isfinite(values)]
+    if chosen is not None:
+        return chosen and bool((finite > 0).any())
+    return bool(len(finite) and finite.min() > 0 and finite.max() > 10 * finite.min())
+
+
+def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Path) -> None:
+    """Draw y against x with 95% intervals.
+
+    Points whose x or y is not finite are left out and counted in the caption. Where y is an error rate, an accuracy or
+    an excess risk, the same learner without privacy is drawn in grey.
+
+    Args:
+        table: one line a point, as `p2p_sim.measures.point_means.points` gives it.
+        view: what to show.
+        note: what is held fixed, for the caption.
+    """
+    shown, places = drawable(table, view)
+    facets = [(value(v), shown[shown[view.facet] == v]) for v in table[view.facet].unique()] if view.facet else []
+    panels = facets or [("", shown)]
+    columns = 2 if len(panels) == 4 else min(3, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    width, height = (7.2, 4.8) if len(panels) == 1 else (max(7.2, 3.6 * columns), 3.0 * rows + 1.6)
+    with drawing(path, width, height, len(panels), columns, title, shared=True) as (figure, grid):
+        for axes, (name, part) in zip(grid, panels, strict=True):
+            draw_reference(axes, part, view)
+            draw_baseline(axes, part, view)
+            for line in apart(series(part, view.group, shown), places):
+                draw_series(axes, line, view, places)
+            if view.facet:
+                axes.set_title(f"{short(view.facet)} = {name}")
+        scale(grid[0], shown, view, places)
+        x_text, y_text = long(view.x, table), long(view.y, table) + _scale_text(shown, view.y, view.log_y)
+        if len(panels) > 1 and len(x_text) > 40:  # no room under every panel: a symbol there, the words in the caption
+            note = f"{note}; along x: {x_text}"
+            x_text = short(view.x)
+        for axes in grid[-columns:]:
+            axes.set_xlabel(wrapped(x_text + _scale_text(shown, view.x, view.log_x), width / columns))
+            axes.tick_params(labelbottom=True)
+        if len(panels) > 1:
+            figure.supylabel(wrapped(y_text, height), fontsize=10)
+        else:
+            grid[0].set_ylabel(wrapped(y_text, 0.75 * height))
+        named = view.along is not None and len(panels) == 1
+        finish(figure, grid, caption(table, shown, view, note) + (_marks(view) if named else ""))
+        if named:
+            _name_marks(grid[0], shown, view)
+
+
+def _marks(view: View) -> str:
+    """What the numbers at the marks are, for the caption."""
+    return f"; numbers at the marks: {short(view.along)}" if view.along else ""
+
+
+def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> str:
+    """Draw y against x on given axes, with labels of both, as `plot_lines` does for one panel without facets.
+
+    Args:
+        held: what all points share, for the caption.
+
+    Returns:
+        The caption, which says what the intervals are and how ε is taken.
+    """
+    shown, places = drawable(table, view)
+    draw_reference(axes, shown, view)
+    draw_baseline(axes, shown, view)
+    for line in apart(series(shown, view.group, shown), places):
+        draw_series(axes, line, view, places)
+    scale(axes, shown, view, places)
+    width, height = inches(axes)
+    x_text, y_text = (
+        long(name, table) + _scale_text(shown, name, log) for name, log in ((view.x, view.log_x), (view.y, view.log_y))
+    )
+    axes.set_xlabel(wrapped(x_text, 1.15 * width))
+    axes.set_ylabel(wrapped(y_text, height))
+    if view.along:
+        _name_marks(axes, shown, view)
+    return caption(table, shown, view, held) + _marks(view)
+
+
+def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
+    """The points that can be drawn, with a column "at" along x; and the names of x's values if they are text."""
+    shown = table[np.isfinite(table[view.y])]
+    if is_number(table[view.x]):
+        shown = shown[np.isfinite(shown[view.x])]
+        shown = shown.assign(at=shown[view.x].astype(float))
+        along = view.along if view.along and is_number(shown[view.along]) else None if view.along else "at"
+        return (shown.sort_values(along, kind="stable") if along else shown), None
+    names = [value(v) for v in table[view.x].unique()]
+    return shown.assign(at=[float(names.index(value(v))) for v in shown[view.x]]), names
+
+
+def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | None) -> None:
+    """One line with its 95% intervals: a band over a numeric axis, else bars."""
+    colour, marker = COLOURS[line.index % len(COLOURS)], MARKERS[line.index % len(MARKERS)]
+    style = STYLES[line.index // len(COLOURS) % len(STYLES)]
+    part = line.points
+    known = part[np.isfinite(part[view.y + LOW])] if view.y + LOW in part else part.iloc[:0]
+    bars = places is not None or view.along is not None or len(part) < 3
+    if len(known) and bars:
+        ends = [known[view.y] - known[view.y + LOW], known[view.y + HIGH] - known[view.y]]
+        axes.errorbar(known["at"], known[view.y], yerr=ends, fmt="none", ecolor=colour, elinewidth=1.0, capsize=3)
+    elif len(known):
+        axes.fill_between(known["at"], known[view.y + LOW], known[view.y + HIGH], color=colour, alpha=0.2, linewidth=0)
+    axes.plot(
+        part["at"], part[view.y], color=colour, linestyle="none" if places is not None else style, marker=marker,
+        markersize=max(4.5, 7.5 - line.index), markeredgecolor="white", markeredgewidth=0.6, linewidth=1.4,
+        label=line.label or None, zorder=3,
+    )  # fmt: skip
+
+
+def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
+    """Groups side by side over each text of a text axis."""
+    if places is None or not lines:
+        return lines
+    most = max(line.index for line in lines)
+    gap = 0.6 / (most + 1)
+    return [
+        replace(line, points=line.points.assign(at=line.points["at"] + gap * (line.index - most / 2))) for line in lines
+    ]
+
+
+def reference_text(y: str) -> str:
+    """How a legend calls a column of `REFERENCES`."""
+    return "the same cells without noise" if y in ("half_l1", "cells") else "the same learner without privacy"
+
+
+def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
+    """The same learner without privacy: a grey band with a dashed line, or a line a group where groups differ."""
+    column = REFERENCES.get(view.y)
+    if column is None or column not in part or not len(part) or not np.isfinite(part[column]).all():
+        return
+    text = reference_text(view.y)
+    if np.ptp(part[column]) <= 1e-9 * abs(part[column]).max():
+        first = part.iloc[0]
+        if np.isfinite(first[column + LOW]):
+            axes.axhspan(first[column + LOW], first[column + HIGH], color=GREY, alpha=0.2, linewidth=0)
+        axes.axhline(first[column], color=GREY, linestyle="--", linewidth=1.2, label=text)
+        return
+    lines = series(part, view.group)
+    one = part.drop_duplicates(["at", column])
+    if view.along is None and len(one) == one["at"].nunique():
+        lines = [Series("", 0, one.sort_values("at"))]
+    for line in lines:
+        points = line.points
+        axes.fill_between(
+            points["at"], points[column + LOW], points[column + HIGH], color=GREY, alpha=0.2 / len(lines), linewidth=0
+        )
+        marker = MARKERS[line.index % len(MARKERS)] if len(lines) > 1 else None
+        axes.plot(
+            points["at"], points[column], color=GREY, linestyle="--", linewidth=1.2, marker=marker,
+            markerfacecolor="white", markersize=4, label=None if line is not lines[0] else text,
+        )  # fmt: skip
+
+
+def draw_baseline(axes: Axes, part: pd.DataFrame, view: View) -> None:
+    """A thin line at what is reached without features, the mean of the points at each place."""
+    column = BASELINES.get(view.y)
+    if column is None or column not in part or not len(part) or not np.isfinite(part[column].astype(float)).all():
+        return
+    text = "the best constant" if view.y in ("excess_risk", "squared_error") else "always saying the majority class"
+    if np.ptp(part[column]) <= 0.02 * abs(part[column]).max():
+        axes.axhline(part[column].mean(), color=GREY, linestyle=":", linewidth=1.0, label=text)
+        return
+    level = part.groupby("at")[column].mean()
+    axes.plot(level.index, level.to_numpy(), color=GREY, linestyle=":", linewidth=1.0, label=text)
+
+
+def scale(axes: Axes, shown: pd.DataFrame, view: View, places: Sequence[str] | None) -> None:
+    """Scales, limits and ticks."""
+    if places is not None:
+        axes.set_xticks(
+            range(len(places)),
+            [textwrap.fill(name, max(8, 66 // len(places)), break_long_words=False) for name in places],
+            parse_math=False,
+        )
+        axes.set_xlim(-0.5, len(places) - 0.5)
+    elif wants_log(shown["at"], view.log_x):
+        axes.set_xscale("log")
+        positive = shown["at"][shown["at"] > 0]
+        plain_log_ticks(axes.xaxis, positive.min(), positive.max(), inches(axes)[0])
+        if positive.min() == positive.max():
+            axes.set_xlim(positive.min() / 3.0, positive.min() * 3.0)
+    if wants_log(shown[view.y], view.log_y):
+        axes.set_yscale("log", nonpositive="clip")
+        names = [
+            c
+            for c in (view.y, view.y + LOW, view.y + HIGH, REFERENCES.get(view.y), BASELINES.get(view.y))
+            if c in shown
+        ]
+        drawn = shown[names].to_numpy(dtype=float)
+        drawn = drawn[np.isfinite(drawn) & (drawn > 0)]
+        # an interval that reaches to 0 or nearly so must not stretch the axis over empty decades
+        low = max(float(drawn.min()), float(shown[view.y][shown[view.y] > 0].min()) / 10.0)
+        axes.set_ylim(low / 1.15, float(drawn.max()) * 1.15)
+        plain_log_ticks(axes.yaxis, low, float(drawn.max()))
+    elif not len(shown):
+        axes.text(0.5, 0.5, "no point has finite values here", transform=axes.transAxes, ha="center", color=GREY)
+
+
+def _name_marks(axes: Axes, shown: pd.DataFrame, view: View) -> None:
+    """Write the values of the axis that runs along the lines beside their marks, the first of each with a symbol.
+
+    A name that would cover a mark or another name, or would leave the panel, is left out; both ends of each line come
+    first, and of a long line they are all. This comes last, since names keep clear of marks by the final layout.
+    """
+    figure, lines = axes.get_figure(root=True), series(shown, view.group)
+    assert figure is not None
+    figure.draw_without_rendering()
+    reach, panel = 3.5 * figure.dpi / 72.0, axes.get_window_extent()  # half the width of a mark: 3.5 points
+    covered = [
+        Bbox.from_bounds(x - reach, y - reach, 2 * reach, 2 * reach)
+        for x, y in axes.transData.transform(shown[["at", view.y]].to_numpy(float))
+    ]
+    ends = [(line, at) for line in lines if len(line.points) for at in dict.fromkeys((0, len(line.points) - 1))]
+    inner = [(line, at) for line in lines if len(line.points) <= 12 for at in range(1, len(line.points) - 1)]
+    for line, at in (*ends, *inner):
+        x, y, along = (line.points[column].iloc[at] for column in ("at", view.y, view.along))
+        text = value(along) if at else pairs([str(view.along)], [along])
+        # right of the mark or left of it, above or below: the first that is free
+        for right, above, across, upright in SIDES:
+            name = axes.annotate(
+                text, (x, y), xytext=(right, above), textcoords="offset points",
+                ha=across, va=upright, fontsize=7.5, color=COLOURS[line.index % len(COLOURS)],
+                bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.4},
+            )  # fmt: skip
+            name.set_in_layout(False)
+            box = name.get_window_extent()
+            inside = panel.count_contains(box.corners()) == 4
+            if inside and not box.count_overlaps(covered):
+                covered.append(box)
+                break
+            name.remove()
+
+
+def _scale_text(shown: pd.DataFrame, column: str, chosen: bool | None) -> str:
+    return ", log scale" if wants_log(shown[column], chosen) else ""
+
+
+def wrapped(text: str, inches: float) -> str:
+    """An axis label in lines that fit."""
+    return textwrap.fill(text, int(11 * inches))
+
+
+def replicates_text(table: pd.DataFrame) -> str:
+    """How many replicates the points have."""
+    low, high = int(table["replicates"].min()), int(table["replicates"].max())
+    return f"{low:,} to " * (low < high) + f"{count(high, 'replicate')} per point"
+
+
+def caption(table: pd.DataFrame, shown: pd.DataFrame, view: View, note: str) -> str:
+    """How many replicates, what the intervals are, how ε is taken, what is not drawn."""
+    parts = [note, replicates_text(table)]
+    if not is_privacy(view.y):
+        parts.append(
+            "95% confidence intervals of means"
+            if table["replicates"].min() > 1
+            else "no intervals from a single replicate"
+        )
+    if is_privacy(view.y) or is_privacy(view.x):
+        parts.append("ε is the worst over replicates")
+    if missing := len(table) - len(shown):
+        parts.append(f"{missing} of {len(table)} points not drawn: not finite")
+    return "; ".join(part for part in parts if part)
+
+
+def finish(figure: "Figure", grid: Sequence[Axes], note: str) -> None:
+    """One legend for all panels in as many columns as its labels leave room for, with the caption."""
+    labels = {label for axes in grid for label in axes.get_legend_handles_labels()[1]}
+    longest = max(map(len, labels), default=0)
+    columns = 1 if longest > 45 else 2 if longest > 22 or len(labels) < 5 else 4
+    legend_below(figure, grid, note, columns, 8.5)

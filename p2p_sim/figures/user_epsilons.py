@@ -1,0 +1,148 @@
+"""Figures of users' own ε: on the overlay of one cluster, and cluster by cluster.
+
+In each function `path` is the file, `statement` says against whom ε holds, at which δ and on what condition, and
+`note` of what run it is.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from p2p_sim.base.notebook_view import count
+from p2p_sim.figures.column_labels import at_most
+from p2p_sim.figures.style import COLOURS, GREY, MARKERS, drawing
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+COLOUR_MAP = "viridis"
+USER: Any = {"shape": "o", "rim": "#555555", "width": 0.4, "scale": 1.0}
+MEMBER: Any = {"shape": "o", "rim": COLOURS[1], "width": 2.0, "scale": 1.0}
+OWN: Any = {"shape": "s", "scale": 1.3}
+MOST_EDGES = 600
+"""Edges that are told apart in one figure."""
+MOST_POINTS = 50_000
+"""Points of a figure; of more, those that would cover each other are drawn once."""
+
+
+def plot_overlay(
+    edges: Counts, travelled: Bools, degrees: Counts, epsilon: Floats, epsilon_local: float, member: Bools, own: Bools,
+    position: Floats | None, path: Path, statement: str, note: str,
+) -> None:  # fmt: skip
+    """Draw an overlay: colour is a user's own ε, area grows with her number of neighbours.
+
+    Args:
+        edges: (e, 2) pairs of users, numbered from 0; they decide the places.
+        travelled: (e,) along which edges a label travelled. Of many edges, these alone are drawn, and the note says so.
+        degrees: (p,) neighbours of each user, of whom some may not be drawn.
+        epsilon: (p,) certified ε of each.
+        epsilon_local: ε₀, the upper end of the colours; may be infinite.
+        member: (p,) who is in the coalition. own: (p,) who passed on her own label.
+        position: (p, 2) where users have a place, else None.
+    """
+    graph = nx.Graph()
+    graph.add_nodes_from(range(epsilon.size))
+    graph.add_edges_from(edges.tolist())
+    place = _layout(graph) if position is None else dict(enumerate(position.tolist()))
+    top = _top(epsilon, epsilon_local)
+    drawn_edges = edges if len(edges) <= MOST_EDGES else edges[travelled]
+    if len(drawn_edges) < len(edges):
+        note += f"; drawn of {count(len(edges), 'edge')}: the {len(drawn_edges):,} along which a label travelled"
+    thin = 1.0 if epsilon.size <= 150 else 0.6
+    area = 12.0 + 130.0 * degrees / max(1, int(degrees.max(initial=1))) * min(1.0, 150.0 / epsilon.size)
+    with drawing(path, 7.6, 7.0, note=f"{note}; area: neighbours") as (figure, [axes]):
+        nx.draw_networkx_edges(
+            graph, place, drawn_edges.tolist(), ax=axes, edge_color="#8A8A8A", width=0.7, alpha=0.8,
+        )  # fmt: skip
+        for chosen, look, label in (
+            (~member & ~own, USER, "user"),
+            (~member & own, {**USER, **OWN}, "user who passed on her own label"),
+            (member & ~own, MEMBER, "member of the coalition"),
+            (member & own, {**MEMBER, **OWN}, "member who passed on her own label"),
+        ):
+            users = np.flatnonzero(chosen)
+            if users.size:
+                drawn = nx.draw_networkx_nodes(
+                    graph, place, users.tolist(), ax=axes, node_size=area[users] * look["scale"],
+                    node_color=np.minimum(epsilon[users], top), cmap=COLOUR_MAP, vmin=0.0, vmax=top,
+                    node_shape=look["shape"], edgecolors=look["rim"], linewidths=look["width"] * thin,
+                )  # fmt: skip
+                axes.plot(
+                    [], [], marker=look["shape"], markerfacecolor="#D9D9D9", markeredgecolor=look["rim"],
+                    markeredgewidth=look["width"], linestyle="none", label=f"{label} ({users.size})",
+                )  # fmt: skip
+        bar = figure.colorbar(drawn, ax=axes, shrink=0.75, pad=0.02)
+        if math.isinf(epsilon_local):
+            bar.set_ticks([0.0, top], labels=["0", "∞"])
+        bar.set_label(f"certified ε of a user's own label (upper end: ε₀ = {at_most(epsilon_local)})")
+        axes.set_axis_off()
+        if position is not None:
+            axes.set_aspect("equal", adjustable="datalim")
+        axes.set_title(f"Whose label is how private\n{statement}")
+        axes.legend(loc="upper left", bbox_to_anchor=(0.0, 0.0), fontsize=8, ncols=2)
+
+
+def plot_epsilon(
+    epsilon: Floats, epsilon_local: float, own: Bools, cluster_offsets: Counts, path: Path, statement: str, note: str
+) -> None:
+    """Draw every user's own ε, cluster by cluster from the smallest to the largest.
+
+    Args:
+        epsilon: (n,) certified ε of each user; may be infinite. epsilon_local: ε₀.
+        own: (n,) who passed on her own label.
+        cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
+    """
+    sizes, top = np.diff(cluster_offsets), _top(epsilon, epsilon_local)
+    rank = np.empty(sizes.size)
+    rank[np.argsort(sizes, kind="stable")] = np.arange(1, sizes.size + 1)
+    shown = np.minimum(epsilon, top)
+    where = _swarm(np.repeat(rank, sizes), np.rint(60.0 * shown / top))
+    with drawing(path, 7.6, 4.8, note=note) as (_, [axes]):
+        for index, (chosen, label) in enumerate(((~own, "user"), (own, "user who passed on her own label"))):
+            points = np.stack([where[chosen], shown[chosen]], axis=1)
+            if len(points) > MOST_POINTS:
+                points = np.unique(np.round(points, 2), axis=0)
+            if len(points):
+                axes.scatter(
+                    points[:, 0], points[:, 1], s=7.0 + 14.0 * index, color=COLOURS[index], marker=MARKERS[index],
+                    alpha=0.8, linewidths=0, label=f"{label} ({int(np.count_nonzero(chosen)):,})", zorder=3,
+                )  # fmt: skip
+        axes.axhline(top, color=GREY, linestyle="--", label=f"noisy label alone: ε₀ = {at_most(epsilon_local)}")
+        axes.set_ylim(-0.03 * top, 1.06 * top)
+        if math.isinf(epsilon_local):
+            axes.set_yticks([0.0, top], ["0", "∞"])
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel(f"clusters by size, {sizes.min():,} to {sizes.max():,} users")
+        axes.set(ylabel="certified ε of a user's own label", title=f"Whose label is how private\n{statement}")
+        axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=2)
+
+
+def _swarm(cluster: Floats, level: Floats) -> Floats:
+    """Places next to each cluster's number, so that users of one cluster on one level stand side by side."""
+    order = np.lexsort((level, cluster))
+    new = np.diff(cluster[order], prepend=-1.0).astype(np.bool_) | np.diff(level[order], prepend=-1.0).astype(np.bool_)
+    first = np.flatnonzero(new)
+    counts = np.diff(np.append(first, order.size))
+    rank = np.arange(order.size) - np.repeat(first, counts) - 0.5 * (np.repeat(counts, counts) - 1)
+    out = np.empty(order.size)
+    out[order] = cluster[order] + rank * np.repeat(np.minimum(0.1, 0.7 / counts), counts)
+    return out
+
+
+def _layout(graph: nx.Graph) -> dict[int, list[float]]:
+    """Places of the users; the same graph gets the same places."""
+    if graph.number_of_nodes() <= 150 and nx.is_connected(graph):
+        return dict(nx.kamada_kawai_layout(graph))
+    return dict(nx.spring_layout(graph, seed=1, iterations=150))
+
+
+def _top(epsilon: Floats, epsilon_local: float) -> float:
+    """The upper end of the colours or the axis: ε₀, or something finite in its place."""
+    if math.isfinite(epsilon_local) and epsilon_local > 0:
+        return epsilon_local
+    return float(epsilon[np.isfinite(epsilon)].max(initial=0.0)) * 1.2 or 1.0

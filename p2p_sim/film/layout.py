@@ -1,0 +1,148 @@
+"""Where a film draws its users: clusters as discs around the learner."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.network.overlay_graph import Overlay
+from p2p_sim.replicate.network_record import ObservedNetwork
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+WIDTH, HEIGHT = 1000.0, 640.0
+"""The stage, in units of the picture."""
+LEARNER_RADIUS, MARGIN, BETWEEN = 58.0, 14.0, 12.0
+MOST_EDGES = 6_000
+"""Edges of an overlay that are drawn; of more, none is."""
+GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Places on the stage, from (0, 0) at the top left to (1000, 640).
+
+    user: (u, 2). radius: of a user's marker. cluster: (c,) numbers of the clusters shown, disc: (c, 3) their centres
+    and radii. learner: its centre. edges: (e, 2) positions among the users who are neighbours.
+    """
+
+    user: Floats
+    radius: float
+    cluster: Integers
+    disc: Floats
+    learner: tuple[float, float]
+    edges: Integers
+
+
+def places_of(found: ObservedNetwork, users: Integers) -> Places:
+    """The places of some users (u,), ascending."""
+    of = np.searchsorted(found.cluster_offsets, users, side="right") - 1
+    cluster, sizes = np.unique(of, return_counts=True)
+    disc, learner = _discs(sizes)
+    where, edges = np.empty((users.size, 2)), list[Integers]()
+    closest = math.inf
+    for number, (x, y, radius) in zip(cluster.tolist(), disc.tolist(), strict=True):
+        members = np.flatnonzero(of == number)
+        inner = None if found.overlay is None else _edges(found.overlay, users[members])
+        if inner is not None:
+            edges.append(members[inner])
+        points = _inside(found.overlay, users[members], inner)
+        where[members] = (x, y) + points * (radius - MARGIN)
+        closest = min(closest, (radius - MARGIN) / math.sqrt(members.size))
+    drawn = np.concatenate(edges) if edges else np.empty((0, 2), dtype=np.int64)
+    radius = min(max(0.5 * closest, 3.2), 10.0)
+    return Places(where, radius, cluster, disc, learner, drawn if len(drawn) <= MOST_EDGES else drawn[:0])
+
+
+def _discs(sizes: Integers) -> tuple[Floats, tuple[float, float]]:
+    """Centres and radii of clusters (c, 3), and the learner's place: in the middle, or at the side of one cluster."""
+    middle = (WIDTH / 2, HEIGHT / 2)
+    if sizes.size == 1:
+        return np.array([[0.4 * WIDTH, HEIGHT / 2, HEIGHT / 2 - 8.0]]), (0.84 * WIDTH, HEIGHT / 2)
+    share = np.sqrt(sizes / sizes.max())
+    if sizes.size == 2:
+        radii = 205.0 * share
+        return np.column_stack([[215.0, WIDTH - 215.0], [HEIGHT / 2] * 2, radii]), middle
+    angles = _angles(share)
+    low, high = 4.0, 0.5 * HEIGHT - LEARNER_RADIUS - 2 * BETWEEN
+    for _ in range(40):  # the largest radius at which discs keep clear of each other and of the learner
+        radius = 0.5 * (low + high)
+        if _clear(_ellipse(angles, share * radius)):
+            low = radius
+        else:
+            high = radius
+    return _ellipse(angles, share * low), middle
+
+
+def _angles(share: Floats) -> Floats:
+    """Directions of discs as seen from the middle, each with room for its size; the first one is at the left."""
+    room = share + 0.15
+    turn = (np.cumsum(room) - 0.5 * room) / room.sum()
+    return np.asarray(math.pi + 2.0 * math.pi * (turn - turn[0]))
+
+
+def _ellipse(angles: Floats, radii: Floats) -> Floats:
+    """Discs that touch the stage's border from inside, in some directions."""
+    across, down = WIDTH / 2 - radii - 4.0, HEIGHT / 2 - radii - 4.0
+    return np.column_stack([WIDTH / 2 + across * np.cos(angles), HEIGHT / 2 + down * np.sin(angles), radii])
+
+
+def _clear(disc: Floats) -> bool:
+    """Whether no disc touches another, or the learner."""
+    discs = np.vstack([disc, (WIDTH / 2, HEIGHT / 2, LEARNER_RADIUS + BETWEEN)])
+    gap = np.hypot(*(discs[:, None, :2] - discs[None, :, :2]).transpose(2, 0, 1)) - discs[:, 2] - discs[:, None, 2]
+    np.fill_diagonal(gap, np.inf)
+    return bool(gap.min() >= BETWEEN)
+
+
+def _edges(overlay: Overlay, users: Integers) -> Integers:
+    """Edges among users of one cluster, each once, as positions among them."""
+    place = {user: position for position, user in enumerate(users.tolist())}
+    found = [
+        (position, place[other])
+        for user, position in place.items()
+        for other in overlay.indices[overlay.indptr[user] : overlay.indptr[user + 1]].tolist()
+        if place.get(other, -1) > position
+    ]
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+
+def _inside(overlay: Overlay | None, users: Integers, edges: Integers | None) -> Floats:
+    """Places (p, 2) within the unit disc: a square's own ones, a drawn graph, or a sunflower."""
+    if overlay is not None and overlay.position is not None:
+        return _apart((overlay.position[users] - 0.5) * math.sqrt(2.0))
+    steps = np.arange(users.size)
+    spread = np.sqrt((steps + 0.5) / users.size)
+    flower = spread[:, None] * np.column_stack([np.cos(steps * GOLDEN), np.sin(steps * GOLDEN)])
+    if edges is None or not len(edges) or users.size < 3:
+        return np.asarray(flower)
+    import networkx as nx
+
+    graph = nx.Graph()
+    graph.add_nodes_from(range(users.size))
+    graph.add_edges_from(edges.tolist())
+    drawn = nx.spring_layout(graph, pos=dict(enumerate(flower)), iterations=60, seed=1)
+    return _apart(_evened(np.array([drawn[position] for position in range(users.size)])))
+
+
+def _evened(points: Floats) -> Floats:
+    """Places spread evenly over the unit disc: each keeps its direction, and its rank by distance from the middle."""
+    points = points - points.mean(axis=0)
+    rank = np.argsort(np.argsort(np.hypot(*points.T), kind="stable"))
+    angle = np.arctan2(points[:, 1], points[:, 0])
+    radius: Floats = np.sqrt((rank + 0.5) / len(points))
+    return np.asarray(radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]))
+
+
+def _apart(points: Floats, rounds: int = 60) -> Floats:
+    """Places (p, 2) in the unit disc, moved until none hides another."""
+    least, points = 1.25 / math.sqrt(len(points)), np.array(points, dtype=np.float64)
+    for _ in range(rounds):
+        gap = points[:, None] - points[None]
+        distance = np.hypot(gap[..., 0], gap[..., 1])
+        np.fill_diagonal(distance, np.inf)
+        push = np.maximum(least - distance, 0.0) / np.maximum(distance, 1e-9)
+        points += 0.3 * (push[..., None] * gap).sum(axis=1)
+        points /= np.maximum(np.hypot(*points.T), 1.0)[:, None]
+    return np.asarray(points)

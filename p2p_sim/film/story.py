@@ -1,0 +1,218 @@
+"""The opening of a film: what happens to one user's label, step by step, and what the learner learned of it."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from p2p_sim.base.notebook_view import four_digits
+from p2p_sim.exchange.transcript import REPLY, REQUEST
+from p2p_sim.film.film_record import Film
+from p2p_sim.film.layout import Integers
+from p2p_sim.film.posterior import LARGEST, Learned, learned_of
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.replicate.network_record import ObservedNetwork
+
+USER, PEER = "Ada", "Ben"
+"""What the user of the opening is called, and the user whose label she gets."""
+SHAPES = ("square", "triangle", "diamond", "star", "plus", "hexagon")
+LABELS = 24
+"""Labels that differ in shape or in one of eight colours; further ones look like the first ones again."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of the opening: what the stage shows, its length in ms, and its caption.
+
+    What stands in a caption in an element of class `then` is hidden until the stage shows it.
+    """
+
+    scene: str
+    length_ms: int
+    caption: Markup
+
+
+@dataclass(frozen=True)
+class Story:
+    """The opening. steps: in order. stage: what the script draws. learned: paragraphs of the end."""
+
+    steps: tuple[Step, ...]
+    stage: dict[str, Any]
+    learned: tuple[Markup, ...]
+
+
+def mark_of(label: int) -> Markup:
+    """A label in a text: its shape and the shape's name; below 0: a message that carries more than a class."""
+    if label < 0:
+        return Markup("<b>a noisy message</b>")
+    icon = '<svg class="c-l{0}" viewBox="-11 -11 22 22" aria-hidden="true"><use href="#l{0}"/></svg>'
+    return Markup('<b class="mark">' + icon + "{1}</b>").format(label % LABELS, SHAPES[label % len(SHAPES)])
+
+
+def at_most(value: float) -> str:
+    """An upper bound in four digits, never below what it bounds."""
+    return "∞" if math.isinf(value) else f"{four_digits(value, up=True):.4g}"
+
+
+def peers_of(record: ObservedNetwork) -> Integers:
+    """Whose noisy label each user of a run holds (n,): the first that came in time, or her own; -1: nobody's."""
+    m = record.messages
+    replies = m.select((m.kind == REPLY) & ~m.late)
+    peer = np.full(record.num_users, -1)
+    peer[replies.receiver[::-1]] = replies.sender[::-1]  # the first one is written last
+    return np.where(record.source >= 0, record.source, peer)
+
+
+def protagonist(film: Film) -> int:
+    """The user whose story has most to show; a line below weighs more than all lines after it."""
+    record, everybody = film.found, np.arange(film.found.num_users)
+    labels, peer, sent, m = record.labels, peers_of(record), record.trace.sent, record.messages
+    replies = m.select(m.kind == REPLY)
+    lying = np.isin(everybody, replies.sender[replies.label != labels.noisy[replies.sender]]) & (labels.noisy >= 0)
+    first = (sent.kind == REQUEST) & ~sent.forwarded & ~sent.duplicate
+    taken = np.isfinite(record.submitted_s)
+    points = [
+        ~lying & ~record.member,
+        taken,
+        (peer >= 0) & (peer != everybody),
+        np.bincount(sent.sender[first], minlength=len(everybody)) == 1,
+        labels.noisy != labels.true,
+        np.isin(everybody, record.source[taken & (record.source != everybody)]),
+        labels.noisy[peer] != labels.true,  # else it looks as if her true label went out
+    ]
+    score = sum(2 ** (len(points) - place) * point[film.users] for place, point in enumerate(points))
+    return int(film.users[np.argmax(score)])
+
+
+def story_of(film: Film) -> Story:
+    """The story of a film's protagonist."""
+    record, user = film.found, protagonist(film)
+    labels, peer = record.labels, int(peers_of(record)[user])
+    taken = np.isfinite(record.submitted_s)
+    carriers = np.flatnonzero(taken & (record.source == user))
+    carriers = carriers[(carriers != user) & (carriers != peer)]
+    steps = [*_noise(record, user), *_exchange(film, user, peer)]
+    if carriers.size:
+        text = Markup("Others ask {} in turn: user {} passes on <b>{}’s</b> noisy label, {}.")
+        steps.append(Step("hers", 3600, text.format(USER, carriers[0], USER, mark_of(int(labels.noisy[user])))))
+    sample = f"; {film.users.size:,} of them are shown" if film.timeline is not None else ""
+    steps.append(Step("crowd", 2000, Markup("All {:,} users do what {} did{}.").format(record.num_users, USER, sample)))
+    learned, true = learned_of(record, user), int(labels.true[user])
+    ending = _bounded(record.statement) if learned is None else _known(learned, true)
+    steps.append(Step("learned", 0, ending[0]))
+    stage = {
+        "name": USER,
+        "place": int(np.flatnonzero(film.users == user)[0]),
+        "true": true % LABELS,
+        "noisy": _drawn(int(labels.noisy[user])),
+        "got": -1 if peer < 0 else _drawn(int(labels.noisy[peer])),
+        "alpha": "noise" if labels.flip_prob is None else f"α = {labels.flip_prob:.3g}",
+        "theta": f"θ = {record.sampling_rate:.3g}",
+        "peer": "self" if peer == user else PEER,
+        "owner": "her own" if peer == user else f"{PEER}’s",
+        "answered": peer >= 0 and not record.own[user],
+        "passes": bool(record.source[user] >= 0),
+        "taken": bool(taken[user]),
+        "other": f"user {carriers[0]}" if carriers.size else "",
+        "beliefs": [] if learned is None else [1.0 - learned.posterior, learned.posterior],
+    }
+    return Story(tuple(steps), stage, ending[1:])
+
+
+def _drawn(label: int) -> int:
+    """The symbol of a label, -1 of a message that carries more than a class."""
+    return label % LABELS if label >= 0 else -1
+
+
+def _noise(record: ObservedNetwork, user: int) -> list[Step]:
+    """Her true label, and the coin α."""
+    true, noisy, alpha = int(record.labels.true[user]), int(record.labels.noisy[user]), record.labels.flip_prob
+    begin = Markup("<b>{}</b> (user {}) has a secret label, such as a diagnosis: {}. It never leaves her computer.")
+    begin = begin.format(USER, user, mark_of(true))
+    coin = Markup("Her computer adds noise to it, once. Only the noisy message is given away.")
+    if noisy >= 0 and alpha is not None:
+        coin = Markup(
+            "Coin <b>α</b>: with probability {:.3g} her computer flips the label. "
+            '<span class="then">{} Her <b>noisy label</b> is {}.</span>'
+        ).format(alpha, "It does." if noisy != true else "It does not.", mark_of(noisy))
+    return [Step("label", 3000, begin), Step("alpha", 4600, coin)]
+
+
+def _exchange(film: Film, user: int, peer: int) -> list[Step]:
+    """Her request, the reply, the coin θ, and what the learner got from her."""
+    record, fallback = film.found, bool(film.found.own[user])
+    whom = "user of her cluster" if record.overlay is None else "neighbour"
+    if math.isinf(film.fates.asked_s[user]):
+        return [Step("asks", 3400, Markup("{} asks nobody: she has no neighbour, or is offline.").format(USER))]
+    if peer < 0 or fallback:
+        rest = "she takes her own noisy label" if fallback else "she has nothing to pass on"
+        steps = [Step("asks", 3400, Markup("She asks one random {}, but no reply comes: {}.").format(whom, rest))]
+    else:
+        name = "herself, by chance" if peer == user else f"{PEER} (user {peer})"
+        asks = Markup('She asks one random {} for a label: <b class="then">{}.</b>').format(whom, name)
+        steps = [Step("asks", 3400, asks)]
+    if peer < 0:
+        return steps
+    owner, mark = "her own noisy label", mark_of(int(record.labels.noisy[peer]))
+    if peer != user:
+        owner = f"{PEER}’s label"
+        reply = Markup("{} has tossed such a coin too. He sends <b>his noisy label</b>, {}.").format(PEER, mark)
+        steps.append(Step("reply", 3400, reply))
+    passes = bool(record.source[user] >= 0)
+    coin = Markup(
+        'Coin <b>θ</b>: with probability {:.3g} she passes {} on to the learner. <span class="then">{}.</span>'
+    )
+    outcome = "She does; else she sends nothing" if passes else "She does not: the learner gets nothing"
+    steps.append(Step("theta", 4000, coin.format(record.sampling_rate, owner, outcome)))
+    if np.isfinite(record.submitted_s[user]):
+        text = Markup("The <b>learner</b> gets {} from {}. It is not told whose label it is.").format(mark, USER)
+        steps.append(Step("submits", 3600, text))
+    elif passes:
+        why = "comes too late: the learner does not take it" if record.reached[user] else "is lost"
+        steps.append(Step("submits", 3600, Markup("Her message to the learner {}.").format(why)))
+    return steps
+
+
+def _known(learned: Learned, true: int) -> tuple[Markup, ...]:
+    """The caption of the end and paragraphs about it, where the law of what the learner sees is known exactly."""
+    share = learned.posterior if true else 1.0 - learned.posterior
+    mark, now = mark_of(true), f"{100.0 * share:.1f} %"
+    brief = Markup(
+        "Can a learner that knows all others’ labels tell {}’s? Before, it gave {} 50 %; afterwards, <b>{}</b>."
+    )
+    seen = Markup(
+        "A learner that holds both labels equally likely, and knows the true labels of all others, sees what her "
+        "cluster of {:,} users submitted: {} {} and {} {}. It now gives {}, her true label, a probability of <b>{}</b>."
+    )
+    zeros = learned.submissions - learned.ones
+    mean = Markup(
+        "Its mean distance from 50 % over all that it might have seen is at most <b>{}</b> percentage points: its "
+        "advantage for these labels of the others. For any labels of the others, the advantage is at most {}."
+    )
+    chance = Markup("Before its label is read, each submission carries hers with probability 1/{:,}.")
+    return (
+        brief.format(USER, mark, now),
+        seen.format(learned.users, zeros, mark_of(0), learned.ones, mark_of(1), mark, now),
+        mean.format(at_most(100.0 * learned.advantage), at_most(100.0 * learned.printed)),
+        chance.format(learned.users),
+    )
+
+
+def _bounded(statement: PrivacyBound) -> tuple[Markup, ...]:
+    """The same where it is not: what the run's statement says."""
+    if math.isinf(statement.epsilon_upper):
+        text = Markup("What did the learner learn of {}? No finite ε is known: maybe her label.").format(USER)
+        return text, text
+    value = f" = {at_most(math.exp(statement.epsilon_upper))}" if statement.epsilon_upper < 700.0 else ""
+    text = Markup("up to a probability δ = {:g}, her odds change by at most e<sup>ε</sup>{}.")
+    text = text.format(statement.delta, value)
+    more = Markup(
+        "Whatever the labels are, {} Here ε = {} is this run’s, for the worst placed user and a learner who sees the "
+        "set of submissions, under the conditions of “How private?”. Exact odds are worked out for two "
+        "labels, clusters of 2 to {:,} users, and an exchange without faults, overlay or adversaries."
+    )
+    return Markup("What did the learner learn of {}? Only this: {}").format(USER, text), more.format(
+        text, at_most(statement.epsilon_upper), LARGEST
+    )

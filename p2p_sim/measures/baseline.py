@@ -1,0 +1,116 @@
+"""The baseline of learning: always saying one class, which takes no features and no private label of a user."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from p2p_sim.measures.intervals import Mean, mean_interval
+
+MAJORITY = "majority_error_rate"
+LEARNED = (
+    ("error_rate", "what is learned", "; smaller clusters mix fewer labels, and a larger ε takes less noise"),
+    ("nonprivate_error_rate", "even without privacy, what is learned", "; look at the features and their scales"),
+)
+"""Columns of error rates, how messages call them, and what else they say."""
+ENOUGH, FEW = 5, "; with so few replicates hardly anything is clear: run more"
+"""Replicates from which on a missing gain says something of the data, and what is said below."""
+RISKS = ("excess_risk", "nonprivate_excess_risk")
+CONSTANT_RISK = "constant_excess_risk"
+"""Columns of excess risks where the law is known: of both models, and of the best constant."""
+CONSTANT, SQUARED = "constant_squared_error", ("squared_error", "nonprivate_squared_error")
+"""Columns of squared errors: of a constant, and of both models."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much more accurate a model is than the majority class: the mean of paired differences.
+
+    column: of the model's error rate; accuracy, majority: means.
+    """
+
+    column: str
+    accuracy: float
+    majority: float
+    gain: Mean
+
+    @property
+    def clear(self) -> bool:
+        """Whether the gain is above 0, with its whole 95% interval where there is one."""
+        return (self.gain.low if self.gain.replicates > 1 else self.gain.value) > 0
+
+
+def gains(rows: pd.DataFrame) -> list[Gain]:
+    """Gains over the majority class in the rows of one point, private and not; none where columns are missing.
+
+    Where the law is known and nothing can be more accurate than the majority class, there is nothing to compare.
+    """
+    if MAJORITY not in rows or rows[MAJORITY].isna().any():
+        return []
+    majority = rows[MAJORITY].astype(float)
+    if "bayes_error_rate" in rows and (rows["bayes_error_rate"].astype(float) >= majority - 1e-12).any():
+        return []
+    return [
+        Gain(column, 1.0 - float(errors.mean()), 1.0 - float(majority.mean()), mean_interval(majority - errors))
+        for column, _, _ in LEARNED
+        if column in rows and rows[column].notna().all()
+        for errors in [rows[column].astype(float)]
+    ]
+
+
+def warnings_of(rows: pd.DataFrame) -> list[str]:
+    """A line for each model of one point that is not clearly better than a rule that takes no features."""
+    found = []
+    for column, who, more in LEARNED:
+        for gain in gains(rows):
+            if gain.column == column and not gain.clear:
+                advice = FEW if 1 < gain.gain.replicates < ENOUGH else more
+                found.append(
+                    f"{who} has accuracy {gain.accuracy:.4f}, not clearly above the {gain.majority:.4f} of always "
+                    f"saying the majority class (difference {gain.gain}){advice}"
+                )
+    return [*found, *_riskier_than_a_constant(rows), *_no_better_than_a_constant(rows)]
+
+
+def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
+    """Models that are no more accurate than the majority class, because nothing can be, and have a larger excess risk
+    than the best constant."""
+    if gains(rows):
+        return []
+    found = []
+    for (column, who, _), risk in zip(LEARNED, RISKS, strict=True):
+        names = (column, MAJORITY, risk, CONSTANT_RISK)
+        if any(name not in rows or rows[name].isna().any() for name in names):
+            continue
+        errors, majority, excess, constant = (rows[name].astype(float) for name in names)
+        gain, less = mean_interval(majority - errors), mean_interval(excess - constant)
+        if (gain.low if gain.replicates > 1 else gain.value) > 0 or not less.value > 0:
+            continue
+        found.append(
+            f"{who} has accuracy {1.0 - errors.mean():.4f}, not clearly above the {1.0 - majority.mean():.4f} of "
+            f"always saying the majority class, and nothing can be; the best constant has the smaller excess risk, "
+            f"{constant.mean():.4g} against {excess.mean():.4g} (difference {less})"
+        )
+    return found
+
+
+def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
+    """The same for labels that are numbers, by the squared error."""
+    found = []
+    for column, (_, who, more) in zip(SQUARED, LEARNED, strict=True):
+        if column not in rows or rows[column].isna().any():
+            continue
+        constant, errors = rows[CONSTANT].astype(float), rows[column].astype(float)
+        gain = mean_interval(constant - errors)
+        if (gain.low if gain.replicates > 1 else gain.value) <= 0:
+            advice = FEW if 1 < gain.replicates < ENOUGH else more
+            found.append(
+                f"{who} has squared error {errors.mean():.4g}, not clearly below the {constant.mean():.4g} of "
+                f"a constant{advice}"
+            )
+    return found
+
+
+def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:
+    """How many points are not clearly more accurate than the majority class, and of how many points this is known."""
+    known = [found[0] for _, part in rows.groupby("scenario", sort=False) if (found := gains(part))]
+    return sum(not gain.clear for gain in known), len(known)

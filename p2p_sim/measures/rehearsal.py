@@ -1,0 +1,123 @@
+"""Choosing the parameters of Algorithm 1 without looking at a label: rehearsals on a public law.
+
+What the mechanism will cost depends on the labels, which must not be asked. So it is rehearsed on made-up ones:
+clusters whose label distribution is drawn from a Dirichlet law of concentration 2/K, each with points whose
+distribution is φ away from the cluster's (in L1), on both sides. A learner takes the majority at each point; its excess
+0-1 risk is what a choice of parameters costs. Everything that enters is public: K, the cluster size, how many decisions
+a learner takes within a cluster, and a guess of φ.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+
+Floats = NDArray[np.float64]
+REHEARSED = 8_000
+"""Clusters of a rehearsal, times K."""
+SURE = 3.0
+"""Standard errors by which a choice must beat uniform randomised response, which does not depend on a guess."""
+SPARED = 1.0 - 1e-9
+"""Share of ε that is spent, so that rounding of λ near 1 stays below it."""
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Shares of ε that may go to the distributions; the rest goes to the labels."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Parameters of Algorithm 1: λ, σ (may be infinite) and τ."""
+
+    resampling_prob: float
+    noise_scale: float
+    threshold: float
+
+
+def uniform(epsilon: float, classes: int) -> Choice:
+    """Corollary 1: uniform randomised response, λ = K/(K-1+e^ε), σ = ∞, τ = 1/K; ε-private."""
+    return Choice(1.0 / (1.0 + math.expm1(min(epsilon * SPARED, 700.0)) / classes), math.inf, 1.0 / classes)
+
+
+def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
+    """Spend the share of ε on the distributions, 2/σ, and the rest on the labels, ln(1 + (1-λ)/(λτ)).
+
+    At τ = 0 labels can only be resampled throughout: λ = 1, and all of ε goes to the distributions.
+    """
+    epsilon *= SPARED
+    lam = 1.0 / (1.0 + math.expm1(min((1.0 - share) * epsilon, 700.0)) * threshold)
+    spent = 1.0 if lam == 1.0 else share
+    return Choice(lam, 2.0 / (spent * epsilon) if spent > 0.0 else math.inf, threshold)
+
+
+def corollary2(epsilon: float, heterogeneity: float) -> Choice:
+    """Corollary 2 as printed: τ = φ, λ = 1/(1+(e^ε-1)φ), σ = 1/ε. It costs up to 3ε, not ε."""
+    return Choice(1.0 / (1.0 + math.expm1(epsilon) * heterogeneity), 1.0 / epsilon, heterogeneity)
+
+
+def candidates(epsilon: float, classes: int) -> list[Choice]:
+    """Ways to spend ε in full: uniform randomised response, no label kept at all, and splits between, by threshold."""
+    found = [uniform(epsilon, classes), split_budget(epsilon, 1.0, 0.0)]
+    for threshold in np.geomspace(1e-3 / classes, 0.8 / classes, 12):
+        tau = float(f"{threshold:.3g}")
+        found += [split_budget(epsilon, 1.0, tau)] + [split_budget(epsilon, share, tau) for share in SHARES]
+    return found
+
+
+def rehearse(
+    choices: list[Choice], classes: int, cluster_size: int, decisions: int, heterogeneity: float, seed: int = 0
+) -> Floats:
+    """Excess 0-1 risk (len(choices), clusters) of the majority at its points, all choices on the same made-up clusters.
+
+    Args:
+        choices: parameters to compare; β = 0.
+        classes: K; cluster_size: n; decisions: points of a cluster, each with an equal part of its users.
+        heterogeneity: φ in [0, 1].
+        seed: of the rehearsal, public.
+    """
+    rng = np.random.default_rng(seed)
+    cluster, points = _law(classes, heterogeneity, rng)
+    share = rng.multinomial(cluster_size, cluster) / cluster_size
+    noise = np.clip(rng.laplace(size=share.shape), -700.0, 700.0) / cluster_size
+    users = max(1, round(cluster_size / decisions))
+    best = points.max(axis=2)
+    found = []
+    for index, choice in enumerate(choices):
+        scale = choice.noise_scale if math.isfinite(choice.noise_scale) else 1e300
+        q = released_distribution(share, noise * scale, choice.threshold)
+        law = np.maximum((1.0 - choice.resampling_prob) * points + choice.resampling_prob * q, 0.0)
+        law /= law.sum(axis=2, keepdims=True)
+        votes = np.random.default_rng([seed, index]).multinomial(users, law) + 1e-6 * rng.random(law.shape)
+        chosen = votes.argmax(axis=2)[..., None]
+        found.append((best - np.take_along_axis(points, chosen, axis=2)[..., 0]).mean(axis=0))
+    return np.array(found)
+
+
+def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Label distributions of made-up clusters (R, K), and of a point on either side of each, (2, R, K)."""
+    phi, count = min(heterogeneity, 1.0), REHEARSED // classes
+    half = phi / 2.0
+    cluster = rng.dirichlet(np.full(classes, 2.0 / classes), size=count)
+    rows = np.arange(count)
+    first = cluster.argmax(axis=1)
+    second = (first + rng.integers(1, classes, size=count)) % classes
+    pair = np.zeros_like(cluster)
+    pair[rows, first] = pair[rows, second] = 0.5
+    cluster = (1.0 - phi) * cluster + phi * pair  # room for φ/2 either way
+    shift = np.zeros_like(cluster)
+    shift[rows, first], shift[rows, second] = half, -half
+    points = np.maximum(np.stack([cluster + shift, cluster - shift]), 0.0)
+    return cluster, points / points.sum(axis=2, keepdims=True)
+
+
+def best_choice(epsilon: float, classes: int, cluster_size: int, decisions: int, heterogeneity: float) -> Choice:
+    """The candidate that rehearses best; it spends ε in full, by the true cost 2/σ + ln(1 + (1-λ)/(λτ)).
+
+    Uniform randomised response is kept unless another is better beyond doubt.
+    """
+    choices = candidates(epsilon, classes)
+    risks = rehearse(choices, classes, cluster_size, decisions, heterogeneity)
+    best = int(risks.mean(axis=1).argmin())
+    gain = risks[0] - risks[best]
+    return choices[best if gain.mean() > SURE * gain.std() / math.sqrt(gain.size) else 0]

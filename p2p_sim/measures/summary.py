@@ -1,0 +1,142 @@
+"""A summary of one point's rows: means with intervals, and the largest ε."""
+
+from typing import TYPE_CHECKING, Any
+
+from p2p_sim.measures.group_gaps import ERROR, LOSS, REFERENCE, SHARE, groups_of, with_losses
+from p2p_sim.measures.intervals import Mean, mean_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MEANS = (
+    "error_rate",
+    "nonprivate_error_rate",
+    "majority_error_rate",
+    "bayes_error_rate",
+    "auc",
+    "nonprivate_auc",
+    "excess_risk",
+    "nonprivate_excess_risk",
+    "constant_excess_risk",
+    "heterogeneity",
+    "effective_sampling_rate",
+    "completion_time_s",
+    "arrival_p50_s",
+    "arrival_p99_s",
+    "honest_error_rate",
+    "damage_error_rate",
+    "honest_excess_risk",
+    "damage_excess_risk",
+    "squared_error",
+    "nonprivate_squared_error",
+    "constant_squared_error",
+    "value_spread",
+    "half_l1",
+    "nonprivate_half_l1",
+    "cells",
+    "nonprivate_cells",
+    "count_error",
+)
+PARAMETERS = (
+    "flip_prob",
+    "resampling_prob",
+    "noise_scale",
+    "threshold",
+    "bias_correction",
+    "noise_multiplier",
+    "bit_flip_prob",
+    "stages",
+)
+WORST = (
+    "epsilon_lower",
+    "epsilon_upper",
+    "epsilon_others_upper",
+    "epsilon_times_upper",
+    "epsilon_coalition_upper",
+    "epsilon_unmet_upper",
+    "coalition_meets",
+    "epsilon_local",
+    "epsilon_paper",
+    "epsilon_paper_lemma9",
+    "epsilon_paper_theorem3",
+)
+TOTALS = (
+    "fetches",
+    "answered",
+    "expired",
+    "failed",
+    "late_replies",
+    "retries",
+    "departed",
+    "fallbacks",
+    "messages_sent",
+    "messages_duplicated",
+    "messages_lost",
+    "messages_undelivered",
+    "messages_delivered",
+    "bytes_sent",
+    "learner_messages",
+    "learner_bytes",
+)
+"""Counts of requests, messages and bytes, which add up over the replicates."""
+
+
+def means(rows: "pd.DataFrame") -> dict[str, Mean]:
+    """Mean and 95% interval of every measured column that applies; of an AUC cut at 0 and 1."""
+    found = {
+        name: mean_interval(rows[name].astype(float)) for name in MEANS if name in rows and rows[name].notna().all()
+    }
+    return {name: mean.within(0.0, 1.0) if name.endswith("auc") else mean for name, mean in found.items()}
+
+
+def excess_error(rows: "pd.DataFrame") -> Mean | None:
+    """Paired difference of error rates: private minus non-private, replicate by replicate; None without the latter."""
+    if rows["nonprivate_error_rate"].isna().any():
+        return None
+    return mean_interval((rows["error_rate"] - rows["nonprivate_error_rate"]).astype(float))
+
+
+def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
+    """Mean and 95% interval of every figure of a group, by its column: share, error rates, paired loss of accuracy.
+
+    A figure that some replicate does not have is left out.
+    """
+    table = with_losses(rows)
+    columns = [group.column(figure) for group in groups_of(rows) for figure in (SHARE, ERROR, REFERENCE, LOSS)]
+    return {
+        column: mean_interval(table[column].astype(float))
+        for column in columns
+        if column in table and table[column].notna().all()
+    }
+
+
+def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
+    """Largest ε of each kind over the replicates, None if it does not apply to all of them; never a mean."""
+    return {name: float(rows[name].max()) if rows[name].notna().all() else None for name in WORST}
+
+
+def totals(rows: "pd.DataFrame") -> dict[str, int]:
+    """Sums over the replicates of the counts of requests, messages and bytes; empty where no message was simulated."""
+    return {name: int(rows[name].sum()) for name in TOTALS if name in rows and rows[name].notna().all()}
+
+
+def summarise(rows: "pd.DataFrame") -> dict[str, Any]:
+    """A record of a point, ready for JSON; `totals` is there if messages were simulated."""
+    first = rows.iloc[0]
+    record: dict[str, Any] = {"replicates": len(rows)}
+    record |= {
+        name: first[name] for name in ("engine", "population", "mechanism", "trust", "observer", "adjacency", "basis")
+    }
+    record["oracle"] = bool(rows["oracle"].any())
+    record |= {name: float(first[name]) for name in ("delta", "sampling_rate") if rows[name].notna().all()}
+    for name in PARAMETERS:
+        if rows[name].notna().all():
+            record |= {f"{name}_min": float(rows[name].min()), f"{name}_max": float(rows[name].max())}
+    record |= worst_epsilons(rows)
+    paired = excess_error(rows)
+    for name, mean in {**means(rows), **({LOSS: paired} if paired else {}), **group_means(rows)}.items():
+        interval = [mean.low, mean.high] if mean.replicates > 1 else None
+        record[name] = {"mean": mean.value, "interval_95": interval}
+    if counts := totals(rows):
+        record["totals"] = counts
+    return record

@@ -1,0 +1,49 @@
+"""Theorem 2 of the vector approximation paper: what an error in the learned bits can cost at most."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PointwiseRisk:
+    """Excess risk of a classifier and Theorem 2's bound on it at each of n points; the theorem is about the means.
+
+    error: (n,) Δ(x), the largest error of a learned bit's probability. excess: (n,) η*(x) - η_c(x). bound: (n,), no
+    smaller than `excess` anywhere.
+    """
+
+    error: Floats
+    excess: Floats
+    bound: Floats
+
+
+def theorem_2(learned: Floats, label_distribution: Floats, epsilon: float) -> PointwiseRisk:
+    """The excess risk of predicting the largest learned bit, beside 2Δ_ε 1(η* - η_s ≤ 2Δ_ε) (equations 18 to 21).
+
+    >>> found = theorem_2(np.array([[0.5, 0.4]]), np.array([[0.4, 0.6]]), epsilon=2.0)
+    >>> found.excess.round(3).tolist(), found.bound.round(3).tolist()
+    ([0.2], [0.633])
+
+    Args:
+        learned: (n, K) g_j(x), what a model says of P(Z(j) = 1 | x).
+        label_distribution: (n, K) η_j(x), K at least 2.
+        epsilon: ε of all bits together, above 0.
+    """
+    if learned.shape != label_distribution.shape or learned.ndim != 2 or learned.shape[1] < 2:
+        raise ValueError(f"learned of shape {learned.shape}: needs (n, K), K at least 2, as label_distribution has")
+    flip = bit_flip_prob_of(epsilon)
+    bits = flip + (1.0 - 2.0 * flip) * label_distribution
+    error = np.abs(learned - bits).max(axis=1)
+    scaled = 2.0 * error / math.tanh(epsilon / 4.0)
+    second, best = np.partition(label_distribution, -2, axis=1)[:, -2:].T
+    chosen = np.take_along_axis(label_distribution, learned.argmax(axis=1)[:, None], axis=1)[:, 0]
+    # rounding of a gap that equals 2Δ_ε must not make the bound 0
+    reaches = best - second <= scaled * (1.0 + 1e-12) + 1e-12
+    return PointwiseRisk(error, best - chosen, np.where(reaches, scaled, 0.0))

@@ -1,0 +1,192 @@
+"""What messages of the exchange carry besides flipped labels, and what the learner can tell of any of them."""
+
+import math
+from abc import ABC, abstractmethod
+from functools import lru_cache
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from p2p_sim.base.configuration import Config
+from p2p_sim.base.errors import InputError
+from p2p_sim.exchange.adversaries import AdversariesConfig
+from p2p_sim.exchange.randomizer import Message
+from p2p_sim.mechanisms.alibi import Alibi
+from p2p_sim.mechanisms.label_values import ValueMessage
+from p2p_sim.mechanisms.outcome import PayloadKind
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
+from p2p_sim.mechanisms.released_values import BinsConfig, UnbiasedConfig, ValuesConfig
+from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, check_prior
+from p2p_sim.mechanisms.vector_approximation import VectorApproximation
+from p2p_sim.privacy.exchange.calibration import largest_local_epsilon
+from p2p_sim.privacy.rivals.alibi import noise_scale_of
+from p2p_sim.privacy.rivals.unbiased_values import LARGEST_EPSILON
+from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of
+
+
+class MessageConfig(Config, ABC):
+    """What every kind of message has."""
+
+    epsilon: float | None = Field(default=None, gt=0, le=100)
+    """ε₀ of a single message, above 0 and at most 100. Give this or `mechanism.target_epsilon`, which chooses the
+    largest sufficient ε₀ of three digits."""
+    releases: ClassVar[PayloadKind]
+    """The kind of release that the learner gets."""
+
+    def check(self, num_classes: int) -> None:
+        """Refuse parameters that do not fit K classes."""
+
+    @property
+    def most(self) -> float:
+        """Largest ε₀ that `mechanism.target_epsilon` may choose."""
+        return math.inf
+
+    @abstractmethod
+    def randomizer(self, epsilon: float, num_classes: int) -> Message:
+        """The local randomizer at ε₀ for K classes."""
+
+    def on_grid(self, epsilon: float, num_classes: int, values: tuple[float, ...] | None) -> Message:
+        """The same; values: (K,) the public grid, if labels are places in one."""
+        return self.randomizer(epsilon, num_classes)
+
+
+class VectorMessages(MessageConfig):
+    """K bits of the one-hot label, each through randomised response."""
+
+    kind: Literal["vector_approximation"] = "vector_approximation"
+    releases: ClassVar[PayloadKind] = "bits"
+
+    def randomizer(self, epsilon: float, num_classes: int) -> VectorApproximation:
+        """Each bit at ε₀/2."""
+        return VectorApproximation(bit_flip_prob_of(epsilon), num_classes)
+
+
+class AlibiMessages(MessageConfig):
+    """The one-hot label with Laplace noise, made a soft label by Bayes' rule under the uniform prior."""
+
+    kind: Literal["alibi"] = "alibi"
+    releases: ClassVar[PayloadKind] = "soft"
+    prior: Literal["uniform"] = "uniform"
+    """Prior of Bayes' rule: "uniform", since a user has only her own message."""
+
+    def randomizer(self, epsilon: float, num_classes: int) -> Alibi:
+        """Noise of scale 2/ε₀."""
+        return Alibi(noise_scale_of(epsilon), num_classes)
+
+
+class PriorMessages(MessageConfig):
+    """A label through RRWithPrior, under a prior that all users share."""
+
+    kind: Literal["rr_with_prior"] = "rr_with_prior"
+    releases: ClassVar[PayloadKind] = "hard"
+    stages: Literal[1] = 1
+    """1: a user's message must not depend on others' messages."""
+    prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=256)
+    """Common prior: K public probabilities that do not come from the labels; absent: all the same."""
+
+    def check(self, num_classes: int) -> None:
+        """Refuse a prior that does not fit K classes, or is none."""
+        check_prior("mechanism.randomizer.prior", self.prior, num_classes)
+
+    def randomizer(self, epsilon: float, num_classes: int) -> RRWithPrior:
+        """Among the labels that the prior thinks most likely."""
+        return RRWithPrior(epsilon, num_classes, self.prior)
+
+
+class _ValueMessages(MessageConfig, ValuesConfig):
+    """What messages with numbers have in common."""
+
+    releases: ClassVar[PayloadKind] = "values"
+    epsilon: float | None = Field(default=None, gt=0, le=LARGEST_EPSILON)
+    """ε₀ of a single message, above 0 and at most 10. Give this or `mechanism.target_epsilon`, which chooses the
+    largest sufficient ε₀ of three digits."""
+
+    @property
+    def most(self) -> float:
+        return LARGEST_EPSILON
+
+    def check(self, num_classes: int) -> None:
+        """Refuse a prior that does not fit k label values, or is none."""
+        check_prior("mechanism.randomizer.prior", self.prior, num_classes)
+
+    def randomizer(self, epsilon: float, num_classes: int) -> Message:
+        """None for classes, which is refused."""
+        return self.at(epsilon, None)
+
+    def on_grid(self, epsilon: float, num_classes: int, values: tuple[float, ...] | None) -> Message:
+        return _at(self, epsilon, values)
+
+
+@lru_cache(maxsize=256)
+def _at(config: ValuesConfig, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
+    return config.at(epsilon, values)
+
+
+class BinMessages(_ValueMessages, BinsConfig):
+    """The bin of a label that is a number, through RR-on-Bins."""
+
+    kind: Literal["rr_on_bins"] = "rr_on_bins"
+
+
+class UnbiasedMessages(_ValueMessages, UnbiasedConfig):
+    """A number whose mean is the label, through the optimal unbiased randomizer."""
+
+    kind: Literal["unbiased_values"] = "unbiased_values"
+
+
+MessagesConfig = Annotated[
+    VectorMessages | AlibiMessages | PriorMessages | BinMessages | UnbiasedMessages, Field(discriminator="kind")
+]
+
+
+def randomizer_of(
+    config: MessageConfig,
+    target: float | None,
+    sizes: NDArray[np.int64],
+    num_classes: int,
+    sampling_rate: float,
+    delta: float,
+    values: tuple[float, ...] | None = None,
+) -> Message:
+    """The local randomizer at the ε₀ that is given, or at one that keeps the learner's ε at the target or below."""
+    config.check(num_classes)
+
+    def made(local: float) -> Message:
+        return config.on_grid(local, num_classes, values)
+
+    def certified(local: float, size: int) -> bool:
+        return local <= config.most and made(local).exchanged(size, sampling_rate).satisfies(target or 0.0, delta)
+
+    if config.epsilon is not None:
+        return made(config.epsilon)
+    assert target is not None
+    return made(largest_local_epsilon(certified, sizes.tolist(), min(target, config.most)))
+
+
+def check_answers(adversaries: AdversariesConfig, noise: Message | None = None) -> None:
+    """Refuse who answers with the next class, unless the noise is that of flipped labels.
+
+    Randomised response among all classes is the same after a shift, so that such a user still hides others; under a
+    prior the next class may be one that nobody else says.
+
+    Raises:
+        InputError: there is one.
+    """
+    for role in () if noise is not None and noise.hides_when_inverted else adversaries.inverting:
+        raise InputError(
+            f"adversaries.{role}.answer = 'inverted': known to hide others among flipped labels alone; "
+            "with mechanism.randomizer, give 'zero' or 'one'"
+        )
+
+
+def flipped_labels(noise: Message, purpose: str) -> RandomizedResponse:
+    """The noise, if messages carry flipped labels.
+
+    Raises:
+        InputError: they do not, and `purpose` is known for these alone.
+    """
+    if not isinstance(noise, RandomizedResponse):
+        raise InputError(f"mechanism.randomizer: {purpose} is known for flipped labels alone; give mechanism.flip_prob")
+    return noise

@@ -1,0 +1,110 @@
+"""Vector approximation: every user sends her one-hot label, each bit of it through randomised response."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from p2p_sim.base.streams import BLOCK, bernoulli
+from p2p_sim.exchange.debias import check_labels
+from p2p_sim.exchange.randomizer import Message
+from p2p_sim.mechanisms.mechanism import OwnMechanism, Setup
+from p2p_sim.mechanisms.outcome import ReleaseKind
+from p2p_sim.mechanisms.without_messages import LocalMechanism
+from p2p_sim.privacy.conditions import LOCAL_CONDITIONS
+from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of, vector_advantage, vector_delta, vector_epsilon
+
+
+@dataclass(frozen=True)
+class VectorApproximation(Message):
+    """Turn a label into K bits, each that of the one-hot label with probability 1 - `bit_flip_prob`.
+
+    Args:
+        bit_flip_prob: p in [0, 1/2].
+        num_classes: K, from 2 to 256.
+    """
+
+    bit_flip_prob: float
+    num_classes: int
+
+    kind: ClassVar[str] = "vector_approximation"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """p."""
+        return {"bit_flip_prob": self.bit_flip_prob}
+
+    @property
+    def local_epsilon(self) -> float:
+        """2 ln((1-p)/p), infinite at p = 0."""
+        return vector_epsilon(self.bit_flip_prob)
+
+    @property
+    def total_variation(self) -> float:
+        """1 - 2p."""
+        return vector_delta(self.bit_flip_prob, 0.0).upper
+
+    def advantage(self, num_classes: int) -> float:
+        """Exact."""
+        return vector_advantage(self.bit_flip_prob, num_classes)
+
+    @property
+    def payload_bits(self) -> int:
+        """K."""
+        return self.num_classes
+
+    def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
+        """Noisy bits of the labels (n,), packed as by `numpy.packbits`: (n, ceil(K/8)), padded with zeros."""
+        check_labels(labels, self.num_classes)
+        k, width = self.num_classes, -(-self.num_classes // 8)
+        one_hot = np.packbits(np.eye(k, dtype=np.bool_), axis=1)
+        packed = np.empty((labels.size, width), dtype=np.uint8)
+        rows = max(1, BLOCK // k)
+        flips = np.zeros((rows, 8 * width), dtype=np.bool_)
+        for start in range(0, labels.size, rows):
+            truth, out = labels[start : start + rows], packed[start : start + rows]
+            flips[: truth.size, :k] = bernoulli(rng, self.bit_flip_prob, truth.size * k).reshape(-1, k)
+            noise = np.packbits(flips[: truth.size]).reshape(-1, width)
+            np.bitwise_xor(one_hot[truth], noise, out=out)
+        return packed
+
+    def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
+        """(b - p)/(1 - 2p) for each bit b; None at p = 1/2, where bits say nothing."""
+        p = self.bit_flip_prob
+        if 1.0 - 2.0 * p < 2.0**-40:
+            return None
+        bits = np.unpackbits(payload.astype(np.uint8, copy=False), axis=1, count=self.num_classes)
+        return np.asarray((bits - p) / (1.0 - 2.0 * p))
+
+
+class VectorApproximationConfig(OwnMechanism):
+    """Every user sends K noisy bits with her name; no trusted party and no amplification."""
+
+    kind: Literal["vector_approximation"] = "vector_approximation"
+    described: ClassVar[str] = "vector approximation, every user on her own"
+    conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
+    target_epsilon: float = Field(gt=0, le=100)
+    """ε, above 0 and at most 100: each bit is flipped with probability 1/(1+e^{ε/2}), since a label moves two bits."""
+    releases: ClassVar[ReleaseKind] = "bits"
+
+    def built(self, setup: Setup) -> "LocalVectorApproximation":
+        return LocalVectorApproximation(VectorApproximation(bit_flip_prob_of(self.target_epsilon), setup.num_classes))
+
+
+@dataclass(frozen=True)
+class LocalVectorApproximation(LocalMechanism):
+    """Vector approximation by every user on her own."""
+
+    payload_kind = "bits"
+    basis = "pure: the noisy bits"
+
+    randomizer: VectorApproximation
+
+    def lower(self, delta: float) -> float:
+        """ln(((1-p)² - δ)/p²)."""
+        flip = self.randomizer.bit_flip_prob
+        kept = (1.0 - flip) ** 2 - delta
+        return max(0.0, math.log(max(kept / flip**2, 1.0)) * (1.0 - 1e-12))

@@ -1,0 +1,236 @@
+"""What may happen to messages in transit: the interface of a fault, and the three that have keys of their own."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import model_validator
+
+from p2p_sim.base.configuration import Config
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import FAULTS, method_of, offer_of
+from p2p_sim.base.streams import Uniforms
+from p2p_sim.network.latency import LatencyLaw
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Integers = NDArray[Any]
+Ends = tuple[Integers, Integers]
+LEARNER = -1
+
+
+@dataclass(frozen=True, eq=False)
+class InTransit:
+    """Messages in transit, at most one for each user who asks: of one leg, attempt, copy and hop.
+
+    leg: "request", "reply" or "submission"; "probe" and "confession" where an adversary asks everybody.
+    attempt: of the request, from 0. copy: odd for the network's duplicates. hop: of a walk, from 0.
+    user: (m,) who asks and submits, numbered from the shard's first.
+    sent_s: (m,) when the messages were sent, seconds.
+    ends, draw, law: sender and receiver where both are users and matter, and where random numbers come from.
+    """
+
+    leg: str
+    attempt: int
+    copy: int
+    hop: int
+    user: Integers
+    sent_s: Floats
+    ends: Ends | None
+    draw: Callable[[str], Uniforms]
+    law: LatencyLaw
+
+    @property
+    def sender(self) -> Integers:
+        """(m,) who sends; of a submission `user`."""
+        if self.leg == "submission":
+            return self.user
+        assert self.ends is not None
+        return self.ends[0]
+
+    @property
+    def receiver(self) -> Integers:
+        """(m,) who is to receive the message; -1: the learner, or nobody because the sender has no neighbour."""
+        if self.leg == "submission":
+            return np.full(self.user.size, LEARNER)
+        assert self.ends is not None
+        return self.ends[1]
+
+    def uniform(self, purpose: str) -> Floats:
+        """(m,) in [0, 1): each message's own random number for a purpose, the same whenever it is asked for."""
+        return self.draw(purpose).at(self.user)
+
+    def travel_s(self, purpose: str) -> Floats:
+        """(m,) one more travel time for each message, from the network's law, seconds."""
+        return self.law.quantile(self.uniform(purpose))
+
+    def only(self, rows: Bools | None) -> "InTransit":
+        """Those of some rows (m,); None: all."""
+        if rows is None:
+            return self
+        ends = None if self.ends is None else (self.ends[0][rows], self.ends[1][rows])
+        place = self.leg, self.attempt, self.copy, self.hop
+        return InTransit(*place, self.user[rows], self.sent_s[rows], ends, self.draw, self.law)
+
+    def named(self, prefix: str) -> "InTransit":
+        """The same with random numbers of other purposes, which begin with a prefix."""
+        draw = self.draw
+        return replace(self, draw=lambda purpose: draw(prefix + purpose)) if prefix else self
+
+
+class NetworkFault(Config):
+    """The base of what may happen to messages in transit. A fault defines one or more of the four methods.
+
+    Each is a function of the messages alone, row by row: it is asked about the same message more than once, in other
+    company, and must answer the same. Random numbers come from `messages.uniform`. No method sees a true label.
+    """
+
+    kind: str
+
+    @model_validator(mode="after")
+    def _does_something(self) -> "NetworkFault":
+        if not any(self.defines(effect) for effect in EFFECTS):
+            raise ValueError(f"kind = {self.kind!r} defines none of {', '.join(EFFECTS)}")
+        return self
+
+    def defines(self, effect: str) -> bool:
+        """Whether it has a method of its own for one of `EFFECTS`."""
+        return getattr(type(self), effect) is not getattr(NetworkFault, effect)
+
+    def lost(self, messages: InTransit) -> Bools:
+        """Which messages are lost, (m,)."""
+        return np.zeros(messages.user.size, dtype=np.bool_)
+
+    def delay_s(self, messages: InTransit) -> Floats:
+        """Seconds, (m,), at least 0 and finite, that are added to the messages' travel times.
+
+        Users who switch on and off do so up to a time by which nearly all messages without such a delay have come;
+        those who are online then stay.
+        """
+        return np.zeros(messages.user.size)
+
+    def duplicated(self, messages: InTransit) -> Bools:
+        """Which messages are delivered twice, (m,); of a walk its first step is asked about.
+
+        The copy travels on its own. `messages.copy` is the number of the copy.
+        """
+        return np.zeros(messages.user.size, dtype=np.bool_)
+
+    def corrupted(self, messages: InTransit, payload: NDArray[Any], num_classes: int) -> NDArray[Any]:
+        """What the messages carry on arrival, (m, ...), of the type and shape of `payload`.
+
+        Args:
+            messages: replies and submissions. payload: (m, ...) what was sent: noisy labels, below K where each is one
+            number. num_classes: K.
+        """
+        return payload
+
+
+EFFECTS = ("lost", "delay_s", "duplicated", "corrupted")
+
+
+class Loss(NetworkFault):
+    """The key `network.loss`: each message is lost with a probability of its own."""
+
+    kind: Literal["loss"] = "loss"
+    share: float
+
+    def lost(self, messages: InTransit) -> Bools:
+        """Each with probability `share`."""
+        return messages.uniform("loss") < self.share
+
+
+class Duplication(NetworkFault):
+    """The key `network.duplication`: each message is delivered twice with a probability of its own."""
+
+    kind: Literal["duplication"] = "duplication"
+    share: float
+
+    def duplicated(self, messages: InTransit) -> Bools:
+        """Each with probability `share`."""
+        return messages.uniform("duplicate") < self.share
+
+
+class Reordering(NetworkFault):
+    """The key `network.reordering`: a message is held back by one more travel time."""
+
+    kind: Literal["reordering"] = "reordering"
+    share: float
+
+    def delay_s(self, messages: InTransit) -> Floats:
+        """One more travel time with probability `share`, else 0."""
+        held, delay = messages.uniform("held") < self.share, np.zeros(messages.user.size)
+        delay[held] = messages.law.quantile(messages.draw("held-for").at(messages.user[held]))
+        return delay
+
+
+class Faults:
+    """All faults of a network together.
+
+    Args:
+        faults: each with the prefix of the purposes of its random numbers; what the prefix is empty for is the
+            simulator's own and is not checked.
+    """
+
+    def __init__(self, faults: Iterable[tuple[str, NetworkFault]]) -> None:
+        pairs = tuple(faults)
+        self._of = {effect: [pair for pair in pairs if pair[1].defines(effect)] for effect in EFFECTS}
+        self.ask_ends = any(prefix for prefix, _ in pairs)
+        """Whether a fault may ask who sends and who receives."""
+
+    def __getitem__(self, effect: str) -> bool:
+        """Whether one of `EFFECTS` occurs."""
+        return bool(self._of[effect])
+
+    def lost(self, messages: InTransit) -> Bools:
+        """Which messages are lost by one fault or another, (m,)."""
+        return self._any("lost", messages)
+
+    def duplicated(self, messages: InTransit) -> Bools:
+        """Which messages are delivered twice, (m,)."""
+        return self._any("duplicated", messages)
+
+    def delay(self, times: Floats, messages: InTransit) -> None:
+        """Add all delays to travel times (m,), in place."""
+        for prefix, fault in self._of["delay_s"]:
+            late = fault.delay_s(messages.named(prefix))
+            if prefix:
+                _check(fault, "delay_s", late, times.shape, np.floating)
+                if not (np.isfinite(late) & (late >= 0)).all():
+                    raise InputError(f"{_name(fault, 'delay_s')}: delay_s must give finite seconds of at least 0")
+            times += late
+
+    def corrupted(self, messages: InTransit, payload: NDArray[Any], num_classes: int) -> NDArray[Any]:
+        """What is left of the payload (m, ...) on arrival."""
+        for prefix, fault in self._of["corrupted"]:
+            left = fault.corrupted(messages.named(prefix), payload.copy(), num_classes)
+            _check(fault, "corrupted", left, payload.shape, payload.dtype.type)
+            if left.ndim == 1 and left.dtype == np.uint8 and left.size and left.max() >= num_classes:
+                name = _name(fault, "corrupted")
+                raise InputError(f"{name}: corrupted must give labels below {num_classes}, not {left.max()}")
+            if left.dtype.kind == "f" and not np.isfinite(left).all():
+                raise InputError(f"{_name(fault, 'corrupted')}: corrupted must give finite numbers")
+            payload = left
+        return payload
+
+    def _any(self, effect: str, messages: InTransit) -> Bools:
+        found = np.zeros(messages.user.size, dtype=np.bool_)
+        for prefix, fault in self._of[effect]:
+            hit = getattr(fault, effect)(messages.named(prefix))
+            if prefix:
+                _check(fault, effect, hit, found.shape, np.bool_)
+            found |= hit
+        return found
+
+
+def _name(fault: NetworkFault, effect: str) -> str:
+    """What a message begins with: the package and the method of a plug-in, and the key."""
+    return f"{method_of(offer_of(FAULTS, fault.kind), fault, effect)}network.in_transit.kind = {fault.kind!r}"
+
+
+def _check(fault: NetworkFault, effect: str, found: Any, shape: tuple[int, ...], kind: type) -> None:
+    if not (isinstance(found, np.ndarray) and found.shape == shape and np.issubdtype(found.dtype, kind)):
+        what = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
+        raise InputError(f"{_name(fault, effect)}: {effect} must give an array of {kind.__name__} {shape}, not {what}")

@@ -1,0 +1,219 @@
+"""What the network between the users is like."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from p2p_sim.base.configuration import Config, differing
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import FAULTS, PlugIns
+from p2p_sim.network.availability import Always, AvailabilityConfig
+from p2p_sim.network.faults import Duplication, Faults, Loss, NetworkFault, Reordering
+from p2p_sim.network.latency import LatencyConfig, Lognormal
+from p2p_sim.network.overlay import CompleteOverlay, GeometricOverlay, OverlayConfig
+
+HARMLESS = frozenset(
+    f"network.{key}"
+    for key in (
+        *("latency.kind", "latency.value_s", "latency.mean_s", "latency.median_s", "latency.sigma", "latency.path"),
+        *("duplication", "reordering", "bandwidth_bps", "header_bytes", "start_window_s"),
+    )
+)
+"""Keys that change when a message arrives, or how often, but neither whose label a user gets nor whether it arrives.
+
+Where nothing expires, a message that is late, overtaken or delivered twice leaves the set of submissions as it is.
+Every other key that differs from its default counts as a fault."""
+
+CALIBRATED = frozenset(
+    f"network.{key}"
+    for key in (
+        *("loss", "distance_s", "learner_bandwidth_bps", "request_timeout_s", "on_timeout"),
+        *("deadline_s", "batch_submission"),
+    )
+)
+"""Faults with which noise that is calibrated to a target ε keeps to it, but for users who fall back on their own label:
+submissions fail to arrive, and each that does is still the label of a uniform member of the cluster."""
+
+
+class UniformPeers(Config):
+    """Ask a neighbour, each equally likely; on the complete overlay any user of the cluster, herself included."""
+
+    kind: Literal["uniform"] = "uniform"
+
+
+class RandomWalk(Config):
+    """The request walks from neighbour to neighbour; the last user whom it reaches sends the answer to the first."""
+
+    kind: Literal["random_walk"] = "random_walk"
+    length: int = Field(default=5, ge=1, le=64)
+    """Steps of the walk, 1 to 64; each is a message with a travel time of its own."""
+
+
+class GossipView(Config):
+    """Each user holds a changing sample of her cluster and asks a random member of it.
+
+    Every entry of a view is a uniform draw from the cluster; entries are replaced one after another, each once per
+    `refresh_s`. What a user sees of her cluster is therefore never more than `view_size` users at a time.
+    """
+
+    kind: Literal["gossip"] = "gossip"
+    view_size: int = Field(default=8, ge=1, le=1000)
+    """v: entries of a view, 1 to 1,000."""
+    refresh_s: float = Field(default=10.0, gt=0, le=1e9)
+    """Time after which an entry is replaced, seconds, above 0 and at most 1e9."""
+
+
+PeersConfig = Annotated[UniformPeers | RandomWalk | GossipView, Field(discriminator="kind")]
+
+FaultConfig = Annotated[NetworkFault, PlugIns(FAULTS, NetworkFault)]
+"""A fault in the list of a scenario. A kind of the simulator's own takes the place of `NetworkFault`, several of them
+as a union."""
+
+
+class OnTimeout(Config):
+    """What a user does if no reply came in time."""
+
+    retry: Literal["never", "same_peer", "redraw"] = "never"
+    """"never", "same_peer": ask the same peer again; "redraw": ask a freshly drawn one."""
+    attempts: int = Field(default=1, ge=1, le=10)
+    """Requests sent before giving up, 1 to 10, the first included."""
+    backoff: float = Field(default=2.0, ge=1, le=100)
+    """Each further request waits this many times longer for its reply, 1 to 100."""
+    fallback: Literal["skip", "own_label"] = "skip"
+    """After the last one: "skip": submit nothing; "own_label": submit her own noisy label, which then has only ε₀."""
+
+    @model_validator(mode="after")
+    def _attempts(self) -> "OnTimeout":
+        if (self.retry == "never") != (self.attempts == 1):
+            raise ValueError(f"attempts = {self.attempts} does not go with retry = {self.retry!r}")
+        return self
+
+
+class NetworkConfig(Config):
+    """Who may ask whom, how messages travel, who is online, and what users do when a fetch fails."""
+
+    overlay: OverlayConfig = CompleteOverlay()
+    """Who may ask whom within a cluster; kind = "complete", "regular", "small_world", "scale_free", "geometric" or
+    "file"."""
+    peers: PeersConfig = UniformPeers()
+    """How a peer is chosen; kind = "uniform", "random_walk" or "gossip"."""
+    latency: LatencyConfig = Lognormal()
+    """Travel time of one message: kind = "constant", "exponential", "lognormal" or "trace"."""
+    distance_s: float = Field(default=0.0, ge=0, le=1e9)
+    """Travel time added to a message between two users at distance 1 on a geometric overlay, seconds, 0 to 1e9."""
+    loss: float = Field(default=0.0, ge=0, lt=1)
+    """Probability that a message is lost, 0 to below 1."""
+    duplication: float = Field(default=0.0, ge=0, le=1)
+    """Probability that a message (of a walk: its first step) is delivered twice, 0 to 1; travel time and loss of the
+    copy are independent."""
+    reordering: float = Field(default=0.0, ge=0, le=1)
+    """Probability that a message is held back by one more travel time, so that later ones overtake it, 0 to 1."""
+    in_transit: tuple[FaultConfig, ...] = ()
+    """Further faults of messages in transit, one after another, of kinds that plug-ins offer; of labels exchanged with
+    any of them, only the noise on a user's own label is accounted for."""
+    bandwidth_bps: float | None = Field(default=None, ge=1, le=1e15)
+    """Rate of a user's link, bits a second, 1 to 1e15: the time a message takes to be sent; absent: no limit."""
+    learner_bandwidth_bps: float | None = Field(default=None, ge=1, le=1e15)
+    """Rate of the learner's link, which all clusters share and where submissions queue; absent: no limit."""
+    header_bytes: int = Field(default=64, ge=1, le=65_536)
+    """Bytes of a message besides its payload, 1 to 65,536."""
+    availability: AvailabilityConfig = Always()
+    """Who is online when; kind = "always", "on_off" or "trace". A message to someone offline is dropped."""
+    start_window_s: float = Field(default=0.0, ge=0, le=1e9)
+    """Users begin at independent uniform times in [0, start_window_s], seconds, 0 to 1e9; 0: all at once."""
+    request_timeout_s: float | None = Field(default=None, gt=0, le=1e9)
+    """A request without a reply expires after this, seconds; later replies are dropped; absent: no limit."""
+    on_timeout: OnTimeout = OnTimeout()
+    """What a user does when her request has expired."""
+    deadline_s: float | None = Field(default=None, gt=0, le=1e9)
+    """The learner ignores submissions that arrive later, seconds; absent: no limit. The learner has observed them, so ε
+    accounts for them."""
+    batch_submission: bool = False
+    """Users keep what they fetched until `deadline_s` and then submit all at once, so that arrival times tell nothing;
+    the learner accepts everything that was sent then."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> "NetworkConfig":
+        if self.request_timeout_s is None and self.on_timeout != OnTimeout():
+            raise ValueError("on_timeout needs request_timeout_s")
+        if self.batch_submission and self.deadline_s is None:
+            raise ValueError("batch_submission needs deadline_s")
+        if self.distance_s and not isinstance(self.overlay, GeometricOverlay):
+            raise ValueError(f"distance_s = {self.distance_s:g} needs overlay.kind = 'geometric'")
+        complete = isinstance(self.overlay, CompleteOverlay)
+        if isinstance(self.peers, RandomWalk) and complete:
+            raise ValueError("peers.kind = 'random_walk' needs an overlay; on the complete one, take 'uniform'")
+        if isinstance(self.peers, GossipView) and not complete:
+            raise ValueError("peers.kind = 'gossip' needs overlay.kind = 'complete': the views are the overlay")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_an_empty_list(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Networks without further faults keep the identity that they had before there were any."""
+        tree: dict[str, Any] = handler(self)
+        if not self.in_transit:
+            tree.pop("in_transit", None)
+        return tree
+
+    def transit(self) -> Faults:
+        """All that may happen to messages in transit."""
+        return Faults(self._in_transit())
+
+    def _in_transit(self) -> Iterator[tuple[str, NetworkFault]]:
+        """Each fault, after the prefix of the purposes of its random numbers."""
+        if self.loss:
+            yield "", Loss(share=self.loss)
+        if self.duplication:
+            yield "", Duplication(share=self.duplication)
+        if self.reordering:
+            yield "", Reordering(share=self.reordering)
+        kinds = [fault.kind for fault in self.in_transit]
+        for i, fault in enumerate(self.in_transit):
+            yield f"in-transit-{fault.kind}-{kinds[:i].count(fault.kind)}-", fault
+
+    @property
+    def hops(self) -> int:
+        """Messages from the one who asks to the one who answers."""
+        return self.peers.length if isinstance(self.peers, RandomWalk) else 1
+
+    @property
+    def churns(self) -> bool:
+        """Whether users can be offline."""
+        return self.availability != Always()
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The keys by which the network differs from one on which everybody gets the label of a uniform member of her
+        cluster, and every submission arrives: all that differ and are not listed as `HARMLESS`."""
+        harmful = (key for key in differing("network", self, type(self)()) if key not in HARMLESS)
+        return tuple(dict.fromkeys(".".join(key.split(".")[:2]) for key in harmful))
+
+    @property
+    def ideal(self) -> bool:
+        """Whether nothing can fail and everybody may be asked."""
+        return not self.faults
+
+    def timeout_s(self, attempt: int) -> float:
+        """How long the request of an attempt, from 0, waits for its reply, seconds."""
+        if self.request_timeout_s is None:
+            return float("inf")
+        return self.request_timeout_s * self.on_timeout.backoff**attempt
+
+    @property
+    def by_shard(self) -> bool:
+        """Whether a shard can be simulated alone, and all that its privacy depends on are counts of its clusters."""
+        return self.learner_bandwidth_bps is None and not self.churns and isinstance(self.overlay, CompleteOverlay)
+
+    def check_splittable(self) -> None:
+        """Raise InputError if clusters share a link, so that no part of the population can be simulated alone."""
+        if self.learner_bandwidth_bps is not None:
+            raise InputError(
+                f"network.learner_bandwidth_bps = {self.learner_bandwidth_bps:g}: all clusters share this link; "
+                "a run with it cannot be split"
+            )
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """Files the network is described by."""
+        return [*self.overlay.files(places), *self.latency.files(places), *self.availability.files(places)]

@@ -1,0 +1,106 @@
+"""Reading measured traces: CSV files with a header line and numbers below it."""
+
+import csv
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.configuration import Config
+from p2p_sim.base.errors import InputError
+
+
+class WithoutFile(Config):
+    """A part of the network that its configuration says completely."""
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """No files."""
+        return []
+
+    def load(self, places: tuple[Path, ...]) -> Self:
+        """The part itself."""
+        return self
+
+
+MOST = 1e9
+"""Largest number that a trace may hold; about 32 years in seconds."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of a trace.
+
+    path: the file. line: (m,) where each row ends, counted from 1. columns: (m,) numbers in [0, 1e9] by name.
+    """
+
+    path: Path
+    line: NDArray[np.int64]
+    columns: dict[str, NDArray[np.float64]]
+
+    def take(self, rows: NDArray[np.intp]) -> "Table":
+        """The given rows."""
+        return Table(self.path, self.line[rows], {name: column[rows] for name, column in self.columns.items()})
+
+
+def read_trace(path: Path, names: tuple[str, ...], key: str) -> Table:
+    """Read the named columns of a CSV file; blank lines are skipped.
+
+    Where one column is asked for, a file with a single column may call it what it likes.
+
+    Args:
+        path: a CSV file in UTF-8.
+        names: columns to read.
+        key: the scenario key that named the file, for errors.
+
+    Raises:
+        InputError: the file has no such column or no rows, or a cell is no number from 0 to 1e9; it names the line.
+    """
+    rows, lines = [], []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file)
+            header = [cell.strip() for cell in next((row for row in reader if row), [])]
+            where = _positions(header, names, f"{key} = {str(path)!r}")
+            for row in reader:
+                if row:
+                    rows.append(list(_cells(row, where, f"{key} = {str(path)!r}: line {reader.line_num}")))
+                    lines.append(reader.line_num)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{key} = {str(path)!r}: cannot be read ({error})") from None
+    if not rows:
+        raise InputError(f"{key} = {str(path)!r}: has no rows; a header line and at least one row are needed")
+    columns = np.array(rows).T.copy()
+    return Table(path, np.array(lines), dict(zip(names, columns, strict=True)))
+
+
+def _positions(header: list[str], names: tuple[str, ...], context: str) -> dict[str, int]:
+    """Where each of the names is in the header."""
+    if len(header) == len(names) == 1 and _number(header[0]) is None:
+        return {header[0]: 0}
+    for name in names:
+        if header.count(name) != 1:
+            given = ", ".join(map(repr, header)) or "nothing"
+            raise InputError(f"{context}: must have one column {name!r} in its header line, which has {given}")
+    return {name: header.index(name) for name in names}
+
+
+def _cells(row: list[str], where: dict[str, int], context: str) -> Iterator[float]:
+    for name, i in where.items():
+        cell = row[i].strip() if i < len(row) else ""
+        number = _number(cell)
+        if number is None or not 0.0 <= number <= MOST:
+            raise InputError(f"{context}: {name} = {cell!r} must be a number from 0 to 1e9")
+        yield number
+
+
+def _number(cell: str) -> float | None:
+    """The cell as a finite number."""
+    try:
+        number = float(cell)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in cell else None

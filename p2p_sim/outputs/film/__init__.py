@@ -1,6 +1,0 @@
-"""The film of an exchange: one HTML page that plays a replicate, message by message."""
-
-from p2p_sim.outputs.film.page import film_html
-from p2p_sim.outputs.film.record import film_of
-
-__all__ = ["film_html", "film_of"]

@@ -1,0 +1,116 @@
+"""Finding, reading and checking data files in the standard formats."""
+
+import gzip
+import hashlib
+import os
+import struct
+import tempfile
+import zlib
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.whole_files import no_file
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have names none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+FRAME = "frame-"
+"""How the files of data frames are called, before a hash of their content."""
+
+
+def frames() -> Path:
+    """This user's directory of the data frames that became populations, in a directory for each process that made some.
+
+    Raises:
+        InputError: it belongs to somebody else.
+    """
+    place = Path(tempfile.gettempdir()) / f"p2p-sim-frames-{os.getuid()}"
+    place.mkdir(mode=0o700, exist_ok=True)
+    if place.stat().st_uid != os.getuid():
+        raise InputError(f"{place}: belongs to another user; remove it")
+    return place
+
+
+def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
+    """The file that a scenario names under a key: in the first of the places that has it, else here.
+
+    Raises:
+        InputError: there is none.
+    """
+    of_a_frame = path.startswith(FRAME)
+    made = list(frames().iterdir()) if of_a_frame else []
+    for place in (*places, Path(), *made):
+        if is_file(place / path):
+            return place / path
+    hint = "; it is there while the process lives that called p2p_sim.table: call it again" if of_a_frame else ""
+    nowhere = (no_file(place / path) for place in (*places, Path()))
+    raise InputError(f"{key} = {path!r}: {min(nowhere)}{hint}")  # a directory, if one of the places has one
+
+
+def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:
+    """The first of `names` (as it is or with .gz) that exists in one of the places or its subfolder `folder`."""
+    for place in places:
+        for name in names:
+            for path in (place / folder / name, place / name):
+                for candidate in (path, path.with_name(path.name + ".gz")):
+                    if is_file(candidate):
+                        return candidate
+    where = ", ".join(str(place / folder) for place in places) or "no data directory was named"
+    raise InputError(
+        f"population.kind = {kind!r}: no file {' or '.join(names)} (or .gz) found ({where}); "
+        f"name the directory with --data-dir or P2P_SIM_DATA (`p2p-sim data where {folder}` says what goes where)"
+    )
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file's content, decompressed where its name ends in .gz."""
+    try:
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read as a whole ({error}); is the file truncated?") from None
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """An array of unsigned bytes in the IDX format of the MNIST files."""
+    content = read_bytes(path)
+    if len(content) < 4 or content[:3] != b"\x00\x00\x08":
+        raise InputError(f"{path}: not an IDX file of unsigned bytes")
+    rank = content[3]
+    if len(content) < 4 + 4 * rank:
+        raise InputError(f"{path}: the file is truncated")
+    shape = struct.unpack(f">{rank}I", content[4 : 4 + 4 * rank])
+    expected = 4 + 4 * rank + int(np.prod(shape))
+    if len(content) != expected:
+        raise InputError(f"{path}: {len(content)} bytes where the header promises {expected}; is it truncated?")
+    return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * rank).reshape(shape)
+
+
+State = tuple[int, int]
+"""When a file was last changed, nanoseconds, and its size: what was read of it holds as long as these do."""
+
+
+def state(path: Path) -> State:
+    """The state of a file."""
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+@lru_cache(maxsize=64)
+def _checksum(path: Path, state: State) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of the file's bytes."""
+    return _checksum(path, state(path))

@@ -1,0 +1,93 @@
+"""A data frame of Python as a population: kept as a file that is named by its content."""
+
+import atexit
+import hashlib
+import os
+import shutil
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from p2p_sim.base.configuration import refusal
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.whole_files import write_whole
+from p2p_sim.population.data_files import FRAME, frames
+from p2p_sim.population.table import TableConfig
+from p2p_sim.population.table_survey import look_at
+
+
+def table(frame: Any, label: str, **keys: Any) -> TableConfig:
+    """A data frame as the population of a scenario, one row a user.
+
+    What is done with each column is what `p2p-sim new` would propose: texts become one-hot, numbers are standardised,
+    missing values are filled in, identifiers are left out. This looks at the rows, so a mechanism to which a whole row
+    is private refuses the table; `proposed=False` states that all keys are public. Its identity is the frame's content,
+    wherever it came from. The frame is in a file that other processes of this user and machine read, until this process
+    ends.
+
+    Args:
+        frame: a pandas data frame, or anything with `__dataframe__` (Polars, PyArrow and others).
+        label: its column of private labels. keys: of `[population]` of a table, which replace what is proposed.
+
+    Raises:
+        InputError: it is no frame, has no such column, or a key does not fit.
+
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"age": [20, 30, 40, 50] * 10, "ill": ["yes", "no"] * 20})
+    >>> found = table(people, label="ill")
+    >>> found.classes, found.standardise, found == table(people.copy(), label="ill")
+    (('no', 'yes'), True, True)
+    """
+    content = _content(frame)
+    name = f"{FRAME}{hashlib.sha256(content).hexdigest()[:16]}.feather"
+    path = _own_directory(os.getpid()) / name
+    if not path.is_file():
+        write_whole(path, content)
+    stated = {key: sign for key in ("decimal", "thousands") if isinstance(sign := keys.get(key), str)}
+    proposed = look_at(path, label, stated)
+    if "features" not in keys and proposed.lost:
+        warnings.warn(f"table: {proposed.loss(label)}; features=[...] states which are used", UserWarning, stacklevel=2)
+    given = {**proposed.keys, **keys}
+    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    try:
+        return TableConfig.model_validate({"path": name, "label": label, **plain})
+    except ValidationError as error:
+        raise refusal(error, TableConfig) from None
+
+
+@cache
+def _own_directory(process: int) -> Path:
+    """Where this process keeps its frames; removed when it ends, but not by a process that was forked from it."""
+    directory = frames() / str(process)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    atexit.register(lambda: shutil.rmtree(directory, ignore_errors=True) if os.getpid() == process else None)
+    return directory
+
+
+def _content(frame: Any) -> bytes:
+    """The columns as an Arrow file, without what differs between versions of libraries."""
+    import pandas as pd
+    import pyarrow as pa
+    from pyarrow.interchange import from_dataframe
+
+    if not hasattr(frame, "__dataframe__"):
+        raise InputError(f"frame: must be a data frame, such as one of pandas, not {type(frame).__name__}")
+    try:
+        if isinstance(frame, pd.DataFrame):
+            names = [str(name) for name in frame.columns]
+            if len(set(names)) < len(names):
+                twice = next(name for i, name in enumerate(names) if name in names[:i])
+                raise InputError(f"frame: two columns are called {twice!r}; each needs a name of its own")
+            held = pa.Table.from_pandas(frame.set_axis(names, axis="columns"), preserve_index=False)
+        else:
+            held = from_dataframe(frame)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(f"frame: {'; '.join(map(str, error.args))}") from None
+    sink = pa.BufferOutputStream()
+    plain = held.replace_schema_metadata(None).combine_chunks()
+    with pa.ipc.new_file(sink, plain.schema) as out:
+        out.write_table(plain)
+    return bytes(sink.getvalue().to_pybytes())

@@ -1,0 +1,140 @@
+"""Data sets in their standard files: scikit-learn's digits and UCI Adult."""
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from p2p_sim.base.configuration import Extended
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.streams import Streams
+from p2p_sim.population.data_files import find_file, state
+from p2p_sim.population.measured_groups import Grouping, by_column
+from p2p_sim.population.population import Examples, Sample
+from p2p_sim.population.source import Source
+
+ADULT_CATEGORIES = {
+    "workclass": 1,
+    "education": 3,
+    "marital-status": 5,
+    "occupation": 6,
+    "relationship": 7,
+    "race": 8,
+    "sex": 9,
+    "native-country": 13,
+}
+"""Columns of UCI Adult that hold texts, by name."""
+DigitTask = Literal["even-odd", "classes", "one-against-rest"]
+
+
+class RandomSplit(Extended, Source):
+    """Rows of which every replicate holds some out; of the others, all or a random part are users."""
+
+    later: ClassVar[tuple[str, ...]] = ("users",)
+    users: int | None = Field(default=None, ge=2)
+    """Users drawn at random from the rows that are not held out in each replicate, at least 2; absent: all of them."""
+
+
+class DigitsConfig(RandomSplit):
+    """scikit-learn's bundled 8 by 8 digits (1,797 rows); every replicate draws a fresh holdout."""
+
+    kind: Literal["digits"] = "digits"
+    task: DigitTask = "even-odd"
+    """"even-odd": label 1 for odd digits; "classes": the ten digits; "one-against-rest": label 1 for digit `one`."""
+    one: int = Field(default=0, ge=0, le=9)
+    """The digit that has label 1 where task = "one-against-rest", 0 to 9."""
+    test_fraction: float = Field(default=0.2, gt=0, lt=1)
+    """Share of the rows held out to measure error, between 0 and 1."""
+
+    @property
+    def known_classes(self) -> int | None:
+        return 10 if self.task == "classes" else 2
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Split the rows into users and holdout."""
+        from sklearn.datasets import load_digits
+
+        features, digits = load_digits(return_X_y=True)
+        labels, num_classes = digit_labels(digits, self.task, self.one)
+        return split(Examples(features / 16.0, labels), num_classes, self.test_fraction, streams, self.users)
+
+
+class OfficialSplit(Source):
+    """Training rows, of which users are drawn, and test rows."""
+
+    users: int | None = Field(default=None, ge=2)
+    """Users drawn at random from the training rows in each replicate, at least 2; absent: all of them."""
+
+    def _choose(self, train: Examples, streams: Streams) -> Examples:
+        if self.users is None:
+            return train
+        if self.users > len(train.labels):
+            raise InputError(f"population.users = {self.users}: the data set has {len(train.labels)} training rows")
+        return train.take(streams.generator("population").permutation(len(train.labels))[: self.users])
+
+
+class AdultConfig(OfficialSplit):
+    """UCI Adult: an income above 50K is the sensitive label; numbers standardised, categories one-hot."""
+
+    kind: Literal["adult"] = "adult"
+    known_classes: ClassVar[int | None] = 2
+    group_columns: ClassVar[tuple[str, ...]] = tuple(ADULT_CATEGORIES)
+
+    def files(self, places: tuple[Path, ...]) -> list[Path]:
+        """The training and the test file."""
+        names = (("adult-train.csv", "adult.data"), ("adult-test.csv", "adult.test"))
+        return [find_file("adult", places, "adult", either) for either in names]
+
+    def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
+        """Training rows as users, test rows as holdout."""
+        from p2p_sim.population.adult import load_adult
+
+        paths = tuple(self.files(places))
+        train, holdout = load_adult(paths, tuple(map(state, paths)))
+        return Sample(self._choose(train, streams), 2, holdout)
+
+    def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
+        """Groups of the test rows by one of the categories."""
+        from p2p_sim.population.adult import read_category
+
+        return by_column(column, read_category(self.files(places)[1], ADULT_CATEGORIES[column]))
+
+
+def digit_labels(digits: NDArray[np.integer], task: DigitTask, one: int = 0) -> tuple[NDArray[np.uint8], int]:
+    """Labels and number of classes of a task on ten classes; `one`: the class set against the rest."""
+    if task == "classes":
+        return digits.astype(np.uint8), 10
+    return (digits % 2 if task == "even-odd" else digits == one).astype(np.uint8), 2
+
+
+def split(rows: Examples, num_classes: int, test_fraction: float, streams: Streams, users: int | None = None) -> Sample:
+    """Hold out a random share of the rows; `users`: as many of the others take part, None: all."""
+    learned, held = held_out(len(rows.labels), test_fraction, streams, users)
+    people, holdout = rows.take(learned), rows.take(held)
+    kept = Examples(holdout.features, holdout.labels, holdout.cluster, target=holdout.target)
+    return Sample(people, num_classes, kept)
+
+
+def held_out(
+    count: int, test_fraction: float, streams: Streams, users: int | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Indices of the rows of users and of those held out, drawn at random from `count` rows.
+
+    users: how many of the rows that are not held out are users; None: all. The draw looks at no label, so that ε of
+    those who take part is that of an exchange of so many. The rows held out do not depend on it.
+
+    Raises:
+        InputError: too few rows are left to test on, or to be users.
+    """
+    order = streams.generator("population").permutation(count)
+    held = round(test_fraction * count)
+    if held < 1 or held > count - 2:
+        raise InputError(
+            f"population.test_fraction = {test_fraction:g}: leaves {held} of {count} rows to test on; "
+            "at least 1 and all but 2 are allowed"
+        )
+    if users is not None and users > count - held:
+        raise InputError(f"population.users = {users}: {count - held} of {count} rows are not held out to test on")
+    return order[held:][:users], order[:held]

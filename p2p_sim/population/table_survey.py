@@ -1,0 +1,314 @@
+"""A look at a user's table, to suggest how it is to be read and which columns to learn from."""
+
+import csv
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.notebook_view import count
+from p2p_sim.population.features import is_text, quoted
+from p2p_sim.population.table_file import (
+    SEPARATORS,
+    TEXTS,
+    Layout,
+    Table,
+    Values,
+    guessed_encoding,
+    is_missing,
+    is_words,
+    looks_like_data,
+    opened,
+    read_columns,
+    read_table,
+    records,
+    suffix_of,
+)
+from p2p_sim.population.table_numbers import PLAIN, Convention, common_convention, date_formats, days
+
+MARKER = "?"
+"""Stands for a missing value wherever it occurs."""
+MOST_MARKERS, MOST_CATEGORIES, MOST_CLASSES = 3, 100, 256
+"""Texts of a column of numbers that stand for missing values; values of a column that becomes one-hot; classes."""
+WITH_UNIT = r"(?:[€$£¥]\s?)?[+-]?[\d.,'\s]*\d\s?(?:[%‰€$£¥]|\s[A-Za-z]{1,3})?"
+LIKE_A_DATE = r".{0,12}\d{1,4}[ ./-]\s?[A-Za-z0-9]+[ ./,-]+\d{1,4}.*"
+"""A number with a unit; and a text of three parts, as of a date."""
+IDENTIFIED = 20
+"""Rows from which on a column with a value of its own in every row is taken for an identifier."""
+
+
+@dataclass
+class Look:
+    """What a look at a table suggests.
+
+    keys: of [population], besides kind, path and label. rows: with a label. notes: what was seen, a line each.
+    left_out: columns that are not learned from, and why.
+    """
+
+    keys: dict[str, Any] = field(default_factory=dict)
+    rows: int = 0
+    notes: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """Columns that are left out, and why, identifiers aside."""
+        return {name: why for name, why in self.left_out.items() if not why.endswith("identifier")}
+
+    def loss(self, label: str) -> str:
+        """The lost columns in words."""
+        columns = len(self.lost) + len(self.keys["features"])
+        reasons = "; ".join(f"{name!r}: {why}" for name, why in self.lost.items())
+        return f"{len(self.lost)} of {columns} columns besides {label!r} are left out ({reasons})"
+
+
+def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = None) -> Look:
+    """How a table is to be read.
+
+    Args:
+        path: of the table. label: its column. stated: keys that are known: separator, decimal, thousands, encoding.
+
+    Raises:
+        InputError: it cannot be read, has no such column, the column cannot be a label, or it is not clear how numbers
+            are written.
+    """
+    found = Look({**(stated or {}), "proposed": True})
+    try:
+        layout = _layout(path, label, found)
+    except (OSError, EOFError, UnicodeError, LookupError, zlib.error, csv.Error) as error:
+        raise InputError(f"--data {path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    columns = read_columns(path, layout, as_words=True)
+    if label is None or label not in columns:
+        given = "--label is missing" if label is None else f"--label {label}: no such column"
+        raise InputError(f"{given}; {path} has {shortened(', '.join(map(repr, columns)))}")
+    texts = {name: pd.Series(words).value_counts() for name, words in columns.items() if is_words(words)}
+    layout = layout._replace(numbers=_convention(path, layout, {n: t for n, t in texts.items() if n != label}, found))
+    markers = {MARKER} if any(MARKER in counts for counts in texts.values()) else set[str]()
+    dates, written = dict[str, str](), list[str]()
+    for name, counts in texts.items():
+        if name != label:
+            contents = _contents(name, counts, layout.numbers, found)
+            markers |= set(contents.words)
+            dates |= {name: contents.dates} if contents.dates else {}
+            written += [name] if contents.numbers else []
+    _note(markers, dates, found)
+    dated = {*dates, *(name for name, cells in columns.items() if cells.dtype.kind == "M")}
+    del columns, texts  # they need more memory than the table
+    layout = layout._replace(missing=tuple(sorted(markers)), dates=tuple(dates.items()))
+    table = read_table(path, layout)
+    written = [name for name in written if is_text(table.columns[name])]
+    table.columns.update({name: table.columns[name].astype(np.float64) for name in written})
+    _label(table, label, found)
+    kept = [name for name in table.columns if name != label and _useful(table, name, name in dated, found)]
+    if not kept:
+        raise InputError(f"{path}: no column besides the label {label!r} can be learned from")
+    if len(kept) + 1 < len(table.columns):
+        found.keys["features"] = kept
+    _treated(table, kept, written, found)
+    return found
+
+
+def _note(markers: set[str], dates: dict[str, str], found: Look) -> None:
+    """Propose texts that stand for missing values, and formats of dates."""
+    if markers:
+        found.keys["missing"] = sorted(markers)
+        verb = "is" if len(markers) == 1 else "are each"
+        found.notes.append(f"{', '.join(map(quoted, sorted(markers)))} {verb} read as a missing value")
+    if dates:
+        found.keys["dates"] = dates
+        found.notes.append(f"dates become days from 1970-01-01: {shortened(', '.join(map(repr, dates)))}")
+
+
+def _treated(table: Table, kept: Sequence[str], written: Sequence[str], found: Look) -> None:
+    """Propose what is done with missing values, texts, and numbers, some of which are written as texts."""
+    texts = [name for name in kept if is_text(table.columns[name])]
+    gaps = {name: int(is_missing(table.columns[name]).sum()) for name in kept}
+    if any(gaps.values()):
+        found.keys["impute"] = True
+        holes = ", ".join(f"{name!r} ({count:,})" for name, count in gaps.items() if count)
+        found.notes.append(
+            f"missing values are filled in: {shortened(holes)}; drop = true leaves such users out instead"
+        )
+    if texts:
+        found.keys["one_hot"] = True
+        found.notes.append(f"columns of text become one-hot: {shortened(', '.join(map(repr, texts)))}")
+    if len(texts) < len(kept):
+        named = texts and set(written) & set(kept)
+        found.keys["standardise"] = [name for name in kept if name not in texts] if named else True
+        found.notes.append("columns of numbers are standardised: clusters and learner depend on scale")
+
+
+def _layout(path: Path, label: str | None, found: Look) -> Layout:
+    """Separator and header of a CSV file."""
+    if suffix_of(path) not in TEXTS:
+        return Layout()
+    tabs = suffix_of(path) in (".tsv", ".tsv.gz")
+    encoding = found.keys.get("encoding") or _encoding(path, found)
+    if (given := found.keys.get("separator", ";")) in '"\r\n' or len(given) > 1 or given.isalnum():
+        raise InputError(f"--separator {given}: must be a character that separates cells, such as ';' or '|'")
+    with opened(path, encoding) as file:
+        line = next(file, "")
+        separator = found.keys.get("separator") or ("\t" if tabs else max(SEPARATORS, key=line.count))
+        file.seek(0)
+        _, first = next(records(file, separator), (0, []))
+    if separator != "," and not tabs and "separator" not in found.keys:
+        found.keys["separator"] = separator
+        found.notes.append(f"cells are separated by {separator!r}")
+    numbered = label is not None and label not in first and label.isdecimal() and 1 <= int(label) <= len(first)
+    if looks_like_data(first, (MARKER,)) or numbered:
+        found.keys["header"] = False
+        found.notes.append(f'line 1 is data, not names: columns are called "1" to "{len(first)}"')
+    return Layout(found.keys.get("header"), separator, encoding=encoding)
+
+
+def _encoding(path: Path, found: Look) -> str | None:
+    """None where the text is UTF-8, or says itself what it is; else a guess, which is noted."""
+    try:
+        with opened(path) as file:
+            for _ in file:
+                pass
+    except UnicodeDecodeError as error:
+        guess = guessed_encoding(error.object)
+        found.keys["encoding"] = guess
+        found.notes.append(f"the file is no UTF-8; it is read as {guess}: look at a text with accents")
+        return guess
+    return None
+
+
+def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], found: Look) -> Convention:
+    """How columns of numbers are written, as stated or as they look."""
+    stated = Convention(found.keys.get("decimal", "."), found.keys.get("thousands", ""))
+    if stated != PLAIN:
+        return stated
+    style = common_convention(path, texts, layout.separator)
+    found.keys |= {"decimal": style.decimal} if style.decimal != "." else {}
+    found.keys |= {"thousands": style.thousands} if style.thousands else {}
+    if style != PLAIN:
+        between = f", with {style.thousands!r} between thousands" if style.thousands else ""
+        found.notes.append(f"numbers are written with the decimal sign {style.decimal!r}{between}")
+    return style
+
+
+class Contents(NamedTuple):
+    """What a column of texts holds: numbers; dates of a format; words among them that stand for missing values."""
+
+    numbers: bool = False
+    dates: str = ""
+    words: Sequence[str] = ()
+
+
+def _contents(name: str, counts: pd.Series, style: Convention, found: Look) -> Contents:
+    """What a column of texts holds; a note says why it is neither numbers nor dates, if it looks like these."""
+    texts, rows = pd.Series(counts.index), counts.to_numpy()
+    fits = PLAIN.reads(texts) | style.reads(texts)
+    numbers = bool(len(texts)) and 2 * rows[fits].sum() >= rows.sum()
+    formats = date_formats(texts[fits].reset_index(drop=True) if numbers else texts)
+    if numbers and not all(dated.all() for dated in formats.values()):
+        formats = {}
+    elif not numbers and formats:
+        most = max(int(rows[dated].sum()) for dated in formats.values())
+        formats = {form: dated for form, dated in formats.items() if rows[dated].sum() == most}
+        fits = next(iter(formats.values()))
+    form = next(iter(formats), "")
+    unclear = "day and month" if len(formats) > 1 else "the centuries" if form and _wraps(texts[fits], form) else ""
+    if unclear:
+        found.left_out[name] = (
+            f"dates such as {min(texts)!r}, of which {unclear} cannot be told apart; population.dates states a "
+            f"format, such as {{ {quoted(name)} = {quoted(form)} }}"
+        )
+        return Contents()
+    words = texts[~fits].tolist()
+    if (numbers or form) and len(words) <= MOST_MARKERS:
+        return Contents(bool(numbers) and not form, form, words)
+    usual = f"dates of the form {form}" if form else "numbers" if numbers else ""
+    if reason := _mixed(name, texts, words, int(rows[~fits].sum()), usual):
+        if len(texts) > MOST_CATEGORIES:
+            found.left_out[name] = reason
+        else:
+            found.notes.append(f"column {name!r}: {reason}; as it stands each value becomes a feature")
+    return Contents()
+
+
+def _wraps(texts: pd.Series, form: str) -> bool:
+    """Whether years of two digits are so far apart that some are likely of another century: 69 is 1969, 68 is 2068."""
+    return "%y" in form and float(np.ptp(days(texts, form))) > 365.25 * 60
+
+
+def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual: str) -> str:
+    """Why a column that looks like numbers or dates is none, and a way out; empty if it does not look like them.
+
+    Args:
+        words: texts that do not fit, in so many cells. usual: what most cells are.
+    """
+    if usual:
+        shown = shortened(", ".join(map(repr, sorted(words)[:MOST_MARKERS])))
+        way_out = "name these in population.missing, or correct them"
+        return f"most cells are {usual}, {cells:,} are not ({shown}, ...): {way_out}"
+    if len(texts) and texts.str.fullmatch(WITH_UNIT).mean() > 0.5:
+        return f"numbers with a unit, such as {texts[0]!r}: write the numbers alone"
+    few = texts[texts.str.fullmatch(LIKE_A_DATE)].iloc[:50]
+    if (
+        2 * len(few) > min(50, len(texts))
+        and pd.to_datetime(few, format="mixed", errors="coerce", utc=True).notna().all()
+    ):
+        return (
+            f"dates such as {few.iloc[0]!r}, in a form that is not recognised; population.dates states it, such as "
+            f"{{ {quoted(name)} = {quoted('%Y-%m-%d')} }}"
+        )
+    return ""
+
+
+def _label(table: Table, label: str, found: Look) -> None:
+    values = table.columns[label]
+    gaps = is_missing(values)
+    if values.ndim != 1:
+        raise InputError(f"--label {label}: must be one plain value a row in {table.path}")
+    there = values[~gaps]
+    classes = np.unique(pd.unique(there).astype(str) if is_text(values) else there).tolist()
+    if not 2 <= len(classes) <= MOST_CLASSES:
+        hint = "; a label is a class, so divide its numbers into a few ranges first" if len(classes) > 2 else ""
+        raise InputError(
+            f"--label {label}: {len(classes):,} different values in {table.path}; 2 to 256 are allowed{hint}"
+        )
+    if is_text(values) or values.dtype.kind in "iuf":
+        found.keys["classes"] = [int(v) if isinstance(v, float) and v.is_integer() else v for v in classes]
+    found.notes.append(
+        f"{count(len(classes), 'class')} of {label!r}, sorted: {shortened(', '.join(map(str, classes)))}"
+    )
+    found.rows = len(there)
+    if gaps.any():
+        found.keys["drop"] = [label]
+        found.notes.append(f"{count(int(gaps.sum()), 'user')} without a label: left out")
+
+
+def _useful(table: Table, name: str, dated: bool, found: Look) -> bool:
+    """Whether a column, of dates or not, can be learned from; a note says why not."""
+    reason = found.left_out.get(name) or _useless(name, table.columns[name], dated)
+    if reason:
+        found.left_out[name] = reason
+        found.notes.append(f"column {name!r} is left out: {reason}")
+    return not reason
+
+
+def _useless(name: str, values: Values, dated: bool) -> str:
+    if values.ndim != 1 or values.dtype.kind not in "biufOUS":
+        return "it holds neither numbers nor texts"
+    there = values[~is_missing(values)]
+    text = is_text(values)
+    different = len(pd.unique(there))
+    if different < 2:
+        return "it has the same value for all users"
+    alone = different == len(there) >= IDENTIFIED
+    if text and (different > MOST_CATEGORIES or alone):
+        return f"a text with {different:,} different values, as of a name"
+    whole = not text and not dated and values.dtype.kind in "iuf" and bool(np.all(there == np.floor(there)))
+    ordered = whole and bool(np.all(np.diff(there) > 0) or np.all(np.diff(there) < 0))
+    called = name.lower().replace("-", "_").split("_")[-1] in ("id", "index", "nr", "no", "number")
+    if alone and whole and (ordered or called):
+        return "every user has a number of her own there, as of an identifier"
+    return ""

@@ -1,0 +1,109 @@
+"""Privacy of the label exchange: exact values, certified bounds and the papers' claims. No simulator needed."""
+
+from typing import TYPE_CHECKING
+
+from p2p_sim.base.lazy_imports import late
+
+if TYPE_CHECKING:  # what type checkers and editors read
+    from p2p_sim.privacy.accountant import Accountant
+    from p2p_sim.privacy.bound import Bracket, PrivacyBound
+    from p2p_sim.privacy.certificates.writing import certificate
+    from p2p_sim.privacy.composition import compose
+    from p2p_sim.privacy.exchange.calibration import best_sampling_rate, calibrate_each, calibrate_flip_prob
+    from p2p_sim.privacy.exchange.corrected_theorem3 import sufficient_flip_prob
+    from p2p_sim.privacy.exchange.kary import KaryExchange
+    from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+    from p2p_sim.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
+    from p2p_sim.privacy.exchange.paper_bounds import lemma9_epsilon, theorem3
+    from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
+    from p2p_sim.privacy.overlays.realised_network import CappedFetch, UniformSources
+    from p2p_sim.privacy.randomized_response import local_epsilon
+    from p2p_sim.privacy.rivals.centralised import ClusterResampling
+    from p2p_sim.privacy.rivals.dp_sgd import DpSgd, calibrate_noise
+    from p2p_sim.privacy.rivals.noisy_score import NoisyScore
+    from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
+    from p2p_sim.privacy.rivals.private_selection import Selection
+    from p2p_sim.privacy.rivals.selection_run_laws import Binomial, Poisson, Threshold, TruncatedNegativeBinomial
+    from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
+    from p2p_sim.privacy.rivals.shuffled_messages import ShuffledMessages
+
+__all__ = [
+    "Accountant",
+    "Binomial",
+    "Bracket",
+    "CappedFetch",
+    "ClusterResampling",
+    "Coalition",
+    "DpSgd",
+    "Eavesdropper",
+    "FetchDistribution",
+    "KaryExchange",
+    "LabelExchange",
+    "NoisyScore",
+    "ObjectivePerturbation",
+    "Peer",
+    "Poisson",
+    "PrivacyBound",
+    "Selection",
+    "ShuffledMessages",
+    "ShuffledResponse",
+    "Threshold",
+    "TimedLearner",
+    "TruncatedNegativeBinomial",
+    "UniformSources",
+    "best_sampling_rate",
+    "calibrate_each",
+    "calibrate_flip_prob",
+    "calibrate_noise",
+    "calibrate_perturbation",
+    "certificate",
+    "compose",
+    "lemma9_epsilon",
+    "local_epsilon",
+    "sufficient_flip_prob",
+    "theorem3",
+]
+
+__getattr__ = late(
+    "p2p_sim.privacy",
+    {
+        "Accountant": "accountant",
+        "Binomial": "rivals.selection_run_laws",
+        "Bracket": "bound",
+        "CappedFetch": "overlays.realised_network",
+        "ClusterResampling": "rivals.centralised",
+        "Coalition": "exchange.observers",
+        "DpSgd": "rivals.dp_sgd",
+        "Eavesdropper": "exchange.observers",
+        "FetchDistribution": "overlays.fetch_distribution",
+        "KaryExchange": "exchange.kary",
+        "LabelExchange": "exchange.label_exchange",
+        "NoisyScore": "rivals.noisy_score",
+        "ObjectivePerturbation": "rivals.objective_perturbation",
+        "Peer": "exchange.observers",
+        "Poisson": "rivals.selection_run_laws",
+        "PrivacyBound": "bound",
+        "Selection": "rivals.private_selection",
+        "ShuffledMessages": "rivals.shuffled_messages",
+        "ShuffledResponse": "rivals.shuffled_labels",
+        "Threshold": "rivals.selection_run_laws",
+        "TimedLearner": "exchange.observers",
+        "TruncatedNegativeBinomial": "rivals.selection_run_laws",
+        "UniformSources": "overlays.realised_network",
+        "best_sampling_rate": "exchange.calibration",
+        "calibrate_each": "exchange.calibration",
+        "calibrate_flip_prob": "exchange.calibration",
+        "calibrate_noise": "rivals.dp_sgd",
+        "calibrate_perturbation": "rivals.objective_perturbation",
+        "certificate": "certificates.writing",
+        "compose": "composition",
+        "lemma9_epsilon": "exchange.paper_bounds",
+        "local_epsilon": "randomized_response",
+        "sufficient_flip_prob": "exchange.corrected_theorem3",
+        "theorem3": "exchange.paper_bounds",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

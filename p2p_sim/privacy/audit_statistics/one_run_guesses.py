@@ -1,0 +1,157 @@
+"""What guesses in one run prove: each target's label is a fair coin, and an attacker guesses it or abstains.
+
+**One target a cluster.** Let a target's label be private with δ(ε), and let the guess depend on nothing that her label
+can move but her cluster's view. With events G₀, G₁ (the guess is 0, is 1), and P₀, P₁ the laws of the view,
+
+    Pr[right] - e^ε Pr[wrong] = (P₀(G₀) - e^ε P₁(G₀))/2 + (P₁(G₁) - e^ε P₀(G₁))/2 <= δ(ε).
+
+Without abstentions and at ε = 0 this says Pr[right] <= (1 + δ(0))/2: right guesses are tested as a binomial. For ε > 0
+let s = 1 for a right guess, -e^ε for a wrong one and 0 else, and fix a stake λ in (0, 1/(e^ε + δ)) beforehand. The
+product E of 1 + λ(s - δ) over the targets has factors of mean <= 1, so that Pr[E >= 1/error] <= error (Markov).
+
+**Targets may differ.** If target i has δᵢ(ε), both tests hold for the mean δ of these. For the product: its mean is at
+most Π(1 + λ(δᵢ - δ)), whose factors are not negative and have mean 1, so that it is at most 1 (arithmetic and geometric
+mean). For the binomial: Hoeffding 1956, Theorem 5. What is proved is a lower bound of the mean of δᵢ(ε).
+
+**Several targets in one view.** See `several_targets`, a module of its own.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.privacy.audit_statistics.power import clopper_pearson
+
+_ALMOST = 1.0 - 1e-9
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """What an attack guessed: right and wrong guesses of `trials` targets; the attacker abstained from the others."""
+
+    right: int
+    wrong: int
+    trials: int
+
+    def __post_init__(self) -> None:
+        if min(self.right, self.wrong) < 0 or not 0 < self.trials >= self.right + self.wrong:
+            raise ValueError(f"{self.right} right and {self.wrong} wrong guesses of {self.trials} targets: impossible")
+
+    def log_e(self, epsilon: float, delta: float, stake: float) -> float:
+        """ln E of the claim (ε, δ); minus infinity where the stake is too large for it."""
+        if stake * (math.exp(epsilon) + delta) >= 1.0:
+            return -math.inf
+        counts = np.array([self.right, self.wrong, self.trials - self.right - self.wrong])
+        return float(counts @ log_factors(epsilon, delta, stake))
+
+
+def log_factors(epsilon: float, delta: float, stake: float) -> NDArray[np.float64]:
+    """ln(1 + λ(s - δ)) for a right guess, a wrong one, and none; the stake is below 1/(e^ε + δ)."""
+    return np.log1p(stake * (np.array([1.0, -math.exp(epsilon), 0.0]) - delta))
+
+
+def delta_lower(guesses: Guesses, epsilon: float, stake: float | None, error: float) -> float:
+    """Lower bound of δ(ε), at least 0, that is too high with probability at most `error`.
+
+    Args:
+        guesses: of an event that was fixed beforehand. epsilon: ε, at least 0.
+        stake: λ, fixed beforehand, in (0, 1/(e^ε + 1)); None: ε is 0, nobody abstains, and a binomial test is made.
+
+    >>> round(delta_lower(Guesses(6_000, 4_000, 10_000), 0.0, None, 1e-9), 3)  # without the doubt it would be 0.2
+    0.141
+    """
+    if stake is None:
+        if epsilon != 0.0 or guesses.right + guesses.wrong != guesses.trials:
+            raise ValueError("without a stake, ε must be 0 and every target must be guessed")
+        return max(0.0, 2.0 * clopper_pearson(guesses.right, guesses.trials, error).lower - 1.0)
+    return _largest(lambda delta: guesses.log_e(epsilon, delta, stake) >= -math.log(error), 1.0)
+
+
+def epsilon_lower(guesses: Guesses, delta: float, stake: float, error: float) -> float:
+    """Lower bound of ε(δ), at least 0, that is too high with probability at most `error`; ln E falls as ε grows.
+
+    Args:
+        guesses: of an event that was fixed beforehand. delta: δ in [0, 1). stake: λ, fixed beforehand, in (0, 1/2).
+    """
+    most = math.log(max(1.0, 1.0 / stake - delta))
+    return _largest(lambda epsilon: guesses.log_e(epsilon, delta, stake) >= -math.log(error), most)
+
+
+def best_stake(right: float, wrong: float, trials: int, error: float, epsilon: float) -> float:
+    """The stake λ from which the largest lower bound of δ(ε) is expected.
+
+    It makes the mean of ln E largest at the claim that just falls (the largest mean growth: Kelly's stake).
+
+    Args:
+        right, wrong: probabilities of a right and of a wrong guess, as they are planned for. trials: targets.
+    """
+    needed = -math.log(error) / trials
+    claim = _largest(lambda delta: _growth(right, wrong, epsilon, delta)[1] >= needed, 1.0)
+    return min(_growth(right, wrong, epsilon, claim)[0], _ALMOST / (math.exp(epsilon) + 1.0))
+
+
+def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, delta: float) -> tuple[float, float]:
+    """(ε, λ): the lower bound of ε(δ) to expect, and the stake from which it is expected."""
+    needed = -math.log(error) / trials
+    epsilon = _largest(lambda asked: _growth(right, wrong, asked, delta)[1] >= needed, 50.0)
+    return epsilon, max(min(_growth(right, wrong, epsilon, delta)[0], 0.5 * _ALMOST), 1e-12)
+
+
+def _growth(right: float, wrong: float, epsilon: float, delta: float) -> tuple[float, float]:
+    """Kelly's stake of a claim, and the mean of ln(1 + λ(s - δ)) then."""
+    loss, silent = math.exp(epsilon) + delta, max(0.0, 1.0 - right - wrong)
+
+    def slope(stake: float) -> float:
+        gained = right * (1.0 - delta) / (1.0 + stake * (1.0 - delta))
+        return gained - silent * delta / (1.0 - stake * delta) - wrong * loss / (1.0 - stake * loss)
+
+    stake = _largest(lambda tried: slope(tried) > 0.0, _ALMOST / loss)
+    parts = (right * math.log1p(stake * (1.0 - delta)), silent * math.log1p(-stake * delta))
+    return max(stake, 1e-12), sum(parts) + wrong * math.log1p(-stake * loss)
+
+
+def binomial_power(claimed: float, true: float, trials: int, error: float) -> float:
+    """Probability that guesses without abstention refuse a claimed δ(0) if the attack achieves `true`."""
+    from scipy.special import bdtrc
+
+    p = 0.5 * (1.0 + claimed)
+    low, high = 0, trials + 1  # the fewest right guesses whose tail is at most the error
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if middle > 0 and bdtrc(middle - 1, trials, p) <= error else (middle + 1, high)
+    return 0.0 if low > trials else float(bdtrc(low - 1, trials, 0.5 * (1.0 + true)))
+
+
+def smallest_refused(refused: Callable[[float], bool], low: float, high: float) -> float | None:
+    """The smallest x in [low, high], to a millionth of the range, that is refused, as all larger ones are; or None."""
+    if not refused(high):
+        return None
+    for _ in range(20):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if refused(middle) else (middle, high)
+    return high
+
+
+def right_and_wrong(
+    guessed_one: NDArray[np.bool_], guessed_zero: NDArray[np.bool_], labels: NDArray[np.bool_]
+) -> Guesses:
+    """Counts of the guesses (n,) of labels (n,)."""
+    right = np.count_nonzero(guessed_one & labels) + np.count_nonzero(guessed_zero & ~labels)
+    wrong = np.count_nonzero(guessed_one & ~labels) + np.count_nonzero(guessed_zero & labels)
+    return Guesses(int(right), int(wrong), labels.size)
+
+
+def _largest(true: Callable[[float], bool], most: float) -> float:
+    """The largest x in [0, most], rounded down, at which something is true that is false from there on; 0 if none."""
+    if not true(0.0):
+        return 0.0
+    low, high = 0.0, most
+    if true(high):
+        return high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if true(middle) else (low, middle)
+    return low

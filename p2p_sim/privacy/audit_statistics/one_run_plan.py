@@ -1,0 +1,204 @@
+"""An attack in one run, fixed before its first guess: what is guessed at each ε, at which stake, and what to expect.
+
+An attack gives each target a score, the larger the likelier her label is 1: the logarithm of the likelihood ratio where
+the law is known, what a classifier has learnt from other runs where it is not. A pilot run, with a seed of its own,
+picks for each ε the score and the thresholds from which most is expected. Then nothing is chosen any more.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.privacy.audit_statistics.one_run_guesses import (
+    Guesses,
+    best_epsilon_stake,
+    best_stake,
+    binomial_power,
+    delta_lower,
+    epsilon_lower,
+    log_factors,
+    right_and_wrong,
+)
+from p2p_sim.privacy.audit_statistics.power import clopper_pearson
+
+Floats = NDArray[np.float64]
+OF_ZERO = 0.5
+"""Share of the error that the test at ε = 0 has; the other tests have the rest in equal parts."""
+CLEARLY = 4.0
+"""Standard deviations by which a later score must be better than an earlier one in the pilot to be preferred."""
+_POINTS = 25
+"""Thresholds at which the trade-off of the attack is drawn."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What attacks made of some targets. labels: (N,) her label is 1. scores: (A, N) of each attack."""
+
+    labels: NDArray[np.bool_]
+    scores: NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What is guessed at ε, fixed beforehand.
+
+    attack: which score is looked at. low, high: guess 0 below `low`, 1 from `high` on. stake: λ; None: a binomial.
+    error: probability that the test fails a sound mechanism. right, wrong: probabilities to expect of a guess.
+    """
+
+    epsilon: float
+    attack: int
+    low: float
+    high: float
+    stake: float | None
+    error: float
+    right: float
+    wrong: float
+
+    @property
+    def reached(self) -> float:
+        """Pr[right] - e^ε Pr[wrong] to expect."""
+        return self.right - math.exp(self.epsilon) * self.wrong
+
+    def guesses(self, seen: Seen) -> Guesses:
+        """Of the targets."""
+        scores = seen.scores[self.attack]
+        return right_and_wrong(scores >= self.high, scores < self.low, seen.labels)
+
+    def expected(self, trials: int) -> Guesses:
+        """The guesses to expect."""
+        right = round(self.right * trials)
+        wrong = trials - right if self.stake is None else min(round(self.wrong * trials), trials - right)
+        return Guesses(right, wrong, trials)
+
+    def power(self, claimed: float, leaked: float, trials: int) -> float:
+        """Probability, about, that a claimed δ(ε) is refused if the truth is `leaked` and the attack achieves as much
+        of it as it does of the claimed one."""
+        reached = min(self.reached, claimed)
+        if reached <= 0.0 or leaked <= claimed:
+            return 0.0
+        grown = reached * leaked / claimed
+        if self.stake is None:
+            return binomial_power(claimed, grown, trials, self.error)
+        right = min(1.0, self.right + grown - reached)
+        gains = log_factors(self.epsilon, claimed, self.stake)
+        chances = np.array([right, self.wrong, max(0.0, 1.0 - right - self.wrong)])
+        mean = float(chances @ gains)
+        spread = math.sqrt(max(float(chances @ gains**2) - mean**2, 1e-300))
+        lacking = (-math.log(self.error) - trials * mean) / (math.sqrt(trials) * spread)
+        return 0.5 * math.erfc(lacking / math.sqrt(2.0))
+
+
+@dataclass(frozen=True)
+class OneRunPlan:
+    """All that is fixed. deltas: the events of the tests of δ(ε), ascending ε; ratio: of the test of ε(δ)."""
+
+    deltas: tuple[Event, ...]
+    ratio: Event
+    delta: float
+
+    def bounds(self, guesses: Sequence[Guesses]) -> tuple[Floats, float]:
+        """Lower bounds of δ at each ε, and of ε at δ; guesses: of `deltas`, then of `ratio`."""
+        *first, last = guesses
+        pairs = zip(first, self.deltas, strict=True)
+        found = [delta_lower(seen, event.epsilon, event.stake, event.error) for seen, event in pairs]
+        assert self.ratio.stake is not None
+        return np.array(found), epsilon_lower(last, self.delta, self.ratio.stake, self.ratio.error)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All of them, in this order."""
+        return (*self.deltas, self.ratio)
+
+
+def plan_one_run(
+    pilot: Seen, epsilons: Sequence[float], delta: float, trials: int, error: float, exact: Sequence[bool]
+) -> OneRunPlan:
+    """Fix what is guessed.
+
+    Args:
+        pilot: targets that are not counted. epsilons: at which δ is tested, ascending, 0 first.
+        delta: δ of the ε-test. trials: targets that will count. error: of all tests together.
+        exact: (A,) whether a score is the exact logarithm of the likelihood ratio: then its thresholds are ε and -ε.
+    """
+    rest = error * (1.0 - OF_ZERO) / len(epsilons)  # the tests of δ at ε > 0, and the one of ε
+    candidates = [(attack, *_sorted(pilot, attack)) for attack in range(len(pilot.scores))]
+
+    def best(epsilon: float, share: float) -> Event:
+        chosen, *others = (_event(epsilon, share, trials, *given, exact[given[0]]) for given in candidates)
+        for event in others:
+            doubt = math.sqrt((event.right + math.exp(2.0 * epsilon) * event.wrong) / pilot.labels.size)
+            chosen = event if event.reached - CLEARLY * doubt > chosen.reached else chosen
+        return chosen
+
+    deltas = tuple(best(epsilon, rest if epsilon > 0.0 else error * OF_ZERO) for epsilon in epsilons)
+    ratios = [best(epsilon, rest) for epsilon in (*epsilons[1:], 1.5 * epsilons[-1], 2.0 * epsilons[-1])]
+    shown = [best_epsilon_stake(event.right, event.wrong, trials, rest, delta) for event in ratios]
+    place = max(range(len(ratios)), key=lambda i: shown[i][0])
+    chosen = ratios[place]
+    ratio = Event(
+        chosen.epsilon, chosen.attack, chosen.low, chosen.high, shown[place][1], rest, chosen.right, chosen.wrong
+    )
+    return OneRunPlan(deltas, ratio, delta)
+
+
+def _sorted(pilot: Seen, attack: int) -> tuple[Floats, NDArray[np.bool_]]:
+    order = np.argsort(pilot.scores[attack], kind="stable")
+    return pilot.scores[attack][order].astype(np.float64), pilot.labels[order]
+
+
+def _event(
+    epsilon: float, error: float, trials: int, attack: int, scores: Floats, labels: NDArray[np.bool_], exact: bool
+) -> Event:
+    """The event of one score that tells most at ε."""
+    n, ratio = labels.size, math.exp(epsilon)
+    edges = np.flatnonzero(np.append(True, np.append(scores[1:] > scores[:-1], True)))  # where a threshold may lie
+    ones = np.append(0, np.cumsum(labels))[edges]
+    zeros = edges - ones
+    places = np.append(scores, np.inf)[edges]
+    if exact:
+        at = np.searchsorted(places, [-epsilon, epsilon] if epsilon > 0.0 else [0.0, 0.0], side="left")
+        low, high = (int(min(place, len(edges) - 1)) for place in at)
+        thresholds = (-epsilon, epsilon)
+    else:
+        low, high = int(np.argmax(zeros - ratio * ones)), int(np.argmin(ones - ratio * zeros))
+        high = low if epsilon == 0.0 else max(low, high)
+        thresholds = float(places[low]), float(places[high])
+    right = int(zeros[low] + ones[-1] - ones[high])
+    wrong = int(ones[low] + zeros[-1] - zeros[high])
+    if epsilon == 0.0:
+        return Event(0.0, attack, *thresholds, None, error, right / n, 1.0 - right / n)
+    shares = (right + 0.5) / (n + 1.0), (wrong + 0.5) / (n + 1.0)  # an event that was never wrong may be
+    return Event(epsilon, attack, *thresholds, best_stake(*shares, trials, error, epsilon), error, *shares)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The trade-off that an attack reached: type I and II errors, (j,) each, and above both with the stated error."""
+
+    type_one: Floats
+    type_two: Floats
+    type_one_upper: Floats
+    type_two_upper: Floats
+
+
+def drawn_tradeoff(pilot: Seen, seen: Seen, attack: int, error: float) -> Drawn:
+    """The errors of tests of label 0 against 1 by one score, at thresholds that the pilot gives.
+
+    All bounds hold together with probability 1 - error.
+    """
+    levels = np.unique(np.quantile(pilot.scores[attack], np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]))
+    score = seen.scores[attack]
+    world = [np.sort(score[seen.labels == label]) for label in (False, True)]
+    false_one = [world[0].size - int(np.searchsorted(world[0], level)) for level in levels]
+    false_zero = [int(np.searchsorted(world[1], level)) for level in levels]
+    each = error / (2 * len(levels))
+    upper = [
+        np.array([clopper_pearson(hits, max(side.size, 1), each).upper for hits in found])
+        for side, found in zip(world, (false_one, false_zero), strict=True)
+    ]
+    shares = [np.array(found) / max(side.size, 1) for side, found in zip(world, (false_one, false_zero), strict=True)]
+    return Drawn(shares[0], shares[1], *upper)

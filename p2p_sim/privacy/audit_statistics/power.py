@@ -1,0 +1,232 @@
+"""Statistics of an attack: what two counts prove about ε and δ, and what they could have proved.
+
+Each event is fixed before the trials that count: one from the exact laws, one from a pilot run, which finds leaks that
+the laws do not know. So its two proportions have Clopper-Pearson bounds, and P - e^ε Q at these bounds is a lower bound
+of δ(ε) at the stated error probability, whatever the mechanism really does. The events share the error.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.privacy.audit_statistics.view_laws import ViewLaw, Views
+from p2p_sim.privacy.bound import Bracket
+from p2p_sim.privacy.randomized_response import local_epsilon
+
+ERROR = 1e-9
+"""Probability that a test fails a mechanism that keeps its bound."""
+SHARES = (0.25, 0.5, 0.75)
+"""Parts of ε(δ = 1e-3) among which the ε of the δ-test is chosen."""
+LARGEST_TEST_EPSILON = 4.0
+"""Where ε(δ = 1e-3) is larger, the parts are of this."""
+_EVENTS = 24
+
+
+def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
+    """Bounds of a proportion, each of which fails with probability at most `error`.
+
+    Args:
+        hits: of the trials, 0 to `trials`.
+        trials: independent ones, at least 1.
+        error: in (0, 1).
+
+    >>> bounds = clopper_pearson(0, 1000, 1e-9)
+    >>> bounds.lower, round(bounds.upper, 4)  # 1 - 1e-9 ** (1 / 1000)
+    (0.0, 0.0205)
+    """
+    from scipy.special import betainccinv, betaincinv
+
+    if not 0 <= hits <= trials or trials < 1:
+        raise ValueError(f"hits = {hits}: must lie in 0..{trials}, and there must be a trial")
+    if not 0.0 < error < 1.0:
+        raise ValueError(f"error = {error}: must lie in (0, 1)")
+    lower = 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, error))
+    upper = 1.0 if hits == trials else float(betainccinv(hits + 1, trials - hits, error))
+    return Bracket(lower, upper)
+
+
+def delta_lower(hits: int, misses: int, trials: int, epsilon: float, error: float) -> float:
+    """Lower bound of δ(ε), at least 0, from an event's count in its own world and in the other, `trials` each."""
+    own, other = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
+    return max(0.0, own.lower - math.exp(epsilon) * other.upper)
+
+
+def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: float) -> float:
+    """Lower bound of ε(δ), at least 0, from an event's count in its own world and in the other, `trials` each."""
+    own, other = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
+    return max(0.0, math.log((own.lower - delta) / other.upper)) if own.lower > delta else 0.0
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an attack achieved, beside what is exactly possible.
+
+    observer: who attacked; ones: m, holders of label 1 among the others in the data set attacked.
+    epsilon: at which δ is tested; delta_exact: the exact δ there; delta_lower_confidence: what the attack proves.
+    delta: at which ε is tested; epsilon_exact, epsilon_lower_confidence: likewise.
+    trials: independent clusters in each of the two worlds; error: probability that a test fails a sound mechanism.
+    expected, expected_epsilon: the two lower bounds to expect if the mechanism is exactly right.
+    detectable: the δ at `epsilon` that one of the attack's events must reach for the δ-test to fail (about).
+    basis: where the exact figures come from.
+    """
+
+    observer: str
+    ones: int
+    epsilon: float
+    delta_exact: Bracket
+    delta_lower_confidence: float
+    delta: float
+    epsilon_exact: Bracket
+    epsilon_lower_confidence: float
+    trials: int
+    error: float
+    expected: float
+    expected_epsilon: float
+    detectable: float
+    basis: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether neither attack exceeds the exact upper bound."""
+        return (
+            self.delta_lower_confidence <= self.delta_exact.upper
+            and self.epsilon_lower_confidence <= self.epsilon_exact.upper
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An attack that is fixed before the first trial.
+
+    views: what the observer may see; ones: m, the data set; epsilon: ε of the δ-test; delta: δ of the ε-test.
+    epsilon_events: for evidence of label 0 and of label 1, the threshold ε' of the event that the ε-test uses.
+    """
+
+    views: Views
+    ones: int
+    epsilon: float
+    delta: float
+    epsilon_events: tuple[float, float]
+    trials: int
+    error: float
+
+    @property
+    def law(self) -> ViewLaw:
+        """Of the data set that is attacked."""
+        return self.views.laws[self.ones]
+
+    def judge(
+        self, zero: NDArray[np.int64], one: NDArray[np.int64], pilot: NDArray[np.int64] | None = None
+    ) -> AuditResult:
+        """Compare what was seen with what is exactly possible.
+
+        Args:
+            zero, one: (J,) how often each cell was seen with the target's label 0 and with 1; `trials` in total each.
+            pilot: (2, J) the same in other trials, which may suggest events; None: the exact laws alone do.
+        """
+        for counts in (zero, one):
+            if counts.shape != self.law.a.shape or int(counts.sum()) != self.trials:
+                raise ValueError(f"counts: need {self.law.a.size} cells and {self.trials} trials in each world")
+        exact = self.views.delta(self.epsilon)
+        events = [self._exact_events()] + ([] if pilot is None else [self._pilot_events(pilot)])
+        expected = self._bounds(self.law.probabilities * self.trials, events)
+        found = self._bounds(np.stack([zero, one]).astype(np.float64), events)
+        surplus = exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected[0])
+        seen = max(surplus, _least_proof(exact.upper, self.trials, self.epsilon, self.error / (2 * len(events))))
+        of_delta = (self.epsilon, exact, found[0])
+        of_epsilon = (self.delta, self.views.epsilon(self.delta), found[1])
+        tested = (self.views.observer, self.ones, *of_delta, *of_epsilon, self.trials, self.error)
+        return AuditResult(*tested, *expected, seen, self.views.basis)
+
+    def _exact_events(self) -> "Events":
+        """Those that tell most under the exact laws."""
+        pairs = enumerate(self.epsilon_events)
+        return tuple((self.law.event(self.epsilon, label), self.law.event(other, label)) for label, other in pairs)
+
+    def _pilot_events(self, pilot: NDArray[np.int64]) -> "Events":
+        """Those that told most in the pilot, to whose counts up to half a trial a cell is added, by the exact laws."""
+        counts = pilot + min(0.5 * self.law.a.size, 0.1 * float(pilot[0].sum())) * self.law.probabilities
+        scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
+        found = []
+        for label in (0, 1):
+
+            def reached(threshold: float, label: int = label) -> float:
+                hits = _hits(evidence(counts, threshold, label), scaled, label)
+                return epsilon_lower(*hits, self.trials, self.delta, self.error / 4)
+
+            best = max(_thresholds(self.law), key=reached)
+            found.append((evidence(counts, self.epsilon, label), evidence(counts, best, label)))
+        return tuple(found)
+
+    def _bounds(self, counts: NDArray[np.float64], events: "list[Events]") -> tuple[float, float]:
+        """Lower bounds of δ at ε and of ε at δ from (2, J) counts; each test's error is shared by all its events."""
+        deltas, epsilons, error = [], [], self.error / (2 * len(events))
+        for label, (for_delta, for_epsilon) in ((i, pair[i]) for pair in events for i in (0, 1)):
+            deltas.append(delta_lower(*_hits(for_delta, counts, label), self.trials, self.epsilon, error))
+            epsilons.append(epsilon_lower(*_hits(for_epsilon, counts, label), self.trials, self.delta, error))
+        return max(deltas), max(epsilons)
+
+
+def _least_proof(delta: float, trials: int, epsilon: float, error: float) -> float:
+    """How frequent an event must be to prove more than δ, if it never occurs in the other world; 1 if none can."""
+    low, high = 0, trials
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if delta_lower(middle, 0, trials, epsilon, error) > delta else (middle, high)
+    return high / trials
+
+
+Events = tuple[tuple[NDArray[np.bool_], NDArray[np.bool_]], ...]
+"""For evidence of label 0 and of label 1: the cells (J,) of the δ-test's event, and of the ε-test's."""
+
+
+def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray[np.bool_]:
+    """Cells (J,) that seem evidence beyond e^ε for a label, by (2, J) counts in the two worlds."""
+    return np.asarray(counts[label] > math.exp(epsilon) * counts[1 - label])
+
+
+def plan(views: Views, delta: float, trials: int, epsilon: float | None = None, error: float = ERROR) -> Plan:
+    """The attack with the best expected result if the mechanism is exactly right.
+
+    The data set is the worst over all m and both directions at the ε of the δ-test. That ε, unless given, is the one
+    among `SHARES` of ε(δ = 1e-3) at which the expected lower bound comes closest, relatively, to the exact δ.
+
+    Args:
+        delta: δ of the ε-test, in (0, 1).
+        trials: in each world, at least 1.
+        epsilon: ε of the δ-test, at least 0 and below ε₀; None: chosen.
+        error: false-alarm probability of each of the two tests.
+    """
+    largest = min(views.epsilon(1e-3).upper, LARGEST_TEST_EPSILON) if epsilon is None else 0.0
+    grid = [largest * share for share in SHARES] if epsilon is None else [epsilon]
+    choices = []
+    for tested in grid:
+        worst = [float(law.deltas(tested).max()) for law in views.laws]
+        ones = int(np.argmax(worst))
+        law = views.laws[ones]
+        counts = law.probabilities * trials
+        reached = max(delta_lower(*_hits(law.event(tested, i), counts, i), trials, tested, error / 2) for i in (0, 1))
+        choices.append((reached / worst[ones] if worst[ones] > 0 else 0.0, -tested, ones))
+    _, minus, ones = max(choices)
+    events = tuple(_best_event(views.laws[ones], delta, trials, label, error) for label in (0, 1))
+    return Plan(views, ones, -minus, delta, (events[0], events[1]), trials, error)
+
+
+def _best_event(law: ViewLaw, delta: float, trials: int, label: int, error: float) -> float:
+    """The threshold ε' of the event from which the ε-test expects most."""
+    counts, thresholds = law.probabilities * trials, _thresholds(law)
+    reached = [epsilon_lower(*_hits(law.event(e, label), counts, label), trials, delta, error / 2) for e in thresholds]
+    return thresholds[int(np.argmax(reached))]
+
+
+def _thresholds(law: ViewLaw) -> list[float]:
+    """Those that are tried for the ε-test."""
+    largest = min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON)
+    return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]
+
+
+def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> tuple[int, int]:
+    """How often an event for a label occurred in that label's world and in the other, from (2, J) counts."""
+    return round(float(counts[label][event].sum())), round(float(counts[1 - label][event].sum()))

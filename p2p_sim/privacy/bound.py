@@ -1,0 +1,161 @@
+"""What a privacy statement is: a bracket of ε, for whom it holds and under which conditions."""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from p2p_sim.base.notebook_view import bound_text, card, count
+from p2p_sim.privacy.conditions import identifier_of
+
+Adjacency = Literal["label", "example"]
+OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
+"""Everybody for whom a figure is known."""
+SEES_AT_MOST = {
+    "learner": ("learner",),
+    "learner-times": ("learner-times", "learner"),
+    "coalition": ("coalition", "learner"),
+    "peer": ("peer",),
+    "eavesdropper": ("eavesdropper", "coalition", "learner-times", "peer", "learner"),
+}
+"""By observer, whoever sees no more of a release, so that the observer's figure bounds theirs too; the strongest first.
+
+An eavesdropper sees every noisy label with its owner: all that anybody else has of a user's label is made from these.
+"""
+REALISED = "the realised network"
+"""What a figure is conditional on that holds for the network as it turned out."""
+
+
+EXACT = 1e-4
+"""Ends of a bracket of an exact figure are no farther apart than this part of the upper one: no printed digit differs
+by more than one."""
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """A lower and an upper bound on one number."""
+
+    lower: float
+    upper: float
+
+    def worded(self, basis: str) -> str:
+        """The basis of the bracket: what its ends do not agree on is not "exact" but "certified".
+
+        >>> Bracket(0.71, 0.71).worded("exact, over all data sets")
+        'exact, over all data sets'
+        >>> Bracket(0.61, 0.71).worded("exact, over all data sets")
+        'certified over all data sets'
+        """
+        if self.lower == self.upper or self.upper - self.lower <= EXACT * self.upper < math.inf:
+            return basis
+        return re.sub(r"\bexact\b(, over\b)?", lambda word: "certified" + " over" * bool(word[1]), basis)
+
+
+@dataclass(frozen=True, repr=False)
+class PrivacyBound:
+    """ε at a given δ, for one observer, with everything that the statement needs.
+
+    epsilon_lower: no smaller ε holds (attained by a data set and direction).
+    epsilon_upper: certified to hold under `conditions`; infinite where nothing is known.
+    delta: δ.
+    observer: one of `OBSERVERS`: "learner" (sees the set of submissions), "learner-times" (sees also when each
+        arrived), "peer", "coalition" (members pooled with the learner) or "eavesdropper".
+    adjacency: what differs between neighbouring data sets: one user's label, or a whole example.
+    basis: how the bounds were computed; "exact" only where both ends agree (`Bracket.worded`).
+    conditions: the conditions of the upper bound; each a `Condition`, or plain text if a plug-in claims it.
+    conditional_on: "the realised network" if the bound takes it as given; empty: only the conditions.
+    """
+
+    epsilon_lower: float
+    epsilon_upper: float
+    delta: float
+    observer: str
+    adjacency: Adjacency
+    basis: str
+    conditions: tuple[str, ...] = ()
+    conditional_on: str = ""
+
+    def __post_init__(self) -> None:
+        """No number is no promise: an end that is NaN becomes the one that says nothing. No bracket is exact."""
+        if math.isnan(self.epsilon_upper):
+            object.__setattr__(self, "epsilon_upper", math.inf)
+        if math.isnan(self.epsilon_lower):
+            object.__setattr__(self, "epsilon_lower", 0.0)
+        object.__setattr__(self, "basis", Bracket(self.epsilon_lower, self.epsilon_upper).worded(self.basis))
+
+    @property
+    def condition_ids(self) -> tuple[str, ...]:
+        """The identifiers of the conditions, in their order."""
+        return tuple(identifier_of(condition) for condition in self.conditions)
+
+    def __repr__(self) -> str:
+        """The statement in one line; ε is rounded to the safe side, the conditions are counted.
+
+        >>> PrivacyBound(0.74208, 0.74211, 1e-5, "learner", "label", "exact", ("one", "two"))
+        PrivacyBound(ε ≤ 0.7422 at δ = 1e-05, observer 'learner', adjacency 'label', exact, 2 conditions)
+        """
+        given = f" given {self.conditional_on}" if self.conditional_on else ""
+        conditions = count(len(self.conditions), "condition")
+        return (
+            f"PrivacyBound(ε ≤ {bound_text(self.epsilon_upper, True)} at δ = {self.delta:g}{given}, observer "
+            f"{self.observer!r}, adjacency {self.adjacency!r}, {self.basis}, {conditions})"
+        )
+
+    def _repr_html_(self) -> str:
+        """The statement with its conditions, for notebooks."""
+        lines = [
+            ("ε, no more than", bound_text(self.epsilon_upper, True)),
+            ("no smaller ε holds than", bound_text(self.epsilon_lower, False)),
+            ("δ", f"{self.delta:g}"),
+            ("observer", self.observer),
+            ("adjacency", self.adjacency),
+            ("basis", self.basis),
+            *([("given", self.conditional_on)] if self.conditional_on else []),
+        ]
+        title = "Privacy statement" + "; it holds if" * bool(self.conditions)
+        return card(title, lines, map(str, self.conditions))
+
+
+def common_observer(observers: Iterable[str]) -> str:
+    """The strongest observer about whom figures for all of these hold: who sees no more than any of them.
+
+    Raises:
+        ValueError: there is none, such as of a peer, who does not see the release, and the learner.
+    """
+    named = sorted(set(observers), key=_place)
+    shared: tuple[str, ...] = SEES_AT_MOST.get(named[0], (named[0],))
+    for other in named[1:]:
+        shared = tuple(name for name in shared if name in SEES_AT_MOST.get(other, (other,)))
+    if not shared:
+        raise ValueError(f"observer = {', '.join(named)}: none of them sees no more than the others; give one observer")
+    return shared[0]
+
+
+def _place(observer: str) -> tuple[int, str]:
+    """A fixed order of observers; unknown ones come last."""
+    return (OBSERVERS.index(observer) if observer in OBSERVERS else len(OBSERVERS)), observer
+
+
+def together(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
+    """The statement about all users, whichever of these bounds is hers: the largest figures under all conditions.
+
+    Args:
+        bounds: at least one, of one δ and adjacency. The basis is that of the largest upper end; the observer is
+            `common_observer`, whichever figure is larger.
+    """
+    worst = max(bounds, key=lambda bound: bound.epsilon_upper)
+    groups = dict.fromkeys((bound.conditions, bound.conditional_on) for bound in bounds)
+    conditions = dict.fromkeys(condition for conditions, _ in groups for condition in conditions)
+    given = dict.fromkeys(given for _, given in groups if given)
+    lower = max(bound.epsilon_lower for bound in bounds)
+    observer = common_observer(bound.observer for bound in bounds)
+    if any(bound.observer != observer for bound in bounds):
+        lower = 0.0  # what a stronger observer attains says nothing of a weaker one
+    return replace(
+        worst,
+        observer=observer,
+        epsilon_lower=lower,
+        conditions=tuple(conditions),
+        conditional_on=" and ".join(given),
+    )

@@ -1,0 +1,137 @@
+"""Writes certificates of the label exchange, which `verify_certificate.py` proves without this package.
+
+Which intervals of m share one m', and how many others are revealed for each, is found with floating-point numbers. They
+prove nothing and need not: a certificate leaves here only if the verifier has proved it.
+"""
+
+import json
+import math
+
+import numpy as np
+from scipy.special import gammaln, xlog1py, xlogy
+
+from p2p_sim.privacy.binomial_windows import bernstein_window, binomial_pmf
+from p2p_sim.privacy.certificates.verify_certificate import (
+    LARGEST_EPSILON,
+    LARGEST_N,
+    LARGEST_TRIALS,
+    VERSION,
+    Refused,
+    verify,
+)
+from p2p_sim.privacy.exchange.cluster_exchange import World
+from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.randomized_response import worth
+from p2p_sim.privacy.ranges import check_delta, check_epsilon
+
+DROPPED, SPARE = 56, 32
+"""Bits: probabilities below δ by the first are dropped, and the fixed point has so many more."""
+MARGIN = 1e-7
+"""By which a δ that is found with floating-point numbers must be below the claim."""
+
+
+def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = None) -> str:
+    """A certificate of (ε, δ) for the learner, as JSON; proved by the verifier before it is returned.
+
+    Args:
+        exchange: of at most 65,536 users, and 262,144 users times rounds.
+        delta: δ, in (0, 1).
+        epsilon: ε in [0, 1000]; default: the exchange's `epsilon_upper` at δ.
+
+    Raises:
+        ValueError: a value is outside its range, or (ε, δ) could not be proved.
+    """
+    check_delta(delta)
+    if exchange.cluster_size > LARGEST_N:
+        raise ValueError(f"cluster_size = {exchange.cluster_size}: is certified up to {LARGEST_N:,} users")
+    if exchange.cluster_size * exchange.rounds > LARGEST_TRIALS:
+        raise ValueError(f"rounds = {exchange.rounds}: is certified up to {LARGEST_TRIALS:,} users times rounds")
+    if epsilon is None:
+        epsilon = exchange.epsilon(delta).epsilon_upper
+        if math.isinf(epsilon):
+            raise ValueError(f"delta = {delta:g}: no finite ε holds here, as labels are not flipped")
+    check_epsilon(epsilon)
+    if epsilon > LARGEST_EPSILON:
+        raise ValueError(f"epsilon = {epsilon:g}: is certified up to {LARGEST_EPSILON:,}")
+    drop = DROPPED + math.ceil(-math.log2(delta))
+    claim = {
+        "n": exchange.cluster_size,
+        "flip_prob": repr(float(exchange.flip_prob)),
+        "sampling_rate": repr(float(exchange.sampling_rate)),
+        "rounds": exchange.rounds,
+        "epsilon": repr(float(epsilon)),
+        "delta": repr(float(delta)),
+    }
+    cover = [
+        {"from": first, "to": last, "revealed": revealed}
+        for first, last, revealed in _covering(exchange, epsilon, delta)
+    ]
+    made = {"version": VERSION, "claim": claim, "bits": drop + SPARE, "drop": drop, "cover": cover}
+    try:
+        verify(made)
+    except Refused as error:
+        raise ValueError(f"epsilon = {epsilon:g}: is not proved at δ = {delta:g} ({error})") from None
+    return json.dumps(made, indent=1) + "\n"
+
+
+def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[tuple[int, int, int]]:
+    """Intervals of m, and how many others are revealed for each: nearly as many as δ allows.
+
+    Near m = 0, where δ is usually largest, hardly any; then more and more, so that there are few intervals.
+    """
+    n = exchange.cluster_size
+    half, first, revealed = (n - 1) // 2, 0, 0
+    found = []
+    while first <= half:
+        most = half - first
+        low, high = 0, most + 1  # `low` is allowed or 0, `high` is not or is too much
+        probe = min(max(2 * revealed, 1), most)
+        while high - low > 1 + low // 16:
+            if _delta(exchange, epsilon, delta, first, probe) <= delta * (1.0 - MARGIN):
+                low = probe
+            else:
+                high = probe
+            probe = min(2 * probe, most) if high > most else (low + high) // 2
+            if low == most:
+                break
+        if low == 0 and (least := _delta(exchange, epsilon, delta, first, 0)) > delta * (1.0 + MARGIN):
+            raise ValueError(
+                f"epsilon = {epsilon:g}: does not hold at δ = {delta:g}: where {first:,} others hold label 1 "
+                f"it takes δ = {least:.6g}"
+            )
+        revealed = low
+        found.append((first, first + revealed, revealed))
+        first += revealed + 1
+    return found
+
+
+def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, revealed: int) -> float:
+    """Nearly δ(ε) where so many of the others are revealed and `ones` of the rest hold label 1.
+
+    Args:
+        delta: of interest: probabilities far below it are left out.
+    """
+    tail = math.log(delta) - 25.0
+    sources, trials = exchange.cluster_size - revealed, exchange.cluster_size * exchange.rounds
+    rate = exchange.sampling_rate * sources / exchange.cluster_size
+    keep, lose, _ = worth(exchange.flip_prob, epsilon)
+    first, last = bernstein_window(trials * rate, trials * rate * (1.0 - rate), trials, tail)
+    mass = binomial_pmf(first, last, trials, rate)
+    start, weights = World(sources, sources - 1 - ones, ones, exchange.flip_prob).noisy_ones(tail)
+    share = np.arange(start, start + len(weights) + 1) / sources
+    (low, _), (_, high) = (
+        bernstein_window(t * p, t * p * (1.0 - p), t, tail) for t, p in ((first, share[0]), (last, share[-1]))
+    )
+    k = np.arange(low, high + 1)
+    ways = gammaln(last + 1.0) - gammaln(k + 1.0) - gammaln(last - k + 1.0)
+    rows = np.exp(ways + xlogy(k, share[:, None]) + xlog1py(last - k, -share[:, None]))
+    views = np.stack([weights @ rows[:-1], weights @ rows[1:]])
+    found = np.zeros(2)
+    for t in range(last, first - 1, -1):
+        gains = np.maximum(keep * views - lose * views[::-1], 0.0).sum(axis=1)
+        found += mass[t - first] * gains
+        if t > first:  # one submission taken away at random
+            fewer = views * (t - k)
+            fewer[:, :-1] += views[:, 1:] * k[1:]
+            views = fewer / t
+    return float(found.max())

@@ -1,0 +1,26 @@
+"""The papers' numbered claims, each evaluated over a grid and judged: it holds, or here is a counter-example."""
+
+from p2p_sim.privacy.claims import (
+    bag_counts,
+    centralised_privacy,
+    centralised_utility,
+    clustering_matrices,
+    exchange_theorems,
+    other_papers,
+)
+from p2p_sim.privacy.claims.claim import Case, Claim, Verdict
+
+__all__ = ["Case", "Claim", "Verdict", "all_claims"]
+
+
+def all_claims() -> tuple[Claim, ...]:
+    """Every claim that is checked, paper by paper; `check()` evaluates one."""
+    return (
+        *clustering_matrices.CLAIMS,
+        *centralised_utility.CLAIMS[:2],
+        *exchange_theorems.CLAIMS,
+        *centralised_privacy.CLAIMS,
+        *centralised_utility.CLAIMS[2:],
+        *other_papers.CLAIMS,
+        *bag_counts.CLAIMS,
+    )

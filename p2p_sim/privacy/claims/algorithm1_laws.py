@@ -1,0 +1,63 @@
+"""Algorithm 1 of the clustering paper on tiny clusters: laws of noisy labels by quadrature."""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+
+Floats = NDArray[np.float64]
+
+
+def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
+    """Equally likely noise vectors, (count^K, K): all combinations of midpoints of a Laplace law's quantiles."""
+    u = (np.arange(count) + 0.5) / count
+    points = scale * np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
+    return np.stack(np.meshgrid(*[points] * classes, indexing="ij"), axis=-1).reshape(-1, classes)
+
+
+def shares(labels: tuple[int, ...], classes: int) -> Floats:
+    """Empirical label distribution, (K,)."""
+    return np.bincount(labels, minlength=classes) / len(labels)
+
+
+def noisy_label_law(
+    labels: tuple[int, ...], classes: int, threshold: float, noise: Floats, resampling_prob: float
+) -> Floats:
+    """Probability of each vector of noisy labels of one cluster, (K^n,), averaged over the noise (M, K).
+
+    Args:
+        labels: true ones of the n users. classes, threshold, resampling_prob: K, τ, λ.
+        noise: (M, K) equally likely noise vectors.
+    """
+    q = released_distribution(shares(labels, classes), noise, threshold)
+    law = np.ones((len(q), 1))
+    for label in labels:
+        each = resampling_prob * q
+        each[:, label] += 1.0 - resampling_prob
+        law = (law[:, :, None] * each[:, None, :]).reshape(len(q), -1)
+    return np.asarray(law.mean(axis=0))
+
+
+def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampling_prob: float) -> float:
+    """ε of the noisy labels alone (β = 0): the largest log-ratio over neighbours and outputs, by enumeration."""
+    laws: dict[tuple[int, ...], Floats] = {}
+
+    def law(labels: tuple[int, ...]) -> Floats:
+        if labels not in laws:
+            laws[labels] = noisy_label_law(labels, classes, threshold, noise, resampling_prob)
+        return laws[labels]
+
+    worst = 0.0
+    for first, other, rest in _neighbours(n, classes):
+        worst = max(worst, float(np.log(law((first, *rest)) / law((other, *rest))).max()))
+    return worst
+
+
+def _neighbours(n: int, classes: int) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """Labels of the target in two neighbouring data sets, and everyone else's up to their order."""
+    for rest in itertools.combinations_with_replacement(range(classes), n - 1):
+        for first, other in itertools.permutations(range(classes), 2):
+            yield first, other, rest

@@ -1,0 +1,146 @@
+"""Clustering paper, Lemmas 5 and 6 and Theorem 5: distortion, excess risk and the lower bound, on small cases."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from p2p_sim.privacy.claims.algorithm1_laws import laplace_nodes
+from p2p_sim.privacy.claims.claim import Case, at_most, clustering
+from p2p_sim.privacy.rivals.noisy_distribution import released_distribution
+
+Floats = NDArray[np.float64]
+
+
+def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> float:
+    """ψ <= 2Kτ + 2√2 Kσ/s."""
+    return 2.0 * classes * threshold + 2.0 * math.sqrt(2.0) * classes * scale / size
+
+
+def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[Case]:
+    """E Σ_y |q̃(y) - p̂(y)| over the noise, for every label distribution of a small cluster.
+
+    The bound is for a mean over data sets; here it is held against each of them. The error of the quadrature is taken
+    as three times its change from a coarser one.
+    """
+    for classes, size, fine, coarse in ((2, 1, 200, 140), (2, 10, 200, 140), (3, 1, 30, 21), (3, 6, 30, 21)):
+        for fraction, scale in itertools.product((0.0, 0.1, 0.9), (0.01, 0.1, 1.0, 10.0)):
+            tau = fraction / classes
+            for counts in itertools.combinations_with_replacement(range(classes), size):
+                share = np.bincount(counts, minlength=classes) / size
+                if np.any(np.diff(share) > 0):  # up to the order of the labels
+                    continue
+                values = []
+                for count in (fine, coarse):
+                    q = released_distribution(share, laplace_nodes(classes, scale / size, count), tau)
+                    values.append(float(np.abs(q - share).sum(axis=1).mean()))
+                error = 3.0 * abs(values[0] - values[1])
+                yield at_most(
+                    bound(classes, tau, scale, size), max(values[0] - error, 0.0), values[0] + error, classes * size,
+                    K=classes, s=size, tau=tau, sigma=scale, largest_share=float(share.max()),
+                )  # fmt: skip
+
+
+def risks(
+    n: int, positive: tuple[float, float], loss: Floats, beta: float, lam: float, threshold: float, noise: Floats
+) -> tuple[float, float, float]:
+    """R_{β,λ}(h), the distortion ψ and the largest modified loss, exactly, for two points in one cluster and K = 2.
+
+    Args:
+        n: users, all in one cluster. positive: p(1|x) at two equally likely points x. loss: (2, 2) ℓ(h, x, y).
+        beta, lam, threshold: β, λ, τ. noise: (M, 2) equally likely noise vectors.
+    """
+    marginal = sum(positive) / 2.0
+    risk = distortion = largest = 0.0
+    for x, own, others in itertools.product(range(2), range(2), range(n)):
+        chance = positive[x] if own else 1.0 - positive[x]
+        weight = 0.5 * chance * _binomial(others, n - 1, marginal)
+        one = (others + own) / n
+        share = np.array([1.0 - one, one])
+        q = released_distribution(share, noise, threshold)
+        modified = (loss[x] - beta * (q @ loss[x])[:, None]) / (1.0 - beta)  # Σ_y' Q⁻¹[y', y] ℓ(y'), (M, 2)
+        law = lam * q
+        law[:, own] += 1.0 - lam
+        risk += weight * float((law * modified).sum(axis=1).mean())
+        distortion += weight * float(np.abs(q - share).sum(axis=1).mean())
+        largest = max(largest, float(np.abs(modified).max()))
+    return risk, distortion, largest
+
+
+@lru_cache(maxsize=1024)
+def _binomial(hits: int, trials: int, probability: float) -> float:
+    """Probability of so many hits; few cases, many times."""
+    return float(binom.pmf(hits, trials, probability))
+
+
+def lemma6_cases(factor: float = 1.0) -> Iterator[Case]:
+    """|R_{β,β} - R_{β,λ}| against L̃ |β-λ| (φ + ψ); φ is the full L1 distance. No law of the noise is assumed."""
+    rng = np.random.default_rng(66)
+    losses = [np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([[0.0, 1.0], [1.0, 0.0]]), rng.uniform(size=(2, 2))]
+    for n, scale, tau in itertools.product((1, 2, 5), (0.1, 1.0), (0.05, 0.499)):
+        noise = laplace_nodes(2, scale / n, 24)
+        for positive, loss in itertools.product(((0.0, 0.0), (0.2, 0.8), (0.0, 1.0)), losses):
+            for beta, lam in ((0.0, 0.5), (0.9, 0.2), (0.999, 0.0), (0.3, 0.99)):
+                same, distortion, largest = risks(n, positive, loss, beta, beta, tau, noise)
+                other = risks(n, positive, loss, beta, lam, tau, noise)[0]
+                phi = abs(positive[0] - positive[1])
+                claimed = factor * largest * abs(beta - lam) * (phi + distortion)
+                yield at_most(
+                    claimed, abs(same - other) * (1.0 - 1e-12) - 1e-13, None, n, n=n, beta=beta, lam=lam, sigma=scale,
+                    tau=tau, phi=phi, psi=distortion,
+                )  # fmt: skip
+
+
+def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
+    """The most that precision times recall can be, over all ε-label private mechanisms for the association problem.
+
+    Averaged over permutations of labels and clusters a mechanism has two numbers: the probability that it reports a
+    label of the cluster, `held`, and one that is not, `other`. Label privacy implies held <= e^ε other and
+    1 - other <= e^ε (1 - held); recall is `held`, precision follows from the two. A relaxation: an upper bound.
+    """
+    crossing = math.exp(epsilon) / (1.0 + math.exp(epsilon))  # where the two constraints meet
+    # below it the product increases in `held`; above it, it is a square over a linear function, hence convex
+    return max(size * crossing / (size + (classes - size) * math.exp(-epsilon)), size / classes)
+
+
+def subset_selection(classes: int, epsilon: float) -> float:
+    """Precision times recall of subset selection, an ε-private mechanism for one label: a value that is attained."""
+    best = 0.0
+    for d in range(1, classes):
+        weight = d * math.exp(epsilon) + classes - d
+        best = max(best, (d * math.exp(epsilon) / weight) ** 2 / d)  # recall² / d: precision is recall / d
+    return best
+
+
+def theorem5_cases(factor: float = 1.0) -> Iterator[Case]:
+    """Precision times recall against the proof's e^ε s/(K-s), up to K = 10,000 times s."""
+    for size, multiple, epsilon in itertools.product((1, 4, 20), (3, 10, 100, 10_000), (0.1, 1.0, 3.0)):
+        classes = size * multiple
+        upper = precision_times_recall(classes, size, epsilon)
+        attained = subset_selection(classes, epsilon) if size == 1 and classes <= 100 else 0.0
+        claimed = factor * math.exp(epsilon) * size / (classes - size)
+        yield at_most(claimed, attained, upper, classes, K=classes, s=size, epsilon=epsilon, certified=upper)
+
+
+CLAIMS = (
+    clustering(
+        "Lemma 5",
+        "the cluster distortion ψ is at most 2Kτ + 2√2 Kσ/s",
+        lambda: lemma5_cases(printed_lemma5),
+    ),
+    clustering(
+        "Lemma 6",
+        "the risks at λ = β and at λ differ by at most L̃ |β-λ| (φ + ψ)",
+        lemma6_cases,
+        "sharp: approached with τ near 1/2 and β near 1",
+    ),
+    clustering(
+        "Theorem 5",
+        "precision times recall of an ε-label private mechanism is at most e^ε s/(K-s)",
+        theorem5_cases,
+    ),
+)

@@ -1,0 +1,88 @@
+"""Clustering paper, Lemmas 1, 2 and 4: the label randomisation matrix Q = (1-β)I + β q 1ᵀ and its inverse.
+
+Q⁻¹ = (I - β q 1ᵀ) / (1-β), since 1ᵀq = 1; entries [y', y] as in line 29 of Algorithm 1.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.privacy.claims.claim import Case, at_least, at_most, clustering
+
+Floats = NDArray[np.float64]
+CLASSES = (2, 3, 5, 10, 20, 50)
+BIASES = (0.0, 0.1, 0.5, 0.9, 0.99, 0.999)
+SEED = 20
+RANDOM_DISTRIBUTIONS = 8
+
+
+def randomisation_matrix(q: Floats, beta: float) -> Floats:
+    """Q[y', y] = (1-β) 1{y' = y} + β q(y'), (K, K), for q (K,) and β in [0, 1)."""
+    return np.asarray((1.0 - beta) * np.eye(len(q)) + beta * q[:, None])
+
+
+def inverse_matrix(q: Floats, beta: float) -> Floats:
+    """Q⁻¹, in closed form, (K, K)."""
+    return np.asarray((np.eye(len(q)) - beta * q[:, None]) / (1.0 - beta))
+
+
+def distributions(classes: int) -> list[Floats]:
+    """Uniform, certain, split in two, and random q of each concentration, (K,) each."""
+    rng = np.random.default_rng([SEED, classes])
+    certain, halves = np.zeros(classes), np.zeros(classes)
+    certain[0], halves[:2] = 1.0, 0.5
+    random = [rng.dirichlet(np.full(classes, 10.0 ** rng.uniform(-1.5, 1.0))) for _ in range(RANDOM_DISTRIBUTIONS)]
+    return [np.full(classes, 1.0 / classes), certain, halves, *random]
+
+
+def _matrices() -> Iterator[tuple[int, float, Floats]]:
+    for classes in CLASSES:
+        for q in distributions(classes):
+            for beta in BIASES:
+                yield classes, beta, q
+
+
+def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[Case]:
+    """Least singular value of Q against a claimed lower bound, a function of K and β."""
+    for classes, beta, q in _matrices():
+        value = float(np.linalg.svd(randomisation_matrix(q, beta), compute_uv=False)[-1])
+        yield at_least(bound(classes, beta), value, classes, K=classes, beta=beta, largest_q=float(q.max()))
+
+
+def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[Case]:
+    """Largest absolute column sum of Q⁻¹ against a claimed upper bound."""
+    for classes, beta, q in _matrices():
+        value = float(np.abs(inverse_matrix(q, beta)).sum(axis=0).max())
+        yield at_most(bound(classes, beta), value, None, classes, K=classes, beta=beta, smallest_q=float(q.min()))
+
+
+def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[Case]:
+    """Largest modified loss over all losses in [0, 1] (its extremes are at 0 and 1) against a claimed upper bound."""
+    for classes, beta, q in _matrices():
+        inverse = inverse_matrix(q, beta)
+        positive, negative = np.maximum(inverse, 0.0).sum(axis=0), np.maximum(-inverse, 0.0).sum(axis=0)
+        value = float(np.maximum(positive, negative).max())
+        yield at_most(bound(classes, beta), value, None, classes, K=classes, beta=beta, smallest_q=float(q.min()))
+
+
+CLAIMS = (
+    clustering(
+        "Lemma 1",
+        "the least singular value of Q is at least (1-β)/√(2K)",
+        lambda: singular_value_cases(lambda k, beta: (1.0 - beta) / (2.0 * k) ** 0.5),
+        "sharp up to √2: (1-β)/√K is approached for a certain label as β goes to 1",
+    ),
+    clustering(
+        "Lemma 2",
+        "absolute column sums of Q⁻¹ are at most √(2K)/(1-β)",
+        lambda: column_sum_cases(lambda k, beta: (2.0 * k) ** 0.5 / (1.0 - beta)),
+        "sharp: (1+β-2β min q)/(1-β), at most (1+β)/(1-β) whatever K",
+    ),
+    clustering(
+        "Lemma 4",
+        "the modified loss is at most √2 K/(1-β) for losses in [0, 1]",
+        lambda: modified_loss_cases(lambda k, beta: 2.0**0.5 * k / (1.0 - beta)),
+        "sharp: (1 - β min q)/(1-β), at most 1/(1-β) whatever K",
+    ),
+)

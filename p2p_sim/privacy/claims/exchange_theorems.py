@@ -1,0 +1,203 @@
+"""Clustering paper, Lemmas 8 and 9, Theorem 3, Table 1 and Section 5.1: the peer-to-peer mechanism."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from p2p_sim.privacy import LabelExchange, lemma9_epsilon, local_epsilon, theorem3
+from p2p_sim.privacy.claims.claim import Case, at_most, clustering
+
+Law = dict[tuple[int, int], float]
+SMALL = tuple(itertools.product((5, 10, 20, 50, 100), (0.05, 0.2, 0.4, 0.45), (0.1, 0.5, 1.0), (0.5, 0.1, 0.01)))
+LARGE = tuple(
+    (n, alpha, theta, 1.0 / n**2)
+    for n, alpha, theta in (
+        (500, 0.1, 1.0), (500, 0.3, 0.5), (1000, 0.3, 1.0), (2000, 0.05, 1.0), (12_000, 0.1, 0.1),
+        (12_000, 0.3, 1.0), (100_000, 0.02, 1.0), (100_000, 0.3, 1.0), (1_000_000, 0.1, 1.0), (1_000_000, 0.4, 1.0),
+    )
+)  # fmt: skip
+"""(n, α, θ, δ)."""
+
+
+def lemma8_cases(constant: float = 3.0) -> Iterator[Case]:
+    """(1 + s/x)^(s x^a) against e^(2a-1) + 3/x^a on a grid of x from 2 to 10⁸."""
+    for x in np.unique(np.concatenate([np.linspace(2.0, 4.0, 41), np.geomspace(2.0, 1e8, 200)])):
+        for sign, power in itertools.product((-1, 1), (0.5, 1.0)):
+            value = math.exp(sign * x**power * math.log1p(sign / x))
+            claimed = math.exp(2.0 * power - 1.0) + constant / x**power
+            yield at_most(claimed, value, None, float(x), x=float(x), s=sign, a=power)
+
+
+def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> Iterator[Case]:
+    """Exact brackets of ε where the bound applies; n users, flip probability α, sampling rate θ, δ."""
+    for n, alpha, theta, delta in SMALL + LARGE:
+        claimed = bound(n, alpha, theta, delta)
+        if claimed is not None:
+            exact = LabelExchange(n, alpha, theta).epsilon(delta)
+            yield at_most(
+                claimed, exact.epsilon_lower, exact.epsilon_upper, n, n=n, alpha=alpha, theta=theta, delta=delta
+            )
+
+
+def theorem3_cases(factor: float = 1.0) -> Iterator[Case]:
+    """Exact brackets of ε with Theorem 3's α and δ, from the smallest n that it serves to a million."""
+    for n, theta in ((12_000, 1.0), (30_000, 0.5), (100_000, 1.0), (1_000_000, 1.0)):
+        claimed = theorem3(n, theta)
+        if claimed is not None:
+            exact = LabelExchange(n, claimed.flip_prob, theta).epsilon(claimed.delta)
+            yield at_most(
+                factor * claimed.epsilon, exact.epsilon_lower, exact.epsilon_upper, n, n=n, theta=theta,
+                alpha=claimed.flip_prob, delta=claimed.delta,
+            )  # fmt: skip
+
+
+def theorem3_proof_cases(factor: float = 1.0) -> Iterator[Case]:
+    """Line (32) of the proof against Lemma 9 at ξ = 4√ln s, from which it is derived; δ against 1/s²."""
+    for n, theta in itertools.product((12_000, 10**5, 10**6, 10**8, 10**12), (1.0, 0.3, 0.1, 0.01)):
+        claimed = theorem3(n, theta)
+        if claimed is not None:
+            alpha, xi = claimed.flip_prob, 4.0 * math.sqrt(math.log(n))
+            assert xi <= 3.0 * alpha * math.sqrt(theta * n * (1.0 - alpha))
+            lemma = theta * math.log(math.e + 3.0 / (n * alpha))
+            lemma += math.sqrt(theta) * xi * math.log1p(3.0 / math.sqrt(n * alpha))
+            yield at_most(factor * claimed.epsilon, lemma, None, n, n=n, theta=theta, alpha=alpha)
+            delta = math.exp(-alpha * xi**2 / (4.0 * (alpha + 1.0 / n) * (1.0 - alpha)))
+            yield at_most(claimed.delta, delta, None, n, n=n, theta=theta, alpha=alpha)
+
+
+def table1_theorem3_cases(power: float = 1.0) -> Iterator[Case]:
+    """Theorem 3's α at θ = ε and s = 1/(φε²) against 10 ln²(s) φ, which Õ(φ) would allow.
+
+    Args:
+        power: of φ in the allowance; 1/2 for a control.
+    """
+    for phi, epsilon in itertools.product((1e-5, 1e-8, 1e-12), (0.1, 0.5)):
+        size = 1.0 / (phi * epsilon**2)
+        alpha = 4.0 * math.sqrt(2.0) * math.log(size) / math.sqrt(epsilon * size)
+        yield at_most(
+            10.0 * math.log(size) ** 2 * phi**power, alpha, None, size, phi=phi, epsilon=epsilon, s=size, theta=epsilon
+        )
+
+
+def table1_exact_cases(constant: float = 4.0) -> Iterator[Case]:
+    """Exact ε at θ = ε, s = 1/(φε²), δ = 1/s² and α = 4 φ ln s, against ε: α is Õ(φ), so the row's rate follows."""
+    for phi, epsilon in ((1e-2, 0.5), (1e-3, 0.9), (1e-3, 0.25), (1e-4, 0.5), (1e-5, 0.5)):
+        size = math.ceil(1.0 / (phi * epsilon**2))
+        alpha = constant * phi * math.log(size)
+        exact = LabelExchange(size, alpha, epsilon).epsilon(1.0 / size**2)
+        yield at_most(
+            epsilon, exact.epsilon_lower, exact.epsilon_upper, size, phi=phi, theta=epsilon, s=size, alpha=alpha
+        )
+
+
+def peer_law(n: int, alpha: float, label: int) -> Law:
+    """What a peer sees, {(whom she asked, noisy label): probability}; the target is user 0, the others hold label 0."""
+    law = {}
+    for asked, bit in itertools.product(range(n), range(2)):
+        own = label if asked == 0 else 0
+        law[asked, bit] = (1.0 - alpha if bit == own else alpha) / n
+    return law
+
+
+def silent_law(theta: float, alpha: float, label: int) -> Law:
+    """What a learner sees of the target without an exchange, {(was it sent, noisy label): probability}."""
+    return {(0, 0): 1.0 - theta, (1, label): theta * (1.0 - alpha), (1, 1 - label): theta * alpha}
+
+
+def hockey_stick(first: Law, second: Law, epsilon: float) -> float:
+    """δ(ε) of two tabulated laws, both directions."""
+    growth = math.exp(epsilon)
+    forth = sum(max(0.0, value - growth * second[key]) for key, value in first.items())
+    return max(forth, sum(max(0.0, value - growth * first[key]) for key, value in second.items()))
+
+
+def pure_epsilon(first: Law, second: Law) -> float:
+    """ε of two tabulated laws without zeros."""
+    return max(abs(math.log(value / second[key])) for key, value in first.items() if value > 0.0)
+
+
+def peer_delta_cases(factor: float = 1.0) -> Iterator[Case]:
+    """δ(0) of a peer's view against 1/s."""
+    for n, alpha in itertools.product((2, 3, 10, 100), (1e-6, 0.01, 0.1, 0.4)):
+        true = hockey_stick(peer_law(n, alpha, 0), peer_law(n, alpha, 1), 0.0)
+        yield at_most(factor / n, true, None, n, s=n, alpha=alpha)
+
+
+def peer_epsilon_cases(factor: float = 1.0) -> Iterator[Case]:
+    """Pure ε of a peer's view against ln((1-α)/α)."""
+    for n, alpha in itertools.product((2, 3, 10, 100), (0.01, 0.1, 0.4)):
+        true = pure_epsilon(peer_law(n, alpha, 0), peer_law(n, alpha, 1))
+        yield at_most(factor * math.log((1.0 - alpha) / alpha), true, None, n, s=n, alpha=alpha)
+
+
+def subsampling_cases(pure: bool = True) -> Iterator[Case]:
+    """Without an exchange: ε (or δ at half of ε₀) at sampling rate θ, claimed to be what it is at θ = 1 or more.
+
+    Args:
+        pure: ask for pure ε; otherwise for δ(ε₀/2), which does fall with θ.
+    """
+    for theta, alpha in itertools.product((0.5, 0.1, 0.001), (0.01, 0.1, 0.4)):
+        local = local_epsilon(alpha)
+        value = []
+        for rate in (theta, 1.0):
+            zero, one = silent_law(rate, alpha, 0), silent_law(rate, alpha, 1)
+            value.append(pure_epsilon(zero, one) if pure else hockey_stick(zero, one, local / 2.0))
+        # "does not lower": refuted by a value below the one without subsampling
+        ratio = value[0] / value[1]
+        yield Case(
+            value[1], ratio, ratio, {"theta": theta, "alpha": alpha, "claimed": value[1], "true": value[0]}, 1 / theta
+        )
+
+
+CLAIMS = (
+    clustering("Lemma 8", "(1 + s/x)^(s x^a) <= e^(2a-1) + 3/x^a for x >= 2, s = ±1, a = 1/2 or 1", lemma8_cases),
+    clustering(
+        "Lemma 9",
+        "the learner's ε is at most θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)), with δ from ξ",
+        lambda: lemma9_cases(lemma9_epsilon),
+        "for large n the exact ε is that of μ-GDP with μ = (1-2α) √(θ/((1+θ) n α(1-α))): no term stays at θ",
+    ),
+    clustering(
+        "Theorem 3",
+        "with α = 4√2 ln s/√(θs): ε <= θ + 3θ^1.5/(e√(s ln s)) + 3(2θ)^0.75/s^0.25 at δ = 1/s²",
+        theorem3_cases,
+        "the exact ε falls as s^-1/4 up to logarithms, without the term θ",
+    ),
+    clustering(
+        "Theorem 3, line (32)",
+        "line (32) of the proof follows from Lemma 9 at ξ = 4√ln s, with δ <= 1/s²",
+        theorem3_proof_cases,
+    ),
+    clustering(
+        "Table 1, last row, by Theorem 3",
+        "at θ = ε and s = 1/(φε²) Theorem 3's α is Õ(φ) (at most 10 φ ln² s)",
+        table1_theorem3_cases,
+        "α = 4√2 ln s √(φε): Theorem 3 needs s of the order ln² s/(φ²ε) for an α of the order φ",
+    ),
+    clustering(
+        "Table 1, last row, exact ε",
+        "at θ = ε and s = 1/(φε²) the exchange with α = 4φ ln s is (ε, 1/s²)-label private",
+        table1_exact_cases,
+        "so the row's rate holds up to logarithms, though not by Theorem 3",
+    ),
+    clustering(
+        "Section 5.1, peer's δ",
+        "a peer's view is (0, 1/s)-label private",
+        peer_delta_cases,
+        "exact: (0, (1-2α)/s)",
+    ),
+    clustering(
+        "Section 5.1, peer's ε",
+        "a peer's view is ln((1-α)/α)-label private",
+        peer_epsilon_cases,
+        "exact: no smaller pure ε holds",
+    ),
+    clustering(
+        "Section 5.1, no amplification",
+        "subsampling without exchange does not lower ε (pure)",
+        subsampling_cases,
+        "pure ε stays ln((1-α)/α); δ(ε) at a smaller ε is multiplied by θ",
+    ),
+)

@@ -1,0 +1,103 @@
+"""The learner's ε against the cluster size: the paper's bound, the exact value, the Gaussian limit, a shuffler."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from p2p_sim.privacy import LabelExchange, lemma9_epsilon, local_epsilon, sufficient_flip_prob
+from p2p_sim.privacy.exchange.cluster_exchange import World
+from p2p_sim.privacy.inversion import bisect
+
+SIZES = (30, 100, 300, 1000, 2000, 10_000, 100_000, 1_000_000)
+RATES = (1.0, 0.1)
+FLIP_PROB = 0.1
+
+
+@dataclass(frozen=True)
+class BoundsRow:
+    """Every ε at one cluster size, for the learner, label adjacency.
+
+    cluster_size, flip_prob, sampling_rate, delta: n, α, θ, δ.
+    epsilon_paper: Lemma 9; None where it does not apply.
+    epsilon_lower, epsilon_upper: the exact bracket.
+    epsilon_closed_form: the least ε for which the closed form promises that α suffices; at most ε₀.
+    epsilon_gaussian: the limit for large n.
+    epsilon_shuffled_lower: the noisy labels of all users, shuffled, if all others hold the same label (attained).
+    """
+
+    cluster_size: int
+    flip_prob: float
+    sampling_rate: float
+    delta: float
+    epsilon_paper: float | None
+    epsilon_lower: float
+    epsilon_upper: float
+    epsilon_closed_form: float
+    epsilon_gaussian: float
+    epsilon_shuffled_lower: float
+
+
+def bounds_table(
+    sizes: Sequence[int] = SIZES, rates: Sequence[float] = RATES, flip_prob: float = FLIP_PROB
+) -> list[BoundsRow]:
+    """One row for each size and rate, at δ = 1/n²; about 10 s for the default sizes."""
+    rows = []
+    for rate, n in itertools.product(rates, sizes):
+        point = n, flip_prob, rate, 1.0 / n**2
+        exact = LabelExchange(*point[:3]).epsilon(point[3])
+        bracket = exact.epsilon_lower, exact.epsilon_upper
+        limit = gaussian_epsilon(limit_mu(*point[:3]), point[3])
+        shuffled = shuffled_epsilon(n, flip_prob, point[3])
+        rows.append(BoundsRow(*point, lemma9_epsilon(*point), *bracket, closed_form_epsilon(*point), limit, shuffled))
+    return rows
+
+
+def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float:
+    """An ε, the least that bisection finds, at which `sufficient_flip_prob` is at most α."""
+
+    def short(epsilon: float) -> bool:
+        return sufficient_flip_prob(cluster_size, sampling_rate, epsilon, delta) > flip_prob
+
+    return bisect(short, 0.0, local_epsilon(flip_prob), 1e-6)[1]
+
+
+def limit_mu(cluster_size: int, flip_prob: float, sampling_rate: float) -> float:
+    """μ of the Gaussian limit, μ = (1-2α) √(θ / ((1+θ) n α(1-α))): each bit is kept and n are shared by θn draws."""
+    variance = cluster_size * flip_prob * (1.0 - flip_prob) * (1.0 + sampling_rate) / sampling_rate
+    return (1.0 - 2.0 * flip_prob) / math.sqrt(variance)
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """ε of μ-GDP at δ: the root of Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) = δ, or 0 (Dong, Roth and Su, Corollary 2.13)."""
+
+    def excess(epsilon: float) -> float:
+        first, second = log_ndtr(-epsilon / mu + mu / 2.0), epsilon + log_ndtr(-epsilon / mu - mu / 2.0)
+        return float(np.exp(first) * -np.expm1(second - first)) / delta - 1.0
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    high = mu * (mu + math.sqrt(-2.0 * math.log(delta)) + 1.0)
+    return float(brentq(excess, 0.0, high, xtol=1e-12, rtol=1e-10))
+
+
+def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float:
+    """ε of randomised response, shuffled, if all others hold label 0; attained, so a lower bound over data sets.
+
+    The number of noisy ones is X or X + 1 with X ~ Bin(n-1, α); both directions.
+    """
+    log_tail = math.log(delta) - 20.0
+    _, others = World(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(log_tail)
+    zero, one = np.append(others, 0.0), np.insert(others, 0, 0.0)
+    first, second = (1.0 - flip_prob) * zero + flip_prob * one, flip_prob * zero + (1.0 - flip_prob) * one
+
+    def above(epsilon: float) -> bool:
+        growth = math.exp(epsilon)
+        forth, back = np.maximum(first - growth * second, 0.0).sum(), np.maximum(second - growth * first, 0.0).sum()
+        return bool(max(forth, back) > delta)
+
+    return bisect(above, 0.0, local_epsilon(flip_prob), 1e-9)[0]

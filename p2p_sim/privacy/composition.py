@@ -1,0 +1,256 @@
+"""Several releases about the same users: each as a privacy loss that dominates it, convolved by dp-accounting.
+
+Every release is represented by one pair that dominates all its data sets and both directions (`LossLaw`). Composing
+the worst data set of a single release instead can be wrong by a factor of 25. The noise of the releases must be
+independent: rounds that repeat a memoised noisy label are one exchange, `LabelExchange(..., rounds=R)`, and composing
+them can claim less than the truth. Disjoint clusters need no composition either: the figure is the largest of theirs.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import Adjacency, Bracket, PrivacyBound, common_observer
+from p2p_sim.privacy.composition_lower_end import composed_epsilon
+from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE, identifier_of
+from p2p_sim.privacy.python_numbers import plain_arguments
+from p2p_sim.privacy.ranges import check_delta, check_epsilon
+from p2p_sim.privacy.where_bounds_hold import ANYWHERE
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+FLOOR = 1e-14
+"""Below this, more for many releases, the convolutions' rounding is not small beside δ, and no figure is given."""
+BASIS = "composed privacy loss distributions, pessimistic"
+LARGEST_TIMES = 1_000_000
+_BINS_OF_ONE, _BINS_OF_ALL = 80, 2**18
+_LEAST_STEP = 1e-9
+_RELATIVE = 1e-6
+"""Of δ, for what rounding does to the masses before they are convolved."""
+
+
+@dataclass(frozen=True)
+class RunRelease:
+    """A release that a run of the simulator made, with what its random numbers depend on.
+
+    seed, replicate, noise_salt: two releases of which all three are equal share their noise, whatever their scenarios.
+    """
+
+    accountant: Accountant
+    seed: int
+    replicate: int
+    noise_salt: int = 0
+
+    @property
+    def drawn_with(self) -> str:
+        """The three, in words."""
+        return f"seed = {self.seed}, replicate {self.replicate}, noise_salt = {self.noise_salt}"
+
+
+@dataclass(frozen=True)
+class Composition(Accountant):
+    """Releases about the same users, one after another; later ones may be chosen after seeing earlier ones.
+
+    Against the strongest observer who sees no more of each release than the release's own observer does, in whichever
+    order they come; label adjacency unless all releases protect whole examples: what protects an example protects its
+    label too.
+
+    Args:
+        releases: at least one; no two may share noise. times: how often each is made, with new noise every time.
+        drawn_with: what each release's random numbers depend on, if a run made it, else empty; default: nothing known.
+
+    Raises:
+        ValueError: a number is out of range, or two releases are known to share their noise.
+    """
+
+    requires = ANYWHERE
+
+    releases: tuple[Accountant, ...]
+    times: tuple[int, ...]
+    drawn_with: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.releases:
+            raise ValueError("exchanges: at least one is needed")
+        if len(self.times) != len(self.releases):
+            raise ValueError(f"times = {self.times}: must hold a number for each of {len(self.releases)} releases")
+        for count in self.times:
+            if not isinstance(count, int) or not 1 <= count <= LARGEST_TIMES:
+                raise ValueError(f"times = {count}: must be a whole number from 1 to {LARGEST_TIMES:,}")
+        first: dict[str, int] = {}
+        for place, (drawn, count) in enumerate(zip(self.drawn_with, self.times, strict=False), 1):
+            if drawn and (drawn in first or count > 1):
+                named = (
+                    f"releases {first[drawn]} and {place}: both" if drawn in first else f"release {place}, twice: both"
+                )
+                raise ValueError(
+                    f"{named} are drawn with {drawn}, so that they share "
+                    "noise and must not be composed; another noise_salt gives the same users fresh noise"
+                )
+            first[drawn] = place
+
+    @property
+    def count(self) -> int:
+        """How many releases there are."""
+        return sum(self.times)
+
+    @property
+    def least_delta(self) -> float:
+        """The smallest δ for which there is a figure: rounding, and what the releases themselves cannot tell."""
+        return max(FLOOR, 10.0 * self._rounding, 2.0 * self.untold * (self.untold < 0.25))
+
+    @property
+    def untold(self) -> float:
+        """Probability, at most, that some release has an infinite loss."""
+        each = zip(self.releases, self.times, strict=True)
+        return math.fsum(count * release.loss_law().infinite for release, count in each)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The sum of the releases'."""
+        each = zip(self.releases, self.times, strict=True)
+        return math.fsum(count * release.pure_epsilon for release, count in each) * (1.0 + 2.0**-50)
+
+    def pld(self, interval: float | None = None) -> "PrivacyLossDistribution":
+        """The composed privacy loss distribution; no δ of it below `least_delta` may be relied on."""
+        return self._composed if interval is None else _composed(self, interval)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε), ε at least 0; never below `least_delta`, as rounding hides less."""
+        check_epsilon(epsilon)
+        upper = float(self._composed.get_delta_for_epsilon(epsilon)) * (1.0 + 2.0 * _RELATIVE) + self._rounding
+        return Bracket(0.0, min(1.0, max(upper, self.least_delta)))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), δ at least `least_delta`; infinite if no ε holds.
+
+        Raises:
+            ValueError: δ outside (0, 1) or too small.
+        """
+        check_delta(delta)
+        if delta < self.least_delta:
+            raise ValueError(
+                f"delta = {delta}: must be at least {self.least_delta:.2g} for this composition; rounding hides less"
+            )
+        left = delta * (1.0 - _RELATIVE) - self._rounding
+        upper = max(0.0, float(self._composed.get_epsilon_for_delta(left)))
+        given = dict.fromkeys(bound.conditional_on for bound in self._bounds if bound.conditional_on)
+        said = " and ".join(given)
+        lower = min(self._attained(delta), upper)
+        return PrivacyBound(lower, upper, delta, self.observer, self.adjacency, BASIS, self.conditions, said)
+
+    def _attained(self, delta: float) -> float:
+        """What the releases attain together whose laws are known; the others are forgotten."""
+        if self.adjacency != "label":
+            return 0.0
+        each = zip(self.releases, self.times, self._bounds, strict=True)
+        known = [(r.attained_pair(), n) for r, n, bound in each if self._same_statement(bound)]
+        kept = [(pair, count) for pair, count in known if pair is not None]
+        return composed_epsilon([pair for pair, _ in kept], [count for _, count in kept], delta)
+
+    def _same_statement(self, bound: PrivacyBound) -> bool:
+        """Whether a release's figure has the adjacency and the observer of the total."""
+        return bound.adjacency == self.adjacency and bound.observer == self.observer
+
+    def renyi(self, order: float) -> float:
+        """Certified Rényi ε of an order above 1: the sum of the releases'."""
+        each = zip(self.releases, self.times, strict=True)
+        return math.fsum(count * release.renyi(order) for release, count in each)
+
+    def gdp(self, beside: float = 0.0) -> float:
+        """Certified μ: at every ε δ(ε) is at most that of a μ-GDP mechanism plus `beside`, as in `LossLaw.gdp`.
+
+        μ² adds up; the failures of the releases, of probability η each, add up to (1+η)^count - 1.
+        """
+        each = [(r, count, r.loss_law().infinite) for r, count in zip(self.releases, self.times, strict=True)]
+        left = math.log1p(beside) - math.fsum(count * math.log1p(untold) for _, count, untold in each)
+        share = max(0.0, math.expm1(left / self.count) * (1.0 - 1e-12))  # beside what a release cannot tell
+        return math.sqrt(math.fsum(count * r.gdp(untold + share * (1.0 - untold)) ** 2 for r, count, untold in each))
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Those of all releases, and that no two share noise unless all are known to be drawn apart.
+
+        What a release repeats is repeated within this release.
+        """
+        each = [condition for release in self.releases for condition in release.conditions]
+        if self.count > 1:
+            each = [WITHIN_ONE.get(identifier_of(condition), condition) for condition in each]
+            drawn_apart = len(self.drawn_with) == len(self.releases) and all(self.drawn_with)
+            each = each if drawn_apart else [FRESH, *each]
+        return tuple(dict.fromkeys(each))
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Whole examples if all releases protect them, else labels."""
+        return "example" if all(bound.adjacency == "example" for bound in self._bounds) else "label"
+
+    @property
+    def observer(self) -> str:
+        """The strongest observer about whom the figures of all releases hold.
+
+        Raises:
+            ValueError: there is none.
+        """
+        return common_observer(bound.observer for bound in self._bounds)
+
+    @cached_property
+    def _bounds(self) -> list[PrivacyBound]:
+        return [release.epsilon(release.least_delta) for release in self.releases]
+
+    @cached_property
+    def _composed(self) -> "PrivacyLossDistribution":
+        return _composed(self, self._step)
+
+    @property
+    def _rounding(self) -> float:
+        """Of the convolutions, at most: three times the largest seen."""
+        return 9e-16 + 3e-17 * self.count
+
+    @property
+    def _step(self) -> float:
+        """Width of the bins: fine beside the smallest loss, unless all losses together then need too many."""
+        laws, width = [release.loss_law() for release in self.releases], 0.0
+        for law, count in zip(laws, self.times, strict=True):
+            mean, deviation = law.spread
+            width += 2.0 * min(count * law.top, count * mean + 12.0 * deviation * math.sqrt(count) + law.top)
+        least = min((law.top for law in laws if law.top > 0.0), default=0.0)
+        return max(least / _BINS_OF_ONE, width / _BINS_OF_ALL, _LEAST_STEP)
+
+
+@lru_cache(maxsize=32)
+def _composed(composition: Composition, step: float) -> "PrivacyLossDistribution":
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    whole: PrivacyLossDistribution = pld.identity(step)
+    for release, count in zip(composition.releases, composition.times, strict=True):
+        whole = whole.compose(release.pld(step).self_compose(count))
+    return whole
+
+
+@plain_arguments
+def compose(exchanges: Sequence[Accountant | RunRelease], delta: float) -> PrivacyBound:
+    """Certified ε(δ) of releases about the same users, each with fresh noise, and fresh peers and subsamples.
+
+    Args:
+        exchanges: accountants of the releases, at least one; an accountant may be repeated; no two may share noise.
+            Of releases that runs made (`p2p_sim.release`) this is checked, of others it is a condition.
+        delta: δ, at least 1e-14 (more above 300 releases) and below 1.
+
+    Raises:
+        ValueError: δ below the floor of the convolution, nothing to compose, two releases are known to share noise, or
+            no ε holds (α = 0).
+    """
+    check_delta(delta)
+    times = Counter(exchanges)
+    models = tuple(each.accountant if isinstance(each, RunRelease) else each for each in times)
+    drawn_with = tuple(each.drawn_with if isinstance(each, RunRelease) else "" for each in times)
+    bound = Composition(models, tuple(times.values()), drawn_with).epsilon(delta)
+    if math.isinf(bound.epsilon_upper):
+        raise ValueError(f"delta = {delta}: no ε holds; what the releases give away for certain adds up to more")
+    return bound

@@ -1,0 +1,141 @@
+"""A blanket of messages that say nothing of their senders, of which two kinds point either way and the rest neither.
+
+n users, t submissions, each with the message of an independent uniform user. Every message belongs to the blanket with
+probability γ, whatever its owner's label: then it is drawn from a law that says nothing of her. Tell the learner
+
+- which submissions carry the same user's message: V different users are visited;
+- whose messages among the others' are not of the blanket, and which submissions carry them.
+
+Of D visited users the learner now knows neither who they are nor whether the target is among them. By counting, with
+V given, the target is one of them to not with odds D/γ : (n - V), and each of the D alike. So the likelihoods of the
+D messages under the target's two labels, beside those of D messages of the blanket, give
+
+    δ(ε) <= (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+ ,
+
+where Y is `kinds`/γ times a message's worth if it belongs to the blanket, else 0, and has mean 1 - e^ε. A message of
+the blanket is worth `keep` with probability 1/kinds, `-lose` with 1/kinds, else `-rest`. How often each of the D is
+repeated says nothing more. If V = n, this is Lemma 5.3 of Balle et al. (2019) for all n messages, shuffled.
+
+The bound grows with V: by Jensen's inequality Y_V is worth no less than its mean.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import scipy
+
+from p2p_sim.privacy.binomial_windows import Floats, bernstein_window, binomial_pmf, rounding
+from p2p_sim.privacy.exchange.visited_users import Blocks
+
+MOST = 400_000
+"""Terms of a sum, about: so many numbers of blanket messages are told apart that there are no more."""
+BLOCKS = 6, 48
+"""Fewest and most of these numbers if nobody says otherwise."""
+LOG_TAIL = -60.0
+
+
+@dataclass(frozen=True)
+class Blanket:
+    """The walk whose mean positive end bounds δ.
+
+    Args:
+        users: n, at least 1, the target among them.
+        share: γ in [0, 1], the probability that another user's message belongs to the blanket.
+        kinds: k, at least 2, one over the probability of each of the two kinds that count; no whole number is needed.
+        keep, lose, rest: worth of the kinds; the last two at least 0, and on average nothing is gained.
+        growth: e^ε - 1, rounded down, in units in which E Y = 1 - e^ε.
+    """
+
+    users: int
+    share: float
+    kinds: float
+    keep: float
+    lose: float
+    rest: float
+    growth: float = 0.0
+
+    def delta(self, visited: Blocks | None = None, blocks: tuple[int, int] = BLOCKS) -> float:
+        """The bound.
+
+        Args:
+            visited: V; all users unless given. blocks: fewest and most numbers of messages that are told apart.
+        """
+        keep, lose, rest = self.keep, self.lose, self.rest
+        if keep <= 0.0:
+            return 2.0 * math.exp(LOG_TAIL)
+        walk = _walk(self.users, self.share, self.kinds, visited or ((self.users, 1.0),), blocks)
+        # of s messages Bin(s, 1/2) are of the first kind, and the excess is (keep + lose)·first - due
+        due = (lose * walk.both + rest * (walk.total - walk.both) + self.growth * walk.unseen) * (1.0 - 1e-14)
+        cut = np.floor(due / (keep + lose) * (1.0 - 1e-13)) + 1.0  # a tie is let in, so that rounding is charged
+        gain = (keep + lose) * walk.both / 2.0 * _at_least(cut - 1.0, walk.both - 1.0)
+        loss = due * _at_least(cut, walk.both)
+        excess = np.maximum(gain - loss, 0.0) + 1e-11 * (gain + loss)
+        lost = walk.lost * min(1.0, keep)  # the expectation is at most that of what is kept
+        return min(1.0, float(walk.weights @ excess) * walk.slack + lost + (keep + lose + rest) * walk.tiny)
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """What does not depend on ε: for each term s, the messages of the two kinds; b + 1, all messages of the blanket;
+    what is due for unseen users, in units of e^ε - 1; the probability times k/(b+1), for the sum over V and b.
+
+    lost: probability of what is left out. tiny: the same for s, where it is worth up to k times its messages.
+    """
+
+    both: Floats
+    total: Floats
+    unseen: Floats
+    weights: Floats
+    slack: float
+    lost: float
+    tiny: float
+
+
+@lru_cache(maxsize=8)
+def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple[int, int]) -> _Walk:
+    """The terms, for one V after another.
+
+    Let b of the other V - 1 visited users belong to the blanket. With the due for unseen users, (n - V)(e^ε-1)γ/k in
+    these units, the sum over b is E [ mean of b+1 worths - due/(b+1) ]_+ . The mean falls with b (in the convex order)
+    and due/(b+1) falls too: a block of b is charged the mean of its first and the due of its last.
+    """
+    parts, steps, lost = [], 0, 0.0
+    most = _most_blocks(users, share, kinds, visited, blocks)
+    for top, probability in visited:
+        if top == 0:
+            continue
+        others, weight = top - 1, probability * (top / users)
+        first, last = bernstein_window(others * share, others * share * (1.0 - share), others, LOG_TAIL)
+        mass = binomial_pmf(first, last, others, share)
+        lost += weight * 2.0 * math.exp(LOG_TAIL)
+        starts = np.arange(0, mass.size, max(1, mass.size // most))
+        ends = np.append(starts[1:], mass.size)
+        for start, end, held in zip(starts.tolist(), ends.tolist(), np.add.reduceat(mass, starts), strict=True):
+            total = first + start + 1
+            spread = 2.0 * total / kinds
+            low, high = bernstein_window(spread, spread * (1.0 - 2.0 / kinds), total, LOG_TAIL)
+            s = np.arange(low, high + 1, dtype=np.float64)
+            unseen = (users - top) * share / kinds * (total / (first + end)) * (1.0 - 1e-14)
+            scale = weight * float(held) * kinds / total
+            columns = np.full((2, s.size), [[total], [unseen]])
+            parts.append(np.stack([s, *columns, scale * binomial_pmf(low, high, total, 2.0 / kinds)]))
+            steps = max(steps, s.size + mass.size)
+    terms = np.concatenate(parts, axis=1) if parts else np.zeros((4, 0))
+    slack = 1.0 + 1e-10 + 4.0 * rounding(steps) + terms.shape[1] * 2.0**-52
+    return _Walk(terms[0], terms[1], terms[2], terms[3], slack, lost, 4.0 * kinds * math.exp(LOG_TAIL))
+
+
+def _most_blocks(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple[int, int]) -> int:
+    spread = 2.0 * (visited[-1][0] if len(visited) == 1 else visited[len(visited) // 2][0]) * share / kinds
+    terms = 2.0 * math.sqrt(-2.0 * LOG_TAIL * (spread + 1.0)) - LOG_TAIL
+    return max(blocks[0], min(blocks[1], int(MOST / (terms * len(visited)))))
+
+
+def _at_least(x: Floats, coins: Floats) -> Floats:
+    """Pr[Bin(coins, 1/2) >= x], elementwise."""
+    inside = (x > 0) & (x <= coins)
+    safe = np.where(inside, x, 1.0)
+    value = scipy.special.betainc(safe, np.where(inside, coins - safe + 1.0, 1.0), 0.5)
+    return np.asarray(np.where(inside, value, np.where(x <= 0, 1.0, 0.0)))

@@ -1,0 +1,134 @@
+"""The smallest flip probability that meets a privacy target."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from p2p_sim.privacy.exchange.kary import KaryExchange
+from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.python_numbers import plain_arguments
+from p2p_sim.privacy.randomized_response import local_flip_prob
+from p2p_sim.privacy.ranges import check_delta, check_positive_epsilon
+
+
+@plain_arguments
+def calibrate_flip_prob(
+    sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
+) -> float:
+    """The smallest α of three digits at which the learner's (ε, δ) is certified in every cluster.
+
+    The maximum over data sets of δ at fixed ε does not increase in α (more flips are post-processing of the target's
+    bit and a mixture over the others' labels), so bisection is correct; every distinct cluster size is evaluated. The
+    search does not look for an α below 1e-6.
+
+    Args:
+        sizes: of the clusters, each at least 2. num_classes: K. sampling_rate: θ in (0, 1].
+        epsilon, delta: the target, ε above 0 and δ in (0, 1).
+    """
+    check_delta(delta)
+    check_positive_epsilon(epsilon)
+
+    def certified(alpha: float, size: int) -> bool:
+        if num_classes > 2:
+            return KaryExchange(size, alpha, sampling_rate, num_classes).satisfies(epsilon, delta)
+        return LabelExchange(size, alpha, sampling_rate).satisfies(epsilon, delta)
+
+    return smallest_flip_prob(certified, sizes, num_classes, epsilon)
+
+
+def smallest_flip_prob(
+    certified: Callable[[float, int], bool], sizes: Iterable[int], num_classes: int, epsilon: float
+) -> float:
+    """The smallest α of three digits, at most that of randomised response alone, that is certified in every cluster.
+
+    Args:
+        certified: whether the target is certified at (α, cluster size); it never stops being so as α grows.
+        sizes, num_classes: of the clusters, and K.
+        epsilon: ε, which randomised response alone meets at (K-1)/(K-1+e^ε).
+    """
+    local, flip_prob = local_flip_prob(epsilon, num_classes), 0.0
+    for size in sorted({int(size) for size in sizes}):
+        if not certified(flip_prob, size):
+            flip_prob = smallest_of_three_digits(_at(certified, size), flip_prob, local)
+    return flip_prob
+
+
+def _at(certified: Callable[[float, int], bool], size: int) -> Callable[[float], bool]:
+    return lambda noise: certified(noise, size)
+
+
+def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterable[int], epsilon: float) -> float:
+    """An ε₀ of three digits, at least ε and at most 100, at which the target is certified in every cluster.
+
+    It is the largest if the target, once missed, is missed at every larger ε₀.
+
+    Args:
+        certified: whether the target is certified at (ε₀, cluster size); it is at every ε₀ up to ε.
+        sizes: of the clusters.
+    """
+    local = max(epsilon, 100.0)
+    for size in sorted({int(size) for size in sizes}):
+        if local > epsilon and not certified(local, size):
+            local = _of_three_digits(_at(certified, size), epsilon, local)[0]
+    return local
+
+
+@plain_arguments
+def calibrate_each(
+    sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
+) -> dict[int, float]:
+    """One α for each distinct cluster size, as `calibrate_flip_prob` finds it: larger clusters need less noise."""
+    return {
+        size: calibrate_flip_prob([size], num_classes, sampling_rate, epsilon, delta)
+        for size in sorted({int(size) for size in sizes})
+    }
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A sampling rate with the flip probability it needs, and the utility bound there."""
+
+    sampling_rate: float
+    flip_prob: float
+    utility_bound: float
+
+
+@plain_arguments
+def best_sampling_rate(
+    sizes: Iterable[int],
+    epsilon: float,
+    delta: float,
+    utility_bound: Callable[[float, float], float],
+    rates: Iterable[float] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0),
+) -> Calibrated:
+    """The θ among `rates` with the smallest utility bound, each at the smallest α certified for (ε, δ) (two classes).
+
+    Args:
+        sizes: cluster sizes, each at least 2.
+        epsilon, delta: the target.
+        utility_bound: a function of (θ, α); Theorem 4 has the form a/√(θn) + φ + α.
+        rates: sampling rates to try, each in (0, 1].
+    """
+    known = sorted({int(size) for size in sizes})
+    tried = []
+    for rate in rates:
+        alpha = calibrate_flip_prob(known, 2, rate, epsilon, delta)
+        tried.append(Calibrated(rate, alpha, utility_bound(rate, alpha)))
+    return min(tried, key=lambda point: point.utility_bound)
+
+
+def smallest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
+    """Bisect (low, high] on a logarithmic scale over numbers of three significant digits; `high` is known to hold."""
+    return _of_three_digits(lambda value: not certified(value), max(low, 1e-6), high)[1]
+
+
+def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """Neighbours of three significant digits: the last value that goes up and the first that does not."""
+    while low < (middle := _three_digits_up(math.sqrt(low * high))) < high:
+        low, high = (middle, high) if goes_up(middle) else (low, middle)
+    return low, high
+
+
+def _three_digits_up(value: float) -> float:
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.ceil(value / unit - 1e-9) * unit:.3g}")

@@ -1,0 +1,116 @@
+"""What a coalition and the learner find out about a target whom no member asked.
+
+Of the n users, c are members. The N = n-c-1 others and the target are known only through what members fetched: K of
+them, distinct and uniformly drawn, have known noisy bits. Submissions of labels fetched from members say nothing, and
+the coalition can tell them; what remains is an exchange among n-c sources with Bin(n-c, θ(n-c)/n) submissions.
+"""
+
+import math
+
+import numpy as np
+
+from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, binomial_pmf, share_of
+from p2p_sim.privacy.bound import Bracket
+from p2p_sim.privacy.exchange.cluster_exchange import World
+from p2p_sim.privacy.exchange.direct_sum import DirectViews
+from p2p_sim.privacy.exchange.one_cluster import Setting
+from p2p_sim.privacy.exchange.submission_counts import Submissions
+from p2p_sim.privacy.randomized_response import local_epsilon, outward, worth
+
+ENUMERATED = 40
+"""Most sources for which all data sets and all that members can know are enumerated, for up to 4 members."""
+
+
+def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, epsilon: float) -> Bracket:
+    """δ(ε), given that no member asked the target, over all data sets.
+
+    Small clusters are enumerated. In large ones, forgetting what the members fetched gives the lower value, and
+    revealing the noisy bits of c others, with which submissions were fetched from them, the upper one.
+    """
+    if enumerable(cluster_size, members):
+        return _enumerated(cluster_size, flip_prob, sampling_rate, members, epsilon)
+    forgotten, revealed = settings(cluster_size, flip_prob, sampling_rate, members)
+    lower = forgotten.attained_delta(epsilon)
+    return Bracket(lower, revealed.delta(epsilon).upper if revealed is not None else 1.0)
+
+
+def enumerable(cluster_size: int, members: int) -> bool:
+    """Whether all that members can know is enumerated."""
+    return cluster_size - members <= ENUMERATED and members <= 4
+
+
+def settings(cluster_size: int, flip_prob: float, sampling_rate: float, members: int) -> tuple[Setting, Setting | None]:
+    """The exchanges for the lower and the upper value in a large cluster; None for the upper one if nobody is left."""
+    sources, left = cluster_size - members, cluster_size - 2 * members
+    least = share_of(sampling_rate, sources, cluster_size, up=False)
+    forgotten = Setting(sources, flip_prob, sources, least)
+    if left < 1:
+        return forgotten, None
+    return forgotten, Setting(left, flip_prob, sources, share_of(sampling_rate, left, cluster_size, up=True))
+
+
+def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, delta: float) -> float:
+    """An upper bound of ε(δ), given that no member asked the target, over all data sets.
+
+    The noisy bits of c others are revealed, with which submissions were fetched from them, as in `coalition_delta`; c
+    members at most asked so many. ε₀ where nobody is left.
+
+    Args:
+        cluster_size: n. flip_prob: α. sampling_rate: θ. members: c, 0 to n-1. delta: δ in (0, 1).
+    """
+    sources = cluster_size - members
+    left = sources - members
+    if left < 1:
+        return local_epsilon(flip_prob)
+    most = share_of(sampling_rate, left, cluster_size, up=True)
+    return Setting(left, flip_prob, sources, most).epsilon(delta).upper
+
+
+def known_law(others: int, cluster_size: int, members: int) -> Floats:
+    """Pr[K = k], k = 0..min(members, others): distinct others that members asked, none having asked the target."""
+    law = np.zeros(min(members, others) + 1)
+    law[0] = 1.0
+    for _ in range(members):
+        known = np.arange(len(law))
+        new = law * ((cluster_size - 1 - others + known) / (cluster_size - 1))
+        new[1:] += (law * ((others - known) / (cluster_size - 1)))[:-1]
+        law = new
+    return law
+
+
+def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float) -> Bracket:
+    """All data sets and all that the members can know; exact to rounding.
+
+    A weight is a product of a known law (4u a member), a ratio of whole numbers and two binomial probabilities on at
+    most 5 values each; up to 75 of them are summed: 2e-13 is more than their relative error.
+    """
+    sources, others = n - members, n - members - 1
+    rates = (share_of(theta, sources, n, up=up) for up in (False, True))
+    submissions = Submissions.between(sources, *rates)
+    keep, lose, doubt = worth(alpha, epsilon)
+    if keep == 0.0:
+        return Bracket(0.0, 0.0)
+    best = [0.0, 0.0]
+    for ones in range(others + 1):
+        worlds, weights = _knowledge(n, alpha, members, ones)
+        bounds = DirectViews.of(worlds, submissions, -math.inf).deltas(keep, lose, doubt)
+        best = [max(b, float((weights @ np.maximum(v, 0.0)).max())) for b, v in zip(best, bounds, strict=True)]
+    return outward(best[0] * (1.0 - 2e-13) - 500.0 * SUBNORMAL, best[1] * (1.0 + 2e-13) + 500.0 * SUBNORMAL)
+
+
+def _knowledge(n: int, alpha: float, members: int, ones: int) -> tuple[list[World], Floats]:
+    """All worlds that members can end up in, with their probabilities, if `ones` of the others hold label 1."""
+    sources, others = n - members, n - members - 1
+    worlds, weights = [], []
+    for known, chance in enumerate(known_law(others, n, members)):
+        for known_label_one in range(max(0, known - (others - ones)), min(known, ones) + 1):
+            ways = math.comb(ones, known_label_one) * math.comb(others - ones, known - known_label_one)
+            drawn = ways / math.comb(others, known)
+            known_zero = known - known_label_one
+            kept = binomial_pmf(0, known_label_one, known_label_one, alpha)[::-1]
+            bits = np.convolve(kept, binomial_pmf(0, known_zero, known_zero, alpha))
+            for known_ones, probability in enumerate(bits):
+                zeros = others - ones - known_zero
+                worlds.append(World(sources, zeros, ones - known_label_one, alpha, known_ones))
+                weights.append(chance * drawn * float(probability))
+    return worlds, np.array(weights)

@@ -1,0 +1,239 @@
+"""The exchange with K-ary randomised response, for the learner.
+
+A noisy label is uniform over all K classes with probability γ = αK/(K-1) and the true label otherwise, so it is a
+blanket (`blanket`) whatever the others' labels are: δ(ε) is at most
+
+    (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+
+
+with V the users whose label is submitted, and Y = keep/α' or -lose/α' with probability α' = α/(K-1) each, 1 - e^ε with
+probability (K-2)α', else 0, where keep = 1-α-e^ε α' and lose = e^ε(1-α) - α'.
+
+The lower end is that of one data set and of statistics that the learner can compute (`kary_lower`).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.binomial_windows import LEAST, share_of, some
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
+from p2p_sim.privacy.disk_cache import kept
+from p2p_sim.privacy.exchange.blanket import BLOCKS, Blanket
+from p2p_sim.privacy.exchange.kary_enumeration import bracket
+from p2p_sim.privacy.exchange.kary_lower_end import statistics
+from p2p_sim.privacy.exchange.visited_users import Blocks, visited
+from p2p_sim.privacy.inversion import bisect, bisect_twice, log_ratio
+from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, outward, worth
+from p2p_sim.privacy.ranges import (
+    LARGEST_EPSILON,
+    check_cluster_size,
+    check_delta,
+    check_epsilon,
+    check_flip_prob,
+    check_sampling_rate,
+)
+from p2p_sim.privacy.where_bounds_hold import ANY_CLASSES
+
+VISITED, COARSE, LIKELIEST = 24, (6, (6, 8)), 3
+"""Most numbers of visited users that are told apart; these and those of blanket messages for a first search; how many
+of the numbers may be enough to say that a target is missed."""
+ENUMERATED = 2_000_000
+"""Largest table of (noisy counts × released counts), and of noisy counts of each class, that is enumerated."""
+LARGEST_CLUSTER = 1_000_000
+
+
+@dataclass(frozen=True)
+class KaryExchange(Accountant):
+    """Privacy of one user's label among K classes against the learner in one cluster.
+
+    Args:
+        cluster_size: n, at least 2.
+        flip_prob: α, 0 or in [1e-300, (K-1)/K], the K-1 other classes equally likely.
+        sampling_rate: θ in [1e-300, 1].
+        num_classes: K, at least 2.
+    """
+
+    requires = ANY_CLASSES
+    conditions = LEARNER_CONDITIONS
+
+    cluster_size: int
+    flip_prob: float
+    sampling_rate: float
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        check_cluster_size(self.cluster_size, largest=LARGEST_CLUSTER)
+        check_sampling_rate(self.sampling_rate)
+        local_epsilon(self.flip_prob, self.num_classes)  # checks K
+        check_flip_prob(self.flip_prob, self.num_classes, LEAST)
+
+    @property
+    def enumerable(self) -> bool:
+        """Whether the exact value can be computed in reasonable time."""
+        n, k = self.cluster_size, self.num_classes
+        return math.comb(n + k - 1, k - 1) ** 2 * n <= ENUMERATED and (n + 1) ** (k - 1) <= ENUMERATED
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob, self.num_classes)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε): exact for small n and K, else attained by a data set, and a certified bound for every data set."""
+        check_epsilon(epsilon)
+        if epsilon >= local_epsilon(self.flip_prob, self.num_classes):
+            return Bracket(0.0, 0.0)
+        capped = self._capped(epsilon)
+        if self.flip_prob == 0.0:  # whether anybody submits the target's label, as for two classes
+            return outward(self._exposure * (1.0 - 2.0**-46) if self.enumerable else 0.0, capped)
+        if self.enumerable:
+            found = bracket(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate, epsilon)
+            return outward(found.lower, min(found.upper, capped))
+        return outward(min(self._attained(epsilon), capped), min(self._blanket(epsilon), capped))
+
+    def certified_delta(self, epsilon: float) -> float:
+        """The upper end alone, without the data set that attains the lower one."""
+        check_epsilon(epsilon)
+        if self.flip_prob == 0.0 or self.enumerable or epsilon >= self.pure_epsilon:
+            return self.delta(epsilon).upper
+        return outward(0.0, min(self._blanket(epsilon), self._capped(epsilon))).upper
+
+    def _capped(self, epsilon: float) -> float:
+        """Upper bound on δ(ε) by the noise on the label alone, if somebody submits it."""
+        return self._exposure * local_delta(self.flip_prob, epsilon, self.num_classes).upper
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), the smaller of the local ε₀ and what `delta` certifies."""
+        check_delta(delta)
+        local = local_epsilon(self.flip_prob, self.num_classes)
+        if self.certified_delta(min(local, LARGEST_EPSILON)) > delta:
+            return PrivacyBound(0.0, local, delta, "learner", "label", "local randomizer alone", self.conditions)
+        found = Bracket(0.0, 0.0) if self.certified_delta(0.0) <= delta else _epsilon(self, delta)
+        return PrivacyBound(found.lower, found.upper, delta, "learner", "label", self.basis, self.conditions)
+
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified, by the upper end alone; a coarse one or a part of it may be enough to tell."""
+        check_epsilon(epsilon)
+        check_delta(delta)
+        if self.flip_prob == 0.0 or self.enumerable or epsilon >= self.pure_epsilon:
+            return super().satisfies(epsilon, delta)
+        capped = self._capped(epsilon)
+        if outward(0.0, min(self._blanket(epsilon, *COARSE), capped)).upper <= delta:
+            return True
+        if capped > delta and self._least(epsilon) > delta:
+            return False
+        return self.certified_delta(epsilon) <= delta
+
+    def largest_at_zero(self, others: Sequence[Accountant], delta: float) -> float:
+        """The same by holding the others against the largest so far, which needs no lower ends."""
+        for one in others:
+            if not 0.0 < delta < 1.0 or not one.satisfies(0.0, delta):
+                delta = max(delta, one.certified_delta(0.0))
+        return delta
+
+    @property
+    def basis(self) -> str:
+        """How the bounds are computed."""
+        return "exact, over all data sets" if self.enumerable else "blanket of uniform labels, every data set"
+
+    @property
+    def _exposure(self) -> float:
+        """Probability that somebody submits the target's label, rounded up: all there is if the fetches are known."""
+        return some(self.sampling_rate / self.cluster_size, self.cluster_size) * (1.0 + 2.0**-47)
+
+    def shuffled_delta(self, epsilon: float) -> float:
+        """Upper bound on δ(ε) for any number of submissions: that of all noisy labels, shuffled."""
+        return self._walk(epsilon).delta()
+
+    def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
+        """Upper bound on δ(ε) by the blanket of uniform labels.
+
+        Args:
+            values, blocks: how many numbers of visited users, and of blanket messages, are told apart.
+        """
+        return self._walk(epsilon).delta(self._visited(values), blocks)
+
+    def _least(self, epsilon: float) -> float:
+        """The part of `_blanket` of the likeliest numbers of visited users; no part is negative."""
+        found = sorted(self._visited(VISITED), key=lambda block: -block[1])
+        return self._walk(epsilon).delta(tuple(sorted(found[:LIKELIEST])))
+
+    def _visited(self, values: int) -> Blocks:
+        """The law of the number of visited users, told apart in so many blocks."""
+        return visited(self.cluster_size, self.sampling_rate, values, self.cluster_size)
+
+    def _walk(self, epsilon: float) -> Blanket:
+        """The walk of the uniform labels; its bound falls with γ, which is rounded down."""
+        k, alpha = self.num_classes, self.flip_prob
+        keep, lose, doubt = worth(alpha, epsilon, k)
+        growth = math.expm1(min(epsilon, LARGEST_EPSILON))
+        share = min(share_of(alpha, k, k - 1, up=False), 1.0)
+        rest = growth * (alpha / (k - 1))
+        return Blanket(self.cluster_size, share, k, keep * (1.0 + doubt), lose, rest, growth * (1.0 - 2.0**-50))
+
+    def _attained(self, epsilon: float) -> float:
+        """δ(ε) of one data set, seen through a statistic: a lower bound."""
+        laws = _statistics(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate)
+        return max((law.delta(epsilon) for law in laws), default=0.0)
+
+
+class ShuffledLabels(KaryExchange):
+    """The same for any number of submissions, more than there are users included: the bound for shuffled labels."""
+
+    basis = "bound for shuffled labels, every data set"
+    enumerable = False  # the exact figure is that of at most one submission a user
+    _exposure = 1.0  # somebody may well submit the target's label
+
+    def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
+        return self.shuffled_delta(epsilon)
+
+    def _least(self, epsilon: float) -> float:
+        return 0.0
+
+    def _attained(self, epsilon: float) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class FetchedLabels(KaryExchange):
+    """The same for a known number of submissions, each fetched from one of n users; an upper bound alone.
+
+    submissions: t, at least 0; may be more than n.
+    """
+
+    submissions: int = 0
+    enumerable = False  # the exact figure is that of t ~ Bin(n, θ)
+
+    @property
+    def _exposure(self) -> float:
+        return some(1.0 / self.cluster_size, self.submissions) * (1.0 + 2.0**-47)
+
+    def _visited(self, values: int) -> Blocks:
+        return visited(self.cluster_size, 1.0, values, self.cluster_size, self.submissions)
+
+    def _attained(self, epsilon: float) -> float:
+        return 0.0
+
+
+_statistics = lru_cache(maxsize=64)(statistics)
+
+
+@kept
+def _epsilon(exchange: KaryExchange, delta: float) -> Bracket:
+    """ε(δ) where δ(0) is above δ and δ of the largest ε is not."""
+    high = min(local_epsilon(exchange.flip_prob, exchange.num_classes), LARGEST_EPSILON)
+    if exchange.enumerable:
+        low, high = bisect(lambda epsilon: exchange.delta(epsilon).upper > delta, 0.0, high, 1e-6)
+        lower = low * (1.0 - 1e-6)
+        return Bracket(lower if exchange.delta(lower).lower > delta else 0.0, high)
+    _, upper = bisect_twice(
+        lambda epsilon: exchange._blanket(epsilon, *COARSE) > delta,
+        lambda epsilon: log_ratio(exchange.certified_delta(epsilon), delta),
+        high,
+        1e-5,
+    )
+    lower, _ = bisect(lambda epsilon: exchange._attained(epsilon) > delta, 0.0, upper, 1e-5)
+    return Bracket(lower, upper)

@@ -1,0 +1,122 @@
+"""Lower ends for the exchange with K classes: one data set and a statistic of the learner's view, by Fourier series.
+
+All others hold a third class z, and the target's label changes from x to x'. Of the t ~ Bin(n, θ) submissions let k
+be those of x and k' those of x'. Any statistic d = w k - w' k' is a post-processing of the view, so its hockey-stick
+divergence is a lower bound. Given the noisy labels, of which N are x and N' are x', each user adds independently w with
+probability θN/n, -w' with θN'/n, else 0:
+
+    E e^(iud) = (1 + θ N/n (e^(iwu) - 1) + θ N'/n (e^(-iw'u) - 1))^n.
+
+The others' share of (N, N') is multinomial of n-1 with α' = α/(K-1) each; the target adds one to N, to N' or to none.
+
+Powers are taken by squaring. No base is larger than one, and a product of complex numbers is off by at most √5·u
+relatively (Brent, Percival and Zimmermann 2007): the power adds less than 3nu, and an error of its base counts n times.
+Measured, not proved: the error of NumPy's complex expm1, below 4u relatively. So each term is off by less than
+(64 + 8n)u; the sum over P pairs of counts adds Pu. With M values of the series a probability is off by as much (they
+are averaged); `_DOUBT` charges four times that for each of the M probabilities.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.privacy.binomial_windows import UNIT, Floats, bernstein_window, binomial_pmf, rounding
+
+LOG_TAIL = -42.0
+WEIGHTS = ((1, 1), (1, 0), (0, 1))
+"""(w, w') of the statistics that are tried."""
+MOST = 40_000_000
+"""Most products of noisy counts and frequencies for one statistic; there is no lower end by it beyond."""
+LOG_NOTHING = -50.0
+"""Logarithm of a term of the series that is left out, and charged: twice for each value of the statistic, of which
+there are as many as the sum is divided by. If |1 + z| < 1/2, the term is below (0.51)^200 anyhow."""
+_DOUBT = 4.0
+Complex = NDArray[np.complex128]
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """The law of a statistic under the target's two labels, with the largest error of any sum of its values."""
+
+    first: Floats
+    second: Floats
+    error: float
+
+    def delta(self, epsilon: float) -> float:
+        """A lower bound of δ(ε), the larger of the two directions."""
+        grow = math.exp(epsilon)
+        sums = [
+            float(np.maximum(p - grow * q, 0.0).sum())
+            for p, q in ((self.first, self.second), (self.second, self.first))
+        ]
+        return max(0.0, max(sums) * (1.0 - 1e-12) - (1.0 + grow) * self.error)
+
+
+def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: float) -> list[Statistic]:
+    """The laws of those statistics that are not too long to compute; none for fewer than three classes."""
+    if num_classes < 3:
+        return []
+    found = (_law(users, num_classes, flip_prob, sampling_rate, *weights) for weights in WEIGHTS)
+    return [statistic for statistic in found if statistic is not None]
+
+
+def _law(users: int, classes: int, flip_prob: float, rate: float, up: int, down: int) -> Statistic | None:
+    one = flip_prob / (classes - 1)
+    counts, weights, missing = _noisy_counts(users - 1, one, up, down)
+    width = _width(users, one, rate, up, down)
+    frequencies = width // 2 + 1
+    if counts.shape[1] * frequencies * 3 > MOST:
+        return None
+    series = {kind: np.zeros(frequencies, dtype=np.complex128) for kind in ("up", "down", "none")}
+    for place, u in enumerate(2.0 * math.pi * np.arange(frequencies) / width):
+        rise, fall = rate * np.expm1(1j * up * u) / users, rate * np.expm1(-1j * down * u) / users
+        rest = counts[0] * rise + counts[1] * fall
+        size = 0.5 * users * np.log1p(np.maximum(2.0 * rest.real + rest.real**2 + rest.imag**2, -1.0 + UNIT)).max()
+        if size < LOG_NOTHING and users >= 200:  # the target changes 1 + z by at most 2/n, and so the logarithm by 4
+            missing += 2.0 * math.exp(LOG_NOTHING + 5.0)
+            continue
+        for kind, own in (("up", rise), ("down", fall), ("none", 0.0)):
+            series[kind][place] = weights @ _power(1.0 + (rest + own), users)
+    laws = {kind: np.fft.irfft(np.conj(values), width) for kind, values in series.items()}
+    x, other = 1.0 - flip_prob, (classes - 2) * one
+    first = x * laws["up"] + one * laws["down"] + other * laws["none"]
+    second = one * laws["up"] + x * laws["down"] + other * laws["none"]
+    series_error = _DOUBT * (64.0 + 8.0 * users + counts.shape[1]) * UNIT * width
+    return Statistic(first, second, series_error + missing + rounding(counts.shape[1]))
+
+
+def _power(base: Complex, n: int) -> Complex:
+    """base^n by squaring; no value is larger than one."""
+    found = base.copy()
+    for digit in f"{n:b}"[1:]:
+        found *= found
+        if digit == "1":
+            found *= base
+    return found
+
+
+def _noisy_counts(others: int, one: float, up: int, down: int) -> tuple[Floats, Floats, float]:
+    """Pairs (N, N') of the others, (2, points), their probabilities, and what is left out."""
+    if not (up and down):
+        low, high = bernstein_window(others * one, others * one * (1.0 - one), others, LOG_TAIL)
+        alone = np.arange(low, high + 1.0)
+        pair = (alone, np.zeros(alone.size)) if up else (np.zeros(alone.size), alone)
+        return np.array(pair), binomial_pmf(low, high, others, one), 2.0 * math.exp(LOG_TAIL)
+    both = 2.0 * one
+    low, high = bernstein_window(others * both, others * both * (1.0 - both), others, LOG_TAIL)
+    parts: list[Floats] = []
+    for s, weight in zip(range(low, high + 1), binomial_pmf(low, high, others, both), strict=True):
+        a, b = bernstein_window(0.5 * s, 0.25 * s, s, LOG_TAIL)
+        split = np.arange(a, b + 1.0)
+        parts.append(np.stack([split, s - split, weight * binomial_pmf(a, b, s, 0.5)]))
+    table = np.concatenate(parts, axis=1)
+    return table[:2], table[2], 4.0 * math.exp(LOG_TAIL)
+
+
+def _width(users: int, one: float, rate: float, up: int, down: int) -> int:
+    """M: so many values, the statistic modulo M, that hardly any fall together; those that do lower the bound only."""
+    mean = users * one * rate
+    reach = 9.0 * math.sqrt((up + down) * 2.0 * mean) + 24.0
+    return 1 << math.ceil(math.log2(min(2.0 * reach, (up + down) * users + 2.0)))

@@ -1,0 +1,104 @@
+"""Upper bounds of δ that hold for many clusters at once, from the smallest of them.
+
+Let all users be revealed but as many as the smallest cluster has, with their noisy bits and with which submissions were
+fetched from them. What is left of a larger cluster is the exchange of the smallest one with another number of
+submissions, t ~ Bin(n, θS/n): `Setting.reduced`. δ is therefore at most Σ_t Pr[t] δ_t, where δ_t is that of t
+submissions from S sources, over all data sets. No table but that of the δ_t is needed, whatever θ and the sizes are.
+
+Where that table is too large, clusters of similar sizes are taken together: δ_t does not decrease in t, and t is at
+most what Bin(n, θ) draws for the largest n among them (each of its submissions is left with probability S/n or more).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.privacy.binomial_windows import UNIT, Floats
+from p2p_sim.privacy.exchange.cluster_exchange import World
+from p2p_sim.privacy.exchange.direct_sum import DirectViews
+from p2p_sim.privacy.exchange.one_cluster import Setting
+from p2p_sim.privacy.exchange.submission_counts import Submissions
+from p2p_sim.privacy.randomized_response import local_epsilon, outward, worth
+
+_LARGEST = 64
+"""Most sources of which a table is made."""
+_MOST = 256
+"""Most submissions that are tabulated."""
+_STEP = 32
+"""The numbers of submissions are rounded up to multiples of this, so that tables are found again."""
+_TAIL = -36.0
+"""Logarithm of the probability of submissions that is left out, and charged."""
+
+
+def deltas(settings: Sequence[Setting], epsilons: Sequence[float]) -> list[float] | None:
+    """Certified δ at each ε that holds for all of these clusters; None where they are too large or too unlike.
+
+    Args:
+        settings: at least one, of one α. epsilons: at least 0.
+    """
+    sources, flip_prob = min(s.sources for s in settings), settings[0].flip_prob
+    if sources > _LARGEST or flip_prob == 0.0 or any(s.flip_prob != flip_prob for s in settings):
+        return None
+    left = [s if s.sources == sources else s.reduced(s.sources - sources) for s in settings]
+    laws = [Submissions.of(s.trials, s.rate, sources, _TAIL, _TAIL) for s in left]
+    most = _STEP * math.ceil(max(law.counts[-1] for law in laws) / _STEP)
+    if most > _MOST:
+        return None
+    weights = np.zeros((len(laws), most + 1))
+    for row, law in zip(weights, laws, strict=True):
+        row[list(law.counts)] = law.upper
+    lost = np.array([law.lost for law in laws])
+
+    def largest(epsilon: float) -> float:
+        sums = weights @ _given(sources, flip_prob, most, epsilon)
+        return outward(0.0, float((sums * (1.0 + (most + 4) * UNIT) + lost).max())).upper
+
+    return [largest(epsilon) if epsilon < local_epsilon(flip_prob) else 0.0 for epsilon in epsilons]
+
+
+def satisfied(settings: Sequence[Setting], epsilon: float, delta: float) -> bool:
+    """Whether (ε, δ) is certified for all of these clusters; False may mean that it could not be.
+
+    Args:
+        settings: of any sizes. epsilon, delta: ε at least 0, δ in (0, 1).
+    """
+    order = sorted(set(settings), key=lambda setting: (setting.sources, setting.trials))
+    if any(setting.flip_prob != order[0].flip_prob for setting in order):
+        return False
+    start, width = 0, 1
+    while start < len(order):
+        group = order[start : start + width]
+        trials, rate = max(setting.trials for setting in group), max(setting.rate for setting in group)
+        if replace(group[0], trials=trials, rate=rate).satisfies(epsilon, delta):
+            start, width = start + len(group), 2 * width
+        elif width == 1:
+            return False
+        else:
+            width //= 2
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _given(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
+    """δ_t at ε for t = 0..most, (most + 1,): the largest of all data sets and both directions."""
+    views, starts = _views(sources, flip_prob, most)
+    return np.append(0.0, views.given(*worth(flip_prob, epsilon), starts))
+
+
+@lru_cache(maxsize=8)
+def _views(sources: int, flip_prob: float, most: int) -> tuple[DirectViews, NDArray[np.int64]]:
+    """The views by t = 1..most, and the first row of each t.
+
+    A column for each number m of others with label 1 up to half of them; the rest are mirror images.
+    """
+    worlds = [World(sources, sources - 1 - ones, ones, flip_prob) for ones in range((sources - 1) // 2 + 1)]
+    # the weight of a row is the place of its t, by which the rows are sorted
+    place = np.arange(most, dtype=np.float64)
+    views = DirectViews.of(worlds, Submissions(tuple(range(1, most + 1)), place, place, 0.0), -math.inf)
+    order = np.argsort(views.upper, kind="stable")
+    starts = np.searchsorted(views.upper[order], np.arange(most))
+    return replace(views, a=views.a[order], b=views.b[order]), starts

@@ -1,0 +1,278 @@
+"""Other observers than the learner, each with what it sees and the conditions of its figure.
+
+Every observer has `delta(epsilon)`, a bracket, and `epsilon(delta)`, a PrivacyBound. The learner is `LabelExchange`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.binomial_windows import some
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.composition_lower_end import AttainedPair
+from p2p_sim.privacy.conditions import (
+    ASKED_BY_DRAW,
+    LEARNER_CONDITIONS,
+    LOCAL_CONDITIONS,
+    NO_RELEASE,
+    PASSIVE,
+    TIMES_FREE,
+)
+from p2p_sim.privacy.disk_cache import kept
+from p2p_sim.privacy.exchange.coalition import coalition_delta, enumerable, settings
+from p2p_sim.privacy.exchange.delta_evaluator import Scan
+from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.exchange.one_cluster import Setting
+from p2p_sim.privacy.inversion import bisect, cross, invert
+from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, outward
+from p2p_sim.privacy.ranges import check_cluster_size, check_delta, check_epsilon, check_flip_prob
+from p2p_sim.privacy.where_bounds_hold import INSIDERS, REALISED
+
+
+@dataclass(frozen=True)
+class Eavesdropper(Accountant):
+    """Reads every message on the links: each noisy label with its owner. Nothing is amplified.
+
+    Args:
+        flip_prob: α in [0, (K-1)/K].
+        num_classes: K, at least 2.
+        observer: whom the statement is about: the eavesdropper, or another observer, who sees no more. Of another, the
+            lower end is 0.
+    """
+
+    requires = REALISED
+    conditions = LOCAL_CONDITIONS
+
+    flip_prob: float
+    num_classes: int = 2
+    observer: str = "eavesdropper"
+
+    @property
+    def basis(self) -> str:
+        """How the figure was computed."""
+        return "exact: the noisy label" if self._reads_all else "noise alone: nothing sharper is known"
+
+    @property
+    def _reads_all(self) -> bool:
+        return self.observer == "eavesdropper"
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob, self.num_classes)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε) of the noisy label itself."""
+        check_epsilon(epsilon)
+        bracket = local_delta(self.flip_prob, epsilon, self.num_classes)
+        return bracket if self._reads_all else Bracket(0.0, bracket.upper)
+
+    def attained_pair(self) -> AttainedPair | None:
+        """The laws of the noisy label of two classes."""
+        alpha = self.flip_prob
+        if self.num_classes > 2 or alpha == 0.0 or not self._reads_all:
+            return None
+        return AttainedPair(np.array([1.0 - alpha, alpha]), np.array([alpha, 1.0 - alpha]), 1e-15)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ) = ln((K-1)(1-α-δ)/α), at least 0."""
+        said = (self.observer, self.basis, self.conditions)
+        bound = invert(self.delta, delta, self.flip_prob, *said, self.num_classes)
+        return bound if self._reads_all else replace(bound, epsilon_lower=0.0)
+
+
+@dataclass(frozen=True)
+class TimedLearner(Accountant):
+    """A learner who also sees when each submission arrives.
+
+    Where latencies depend on the link (distance, retries, load), the time may reveal whom a user asked, and only ε₀
+    holds. Where start times and latencies are independent of the peers asked, times reveal nothing more.
+
+    Args:
+        exchange: the exchange in one cluster.
+        independent_latencies: start times and latencies are drawn independently of the choice of peers.
+    """
+
+    requires = INSIDERS
+
+    exchange: LabelExchange
+    independent_latencies: bool = False
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return self.exchange.pure_epsilon
+
+    def delta(self, epsilon: float) -> Bracket:
+        if self.independent_latencies:
+            return self.exchange.delta(epsilon)
+        check_epsilon(epsilon)
+        return Bracket(0.0, local_delta(self.exchange.flip_prob, epsilon).upper)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        if self.independent_latencies:
+            return replace(self.exchange.epsilon(delta), observer="learner-times", conditions=self.conditions)
+        return invert(self.delta, delta, self.exchange.flip_prob, "learner-times", self.basis, self.conditions)
+
+    @property
+    def basis(self) -> str:
+        """How the bounds are computed."""
+        return self.exchange.basis if self.independent_latencies else "local noise: times may name the peer"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return (TIMES_FREE, *LEARNER_CONDITIONS[1:]) if self.independent_latencies else LOCAL_CONDITIONS
+
+
+@dataclass(frozen=True)
+class Peer(Accountant):
+    """One curious user of the cluster; she sees the noisy label of the one peer whom she asked, but not the release.
+
+    Args:
+        cluster_size: n, at least 2; flip_prob: α in [0, 1/2].
+    """
+
+    requires = INSIDERS
+    basis = "exact: one noisy label"
+    conditions = (ASKED_BY_DRAW, NO_RELEASE, *LOCAL_CONDITIONS)
+
+    cluster_size: int
+    flip_prob: float
+
+    def __post_init__(self) -> None:
+        check_cluster_size(self.cluster_size)
+        check_flip_prob(self.flip_prob)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε) = max(0, 1-α-αe^ε)/n: the peer asked the target with probability 1/n."""
+        check_epsilon(epsilon)
+        local = local_delta(self.flip_prob, epsilon)
+        return outward(local.lower / self.cluster_size, local.upper / self.cluster_size) if local.upper else local
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        return invert(self.delta, delta, self.flip_prob, "peer", self.basis, self.conditions)
+
+
+@dataclass(frozen=True)
+class Coalition(Accountant):
+    """`members` passive users of the target's cluster, pooled with the learner.
+
+    The members know their own noisy labels, whom they asked and what they got, and who asked them.
+
+    Args:
+        exchange: the exchange in one cluster, of a single round.
+        members: c, from 1 to n-1.
+    """
+
+    requires = INSIDERS
+    basis = "average over what the members can know"
+    conditions = (PASSIVE, *LEARNER_CONDITIONS)
+
+    exchange: LabelExchange
+    members: int
+
+    def __post_init__(self) -> None:
+        n = self.exchange.cluster_size
+        if not isinstance(self.members, int) or not 1 <= self.members <= n - 1:
+            raise ValueError(f"members = {self.members}: must lie in 1..{n - 1}, all of the cluster but the target")
+        if self.exchange.rounds != 1:
+            raise ValueError(f"rounds = {self.exchange.rounds}: a coalition's figure is known for a single round only")
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return self.exchange.pure_epsilon
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε) over all data sets."""
+        check_epsilon(epsilon)
+        e = self.exchange
+        direct = local_delta(e.flip_prob, epsilon)
+        if direct.upper == 0.0:
+            return Bracket(0.0, 0.0)
+        met = self._met
+        rest = coalition_delta(e.cluster_size, e.flip_prob, e.sampling_rate, self.members, epsilon)
+        lower = (met * direct.lower + (1.0 - met) * rest.lower) * (1.0 - 2.0**-48)
+        upper = min((met * direct.upper + (1.0 - met) * rest.upper) * (1.0 + 2.0**-48), direct.upper)
+        return outward(lower, upper)  # never more than if the message's owner is known
+
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified."""
+        check_delta(delta)
+        check_epsilon(epsilon)
+        return not self._met_exceeds(epsilon, delta) and super().satisfies(epsilon, delta)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ)."""
+        check_delta(delta)
+        found = _coalition_epsilon(self, delta)
+        return PrivacyBound(found.lower, found.upper, delta, "coalition", "label", self.basis, self.conditions)
+
+    @property
+    def _met(self) -> float:
+        """Probability that some member asked the target."""
+        return some(1.0 / self.exchange.cluster_size, self.members)
+
+    def _met_exceeds(self, epsilon: float, delta: float) -> bool:
+        """Whether the members who asked the target alone make δ(ε) larger than δ: a quick answer to most questions."""
+        direct = local_delta(self.exchange.flip_prob, epsilon).lower
+        return self._met * direct * (1.0 - 2.0**-40) > delta
+
+
+@kept
+def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
+    exchange, members = coalition.exchange, coalition.members
+    alpha, local = exchange.flip_prob, coalition.pure_epsilon
+    if enumerable(exchange.cluster_size, members) or math.isinf(local):
+
+        def curve(epsilon: float) -> Bracket:
+            return Bracket(1.0, 1.0) if coalition._met_exceeds(epsilon, delta) else coalition.delta(epsilon)
+
+        found = invert(curve, delta, alpha, "coalition", coalition.basis, coalition.conditions)
+        return Bracket(found.epsilon_lower, found.epsilon_upper)
+    forgotten, revealed = settings(exchange.cluster_size, alpha, exchange.sampling_rate, members)
+    met, log_delta = coalition._met, 8.0 * math.floor(math.log(delta) / 8.0)
+
+    def left(epsilon: float, upper: bool) -> float:
+        """What δ(ε), given that no member asked the target, may be, for δ to hold."""
+        direct = local_delta(alpha, epsilon)
+        spare = delta - met * (direct.upper * (1.0 + 2.0**-45) if upper else direct.lower * (1.0 - 2.0**-45))
+        return spare * (1.0 - 2.0**-45 if (spare > 0.0) == upper else 1.0 + 2.0**-45) / (1.0 - met)
+
+    def zeros_above(setting: Setting, upper: bool) -> Callable[[float], bool]:
+        """Whether all others' holding label 0 is too much; its views are made once."""
+        scan = Scan(setting, log_delta)
+
+        def above(epsilon: float) -> bool:
+            may = left(epsilon, upper)
+            return may <= 0.0 or scan.one(scan.views([0]), epsilon, upper) > may
+
+        return above
+
+    lower, _ = cross(zeros_above(forgotten, False), alpha)
+    if revealed is None:
+        return Bracket(lower, cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha)[1])
+
+    def refused(epsilon: float) -> bool:
+        may = left(epsilon, True)
+        return epsilon < local and (may <= 0.0 or not revealed.satisfies(epsilon, may, log_delta))
+
+    below, upper = cross(zeros_above(revealed, True), alpha)
+    step = 1e-6
+    while refused(upper):  # another data set is worse
+        below, upper, step = upper, min(local, upper * (1.0 + step) + step * local), 16.0 * step
+    if step > 1e-6:
+        below, upper = bisect(refused, below, upper, 1e-6)
+    direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha)[1]
+    return Bracket(lower, min(upper, direct))
+
+
+Observer = LabelExchange | TimedLearner | Peer | Coalition | Eavesdropper

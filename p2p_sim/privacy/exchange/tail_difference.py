@@ -1,0 +1,197 @@
+"""δ as a difference of two tail probabilities at one cut-off: for large clusters, one data set at a time.
+
+X is log-concave and the binomial kernel totally positive of order 2, so B(k)/A(k) increases in k and the best event is
+"at most k*" (target's label 0 against 1) or "at least k*" (1 against 0). The cut-off is found by bisection, the
+tails are sums over X of incomplete beta functions.
+
+What is proved of rounding: that of X (`World.rounding`), of the sums, and of the argument x of an incomplete beta
+function I: x is off by u, and in a tail of probability e^-s, d ln I / d ln x is about sqrt(2 s t x/(1-x)) for x <= 1/2,
+at most 40 sqrt(t) for s <= 700. What is measured: SciPy's error of I at given arguments, and that of ln B(k)/A(k).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, Floats, tail_mass
+from p2p_sim.privacy.exchange.cluster_exchange import World
+from p2p_sim.privacy.exchange.submission_counts import Submissions
+
+NODES = 6
+"""Nodes of the quadrature for each standard deviation of X given the view; its error is far below rounding."""
+BETAINC_ERROR = 3e-12
+"""Charged for a relative error of the incomplete beta function (largest seen: 5e-13)."""
+MISPLACED = 1e-12
+"""Charged, as a share of what is gained, for a cut-off where ln B(k)/A(k) only seems to pass the threshold: the terms
+between the right one and it are worth less than the error of the logarithm (largest seen: 2e-15) times their own
+part of it."""
+_SMALLEST = 2.0**-1022
+"""Charged for an incomplete beta function that underflows: SciPy may return 0 below the normal numbers."""
+_AGREED = 1e-12
+"""Two quadratures whose nodes lie between each other's err on opposite sides; if they agree to this, so far as to be
+told from the full sum's by rounding only."""
+_NEVER = -1e30
+
+
+@dataclass(frozen=True)
+class CutOffViews:
+    """One world's noisy ones X: probabilities (W,); shares X/S and (X + 1)/S, merged to (W + 1,) where X is without
+    gaps, else (2W,), and one minus these; `nodes` locate the cut-offs, `check` and `full` settle them."""
+
+    weights: Floats
+    share: Floats
+    rest: Floats
+    nodes: "_Nodes"
+    check: "_Nodes | None"
+    full: "_Nodes | None"
+    submissions: Submissions
+    slack: float
+    missed: float
+    tiny: float
+
+    @staticmethod
+    def of(world: World, submissions: Submissions, log_tail: float, quadrature: bool = False) -> "CutOffViews":
+        """Prepare a world; `quadrature` takes every h-th X only (trapezoid rule): for searching, not for reporting.
+
+        Cut-offs are located by quadrature and, where a figure is reported and a second one with nodes between does not
+        agree, moved to where the full sum has them.
+        """
+        first, weights = world.noisy_ones(log_tail)
+        noisy = first + np.arange(len(weights) + 1, dtype=np.float64)
+        share, rest = noisy / world.sources, (world.sources - noisy) / world.sources
+        error, count = world.rounding(log_tail)
+        most = max(submissions.counts)
+        slack = BETAINC_ERROR + MISPLACED + error + (len(weights) + 6 + 40.0 * math.sqrt(most)) * UNIT
+        others, load = world.zeros + world.ones, most / world.sources
+        width = math.sqrt(others * world.flip_prob * (1.0 - world.flip_prob) / (1.0 + load))
+        step = max(1, int(width / NODES))
+        chosen = slice(step // 2, len(weights), step)
+        nodes = _Nodes.of(step * weights[chosen], noisy[:-1][chosen], world.sources)
+        missed, tiny = 6.0 * tail_mass(log_tail), count * SUBNORMAL * len(weights) + _SMALLEST
+        if quadrature:
+            ends = np.append(share[:-1][chosen], share[1:][chosen]), np.append(rest[:-1][chosen], rest[1:][chosen])
+            return CutOffViews(step * weights[chosen], *ends, nodes, None, None, submissions, slack, missed, tiny)
+        if step == 1:
+            return CutOffViews(weights, share, rest, nodes, None, None, submissions, slack, missed, tiny)
+        between = slice(0, len(weights), step)
+        check = _Nodes.of(step * weights[between], noisy[:-1][between], world.sources)
+        full = _Nodes.of(weights, noisy[:-1], world.sources)
+        return CutOffViews(weights, share, rest, nodes, check, full, submissions, slack, missed, tiny)
+
+    def deltas(self, keep: float, lose: float, doubt: float) -> tuple[Floats, Floats]:
+        """Lower and upper bounds (1, 2) of Σ max(0, keep·p - lose·q) for (p, q) = (A, B) and (B, A).
+
+        Args:
+            keep, lose: positive coefficients, keep known to a relative error of `doubt` and lose to 1e-15.
+        """
+        threshold = math.log1p((lose - keep) / keep)
+        missed = (keep + lose) * self.missed
+        lower, upper = np.full((1, 2), -missed), np.full((1, 2), self.submissions.lost + missed)
+        guesses: list[int | None] = [None, None]
+        for t, low, high in zip(self.submissions.counts, self.submissions.lower, self.submissions.upper, strict=True):
+            if t == 0:
+                continue  # nothing is seen
+            for direction in (0, 1):
+                cut = self._cut(t, threshold if direction else -threshold, guesses[direction])
+                guesses[direction] = cut
+                a, b = self._at_least(t, cut) if direction else self._at_most(t, cut - 1)
+                gain, loss = (keep * b, lose * a) if direction else (keep * a, lose * b)
+                error = (self.slack + doubt) * (gain + loss) + (keep + lose) * self.tiny
+                lower[0, direction] += low * max(gain - loss - error, 0.0)
+                upper[0, direction] += high * (max(gain - loss, 0.0) + error)
+        sums = (len(self.submissions.counts) + 4) * UNIT
+        return lower - sums * np.abs(lower) - SUBNORMAL, upper * (1.0 + sums) + SUBNORMAL
+
+    def largest(self, keep: float, lose: float, doubt: float, upper: bool) -> float:
+        """The largest of the upper bounds, or of the lower ones."""
+        return float(self.deltas(keep, lose, doubt)[upper].max())
+
+    def _cut(self, t: int, threshold: float, guess: int | None) -> int:
+        found = self.nodes.first_above(t, threshold, guess)
+        if self.check is None or self.full is None:
+            return found
+        if abs(self.nodes.ratio(t, min(found, t)) - self.check.ratio(t, min(found, t))) <= _AGREED:
+            return found
+        return self.full.first_above(t, threshold, found)
+
+    def _at_most(self, t: int, k: int) -> tuple[float, float]:
+        """A and B of "at most k ones"."""
+        if k < 0:
+            return 0.0, 0.0
+        if k >= t:
+            return 1.0, 1.0
+        return self._tails(lambda share: scipy.special.betainc(float(t - k), k + 1.0, share), self.rest)
+
+    def _at_least(self, t: int, k: int) -> tuple[float, float]:
+        """A and B of "at least k ones"."""
+        if k <= 0:
+            return 1.0, 1.0
+        if k > t:
+            return 0.0, 0.0
+        return self._tails(lambda share: scipy.special.betainc(float(k), t - k + 1.0, share), self.share)
+
+    def _tails(self, tail: Callable[[Floats], Floats], share: Floats) -> tuple[float, float]:
+        values = tail(share)
+        at, above = values[: len(self.weights)], values[-len(self.weights) :]
+        return float(self.weights @ at), float(self.weights @ above)
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Logarithms of a quadrature's weights and, for X noisy ones, of (X + 1/2)/S and its complement.
+
+    Those of X/S and (X + 1)/S are kept as differences from these, so that what is large, and rounded most, is one and
+    the same number in A and in B.
+    """
+
+    weights: Floats
+    share: Floats
+    rest: Floats
+    down: tuple[Floats, Floats]
+    up: tuple[Floats, Floats]
+
+    @staticmethod
+    def of(weights: Floats, noisy: Floats, sources: int) -> "_Nodes":
+        middle, rest = noisy + 0.5, sources - noisy - 0.5
+        with np.errstate(divide="ignore"):
+            logs = [np.log(weights), np.log1p(-0.5 / middle), np.log1p(-0.5 / rest)]
+        weights, less, fewer = (np.maximum(log, _NEVER) for log in logs)
+        more = np.log1p(0.5 / middle), np.log1p(0.5 / rest)
+        return _Nodes(weights, np.log(middle / sources), np.log(rest / sources), (less, more[1]), (more[0], fewer))
+
+    def ratio(self, t: int, k: int) -> float:
+        """ln B(k)/A(k)."""
+        both = self.weights + k * self.share + (t - k) * self.rest
+        both -= both.max()
+        a, b = (both + (k * one + (t - k) * zero) for one, zero in (self.down, self.up))
+        top_a, top_b = float(a.max()), float(b.max())
+        return top_b - top_a + math.log(float(np.exp(b - top_b).sum()) / float(np.exp(a - top_a).sum()))
+
+    def first_above(self, t: int, threshold: float, guess: int | None) -> int:
+        """Smallest k in 0..t+1 with ln B(k)/A(k) > threshold; t+1 stands for none."""
+        low, high = -1, t + 1  # ratio(low) <= threshold < ratio(high), by convention at the ends
+        if guess is not None:
+            reach = 1
+            centre = min(max(guess, 0), t)
+            up = self.ratio(t, centre) <= threshold
+            low, high = (centre, high) if up else (low, centre)
+            while True:
+                probe = centre + reach if up else centre - reach
+                if not low < probe < high:
+                    break
+                if (self.ratio(t, probe) <= threshold) == up:
+                    low, high = (probe, high) if up else (low, probe)
+                    reach *= 2
+                else:
+                    low, high = (low, probe) if up else (probe, high)
+                    break
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.ratio(t, middle) <= threshold:
+                low = middle
+            else:
+                high = middle
+        return high

@@ -1,0 +1,231 @@
+"""A finite law of the privacy loss that dominates a mechanism, made from a certified δ(ε).
+
+**Where it comes from.** The exact δ(ε) of a mechanism is the largest hockey-stick divergence over all neighbouring data
+sets, in both directions. In x = e^ε it is convex and does not increase, as it is a supremum of such functions. Let U be
+certified upper values of it at some ε ≥ 0, the last of which is `top`. The largest convex function F below these points
+is still above the exact δ, between them and at them. Since both directions are counted, the exact δ obeys
+
+    δ(-ε) = 1 - e^-ε (1 - δ(ε)),
+
+which also maps convex functions to convex ones: F is continued to ε < 0 by it. F falls from 1, is convex in x and at
+least max(0, 1 - x): it is δ(ε) of a pair of laws, which dominates every neighbouring pair (Zhu, Dong and Wang 2022,
+Proposition 10 and Theorem 10), also in adaptive compositions. The pair's privacy loss is finite: it has a mass at every
+vertex of F, at ε and -ε with ratio e^ε, and δ(top) at infinity. A vertex that is no multiple of an interval is split
+between the two nearest multiples so that both laws keep their mass: that is the chord of F ("connect the dots").
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from p2p_sim.privacy.binomial_windows import Floats
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+NODES = 96
+"""Values of ε, besides 0, at which δ is asked for: denser towards 0."""
+TAIL = 1e-18
+"""δ from which on the privacy loss counts as infinite, for accountants that can tell such a δ."""
+_BINS, _STEEP = 1000, 30.0
+_PARTS = 9
+_SMALLEST_MU, _LARGEST_MU = 1e-6, 1e3
+
+
+@dataclass(frozen=True)
+class LossLaw:
+    """The law of the privacy loss of a dominating pair; it is the same in both directions.
+
+    losses: (v,), ascending, at least 0. masses: (v,), probability of each; that of minus a loss l > 0 is e^-l times it.
+    infinite: probability of an infinite loss.
+    pure: an ε at which δ is 0, or infinity if there is none: then the infinite loss is no larger than this ε.
+    """
+
+    losses: Floats
+    masses: Floats
+    infinite: float
+    pure: float = math.inf
+
+    @staticmethod
+    def of(epsilons: Sequence[float], deltas: Sequence[float], pure: float = math.inf) -> "LossLaw":
+        """The law of certified δ at ascending ε, from 0 on.
+
+        Args:
+            epsilons, deltas: (k,), at least one; δ in [0, 1]. pure: an ε at which δ is 0, if there is one.
+        """
+        at, upper = np.asarray(epsilons, dtype=np.float64), np.minimum.accumulate(np.asarray(deltas, dtype=np.float64))
+        kept: list[int] = []
+        for point in range(len(at)):
+            while len(kept) > 1 and _mass(at, upper, (kept[-2], kept[-1], point)) <= 0.0:
+                kept.pop()
+            kept.append(point)
+        infinite = float(upper[-1])
+        triples = zip(kept[:-1], kept[1:], [*kept[2:], None][: len(kept) - 1], strict=True)
+        masses = np.array([0.0, *(_mass(at, upper, triple) for triple in triples)])
+        losses, both = at[kept], masses * (1.0 + np.exp(-at[kept]))
+        first = 0
+        while (rest := 1.0 - infinite - math.fsum(both[first + 1 :])) < 0.0:  # not convex where it meets its mirror
+            first += 1
+        masses[first] = rest / (1.0 + math.exp(-losses[first]) if losses[first] > 0.0 else 1.0)
+        return LossLaw(losses[first:], masses[first:], infinite, pure)
+
+    @property
+    def top(self) -> float:
+        """The largest finite loss."""
+        return float(self.losses[-1])
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Mean and standard deviation of the finite loss."""
+        losses, masses = self._both
+        mean = float(masses @ losses)
+        return mean, math.sqrt(max(0.0, float(masses @ losses**2) - mean**2))
+
+    def delta(self, epsilon: float) -> float:
+        """δ(ε) of the dominating pair, ε at least 0."""
+        above = self.losses > epsilon
+        return self.infinite + float(self.masses[above] @ -np.expm1(epsilon - self.losses[above]))
+
+    def pld(self, interval: float | None = None) -> "PrivacyLossDistribution":
+        """The law in dp-accounting's form, pessimistic, for composition with others of the same interval.
+
+        Args:
+            interval: width of the bins of the loss, above 0; default: a thousandth of the largest finite loss.
+        """
+        from dp_accounting.pld import pld_pmf
+        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+        step = interval or max(self.top, 1e-9) / _BINS
+        losses, masses = self._both
+        low = np.floor(losses / step).astype(np.int64)
+        high_share = np.clip(np.expm1(low * step - losses) / math.expm1(-step), 0.0, 1.0)
+        first = int(low.min())
+        bins = np.zeros(int(low.max()) - first + 2)
+        np.add.at(bins, low - first, masses * (1.0 - high_share))
+        np.add.at(bins, low - first + 1, masses * high_share)
+        used = np.flatnonzero(bins)
+        table = dict(zip((used + first).tolist(), bins[used].tolist(), strict=True))
+        return PrivacyLossDistribution(pld_pmf.create_pmf(table, step, self.infinite, True))
+
+    def tradeoff(self, type_one: Sequence[float] | Floats) -> Floats:
+        """Certified lower bound on the type II error of any test of one data set against a neighbouring one.
+
+        Every (ε, δ) bounds it by max(0, 1-δ-e^ε a, e^-ε(1-δ-a)); the largest is at a vertex of F.
+
+        Args:
+            type_one: type I errors a in [0, 1]. A perfectly private mechanism has 1 - a.
+        """
+        a = np.asarray(type_one, dtype=np.float64)
+        if not np.all((a >= 0.0) & (a <= 1.0)):
+            raise ValueError("type_one: errors must lie in [0, 1]")
+        best = np.zeros_like(a)
+        for epsilon in np.unique([0.0, *self.losses]):
+            kept = 1.0 - self.delta(epsilon)
+            best = np.maximum(best, np.maximum(kept - math.exp(epsilon) * a, math.exp(-epsilon) * (kept - a)))
+        return best
+
+    def renyi(self, order: float) -> float:
+        """Certified Rényi ε of an order above 1: infinite if the loss may be infinite.
+
+        Rényi divergence is an average of δ(ε) over all ε with positive weights: that of the dominating pair is larger.
+        """
+        if not 1.0 < order < math.inf:
+            raise ValueError(f"order = {order}: must be above 1 and finite")
+        from scipy.special import logsumexp
+
+        law = self._closed
+        if law.infinite > 0.0:
+            return math.inf
+        losses, masses = law._both
+        with np.errstate(divide="ignore"):
+            return max(0.0, float(logsumexp((order - 1.0) * losses + np.log(masses))) / (order - 1.0))
+
+    def gdp(self, beside: float = 0.0) -> float:
+        """Certified μ: at every ε the exact δ(ε) is at most that of a μ-GDP mechanism plus `beside`.
+
+        The δ(ε) of a Gaussian mechanism is convex in e^ε and lies above its tangents. Where the tangent half-way
+        between two points of F lies above both, it lies above F between them, which is a line there. This is asked of
+        all neighbouring points from 0 to where F falls below `beside`; below 0 it follows by symmetry (Dong, Roth and
+        Su 2022, Corollary 2.13).
+
+        Args:
+            beside: probability, at least 0. With 0 the rarest losses alone decide on μ, which is then large.
+
+        Returns:
+            μ, infinite if the loss is infinite with a larger probability than `beside`.
+        """
+        law = self if self.infinite <= beside else self._closed
+        if law.infinite > beside:
+            return math.inf
+        ends = np.unique([0.0, *law.losses])
+        ends = np.unique([*ends, *np.linspace(ends[:-1], ends[1:], _PARTS, axis=1).ravel()])
+        excess = np.array([law.delta(end) for end in ends]) - beside
+        if excess[0] <= 0.0:
+            return 0.0
+        shown = np.append(excess[:-1] > 0.0, False) | np.append(False, excess[:-1] > 0.0)
+        ends, excess = ends[shown], excess[shown]
+        if len(ends) == 1 or not _gaussian_covers(_LARGEST_MU, ends, excess):
+            return math.inf
+        low, high = 0.0, _LARGEST_MU
+        while high - low > 1e-6 * high:
+            middle = math.sqrt(low * high) if low > 0.0 else high / 16.0
+            low, high = (low, middle) if _gaussian_covers(middle, ends, excess) else (middle, high)
+            if high < _SMALLEST_MU:
+                return _SMALLEST_MU
+        return high
+
+    @property
+    def _both(self) -> tuple[Floats, Floats]:
+        """Losses of both signs, and their masses."""
+        negative = self.losses > 0.0
+        mirrored = self.masses[negative] * np.exp(-self.losses[negative])
+        return np.concatenate([-self.losses[negative], self.losses]), np.concatenate([mirrored, self.masses])
+
+    @property
+    def _closed(self) -> "LossLaw":
+        """The same with the infinite loss at the ε from which on δ is 0."""
+        if self.infinite == 0.0 or math.isinf(self.pure) or self.pure <= self.top:
+            return self
+        grid = [*(self.losses if self.losses[0] == 0.0 else (0.0, *self.losses)), self.pure]
+        return LossLaw.of(grid, [*(self.delta(epsilon) for epsilon in grid[:-1]), 0.0], self.pure)
+
+
+def nodes(top: float) -> list[float]:
+    """Values of ε from 0 to `top` at which to ask for δ."""
+    return [top * (i / NODES) ** 1.5 for i in range(NODES + 1)] if top > 0.0 else [0.0]
+
+
+def between(deltas: Mapping[float, float]) -> list[float]:
+    """More values of ε where δ, by ε, falls steeply from one value to the next."""
+    grid = sorted(deltas)
+    steep = [(a, b) for a, b in itertools.pairwise(grid) if deltas[a] > _STEEP * deltas[b]]
+    return [a + (b - a) * part / 4.0 for a, b in steep for part in (1, 2, 3)]
+
+
+def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> float:
+    """Mass at the middle one of three points: e^ε times the change of slope in e^ε; the slope is 0 after the last."""
+    before, here, after = points
+    falls = (upper[before] - upper[here]) / -math.expm1(at[before] - at[here])
+    further = 0.0 if after is None else (upper[here] - upper[after]) / math.expm1(at[after] - at[here])
+    return float(falls - further)
+
+
+def _gaussian_covers(mu: float, ends: Floats, deltas: Floats) -> bool:
+    """Whether the tangents of a μ-GDP mechanism's δ(ε) in e^ε lie above each two neighbouring points.
+
+    The tangent half-way has slope -Φ(-ε/μ-μ/2) in e^ε. Its height is a difference, of which 1e-9 is given up; where it
+    loses more digits than that nothing is certified.
+    """
+    from scipy.special import log_ndtr, ndtr
+
+    middle = 0.5 * (ends[:-1] + ends[1:])
+    other = np.exp(middle + log_ndtr(-middle / mu - mu / 2.0))
+    height = ndtr(-middle / mu + mu / 2.0) - other
+    lost = 1e-9 * height + 1e-14 * other
+    left = height - lost - other * np.expm1(ends[:-1] - middle)
+    right = height - lost - other * np.expm1(ends[1:] - middle)
+    return bool(np.all(left >= deltas[:-1]) and np.all(right >= deltas[1:]))

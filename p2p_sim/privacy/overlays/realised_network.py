@@ -1,0 +1,244 @@
+"""The learner's ε in a network as it turned out: who could be asked and how many labels arrived are known.
+
+The figures are conditional on what was realised; they must not be averaged over replicates. They hold for label
+adjacency, since who is online, what is lost and how long it takes are independent of labels.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.binomial_windows import LEAST, SUBNORMAL, Floats, share_of, some
+from p2p_sim.privacy.bound import REALISED, Bracket, PrivacyBound
+from p2p_sim.privacy.conditions import CAPPED_FETCHES, PASSIVE, REALISED_CONDITIONS, SAME_SOURCES
+from p2p_sim.privacy.exchange.one_cluster import Setting
+from p2p_sim.privacy.inversion import cross, invert
+from p2p_sim.privacy.overlays.symmetric_pairs import LEAST_FLIP, SHARES, Levels, Pair, amplified_delta, product
+from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, outward
+from p2p_sim.privacy.ranges import LARGEST_CLUSTER, check_delta, check_epsilon, check_flip_prob
+from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
+
+_CAPS = 32
+"""Distinct caps that are kept apart; others are rounded up."""
+
+
+@dataclass(frozen=True)
+class UniformSources(Accountant):
+    """Exactly `submissions` labels arrived, each fetched uniformly and independently from the same users.
+
+    Reveal which submissions come from users whose noisy bits are known anyway: these say nothing, and an exchange among
+    the other sources remains. With passive members: if one of them fetched the target's bit, only the local noise
+    remains; otherwise reveal also the members' bits and the bits that they fetched, with who submits them. Both the
+    target's bit and the other fetches are independent of whether a member fetched from the target.
+
+    Args:
+        sources: S, users who can be fetched, the target among them, at least 1.
+        known: sources whose noisy bit the learner knows (fixed answers, users who fell back to their own label), at
+            most S-1, as the target is not one of them.
+        submissions: t, labels that arrived, at least 0; if members submit, theirs may be counted or not.
+        flip_prob: α, 0 or in [1e-300, 1/2].
+        members: c, passive users pooled with the learner, sources or not.
+        draws: R, at least 1: labels that each member may have got, from sources drawn independently.
+    """
+
+    requires = REALISED_REQUIRED
+
+    sources: int
+    known: int
+    submissions: int
+    flip_prob: float
+    members: int = 0
+    draws: int = 1
+
+    def __post_init__(self) -> None:
+        for key, value, low, high in (
+            ("sources", self.sources, 1, LARGEST_CLUSTER),
+            ("known", self.known, 0, self.sources - 1),
+            ("submissions", self.submissions, 0, LARGEST_CLUSTER),
+            ("members", self.members, 0, LARGEST_CLUSTER),
+            ("draws", self.draws, 1, LARGEST_CLUSTER),
+        ):
+            if not isinstance(value, int | np.integer) or not low <= value <= high:
+                raise ValueError(f"{key} = {value}: must be a whole number from {low} to {high:,}")
+        check_flip_prob(self.flip_prob, least=LEAST)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε), ε at least 0, given the realised network; exact if no bit is known and there are no members."""
+        check_epsilon(epsilon)
+        direct = local_delta(self.flip_prob, epsilon)
+        if direct.upper == 0.0:
+            return Bracket(0.0, 0.0)
+        rest, met = self._rest(epsilon, direct), self._met
+        if self.members == 0:
+            return rest
+        return outward(0.0, (met * direct.upper + (1.0 - met) * rest.upper) * (1.0 + 2.0**-48))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), δ in (0, 1), conditional on the realised network."""
+        check_delta(delta)
+        observer, lower, upper = "coalition" if self.members else "learner", 0.0, 0.0
+        if self.members:
+            basis = "average over whether a member met the target"
+            _, upper = cross(lambda epsilon: not self._holds(epsilon, delta), self.flip_prob, precision=1e-5)
+        else:
+            basis = "known sources revealed" if self.known else "exact, given the submissions"
+            found = self._setting.epsilon(delta) if self.submissions else Bracket(0.0, 0.0)
+            lower, upper = 0.0 if self.known else found.lower, found.upper
+            if self.known:
+                shown = self._exposure
+                _, direct = cross(lambda e: shown * local_delta(self.flip_prob, e).upper > delta, self.flip_prob)
+                upper = min(upper, direct)
+        basis = f"realised network: {basis}"
+        return PrivacyBound(lower, upper, delta, observer, "label", basis, self.conditions, REALISED)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return (*REALISED_CONDITIONS, SAME_SOURCES, *((PASSIVE,) if self.members else ()))
+
+    def _holds(self, epsilon: float, delta: float) -> bool:
+        """Whether δ(ε) is certified to be at most `delta`, with little work where it is clearly not."""
+        direct = local_delta(self.flip_prob, epsilon).upper
+        spare = delta * (1.0 - 2.0**-48) - self._met * direct
+        if spare <= 0.0:
+            return False
+        if (1.0 - self._met) * self._exposure * direct <= spare:
+            return True
+        return self._setting.satisfies(epsilon, spare / (1.0 - self._met))
+
+    @property
+    def _setting(self) -> Setting:
+        """What is left when all that is known, or may be, is revealed."""
+        hidden = max(1, self.sources - self.known - self.members * (1 + self.draws))
+        return Setting(hidden, self.flip_prob, self.submissions, share_of(1.0, hidden, self.sources, up=True))
+
+    @property
+    def _met(self) -> float:
+        """Probability that some member fetched the target's bit."""
+        return some(1.0 / self.sources, self.members * self.draws)
+
+    @property
+    def _exposure(self) -> float:
+        """Probability that some submission is the target's bit."""
+        return some(1.0 / self.sources, self.submissions) * (1.0 + 2.0**-48)
+
+    def _rest(self, epsilon: float, direct: Bracket) -> Bracket:
+        """δ(ε) if no member met the target."""
+        if self.submissions == 0:
+            return Bracket(0.0, 0.0)
+        found = self._setting.delta(epsilon)
+        if not self.known and not self.members:
+            return found
+        return Bracket(0.0, min(found.upper, outward(0.0, self._exposure * direct.upper).upper))
+
+
+@dataclass(frozen=True, eq=False)
+class CappedFetch(Accountant):
+    """Submissions whose fetch distributions are known only by their largest entries; no n by n table is needed.
+
+    Submitter i fetches from each user with probability at most c = caps[i]. Against every target her pair is a
+    post-processing of the three-point pair with w = c: for w < c, (τ, 1-2τ-w, τ+w) follows from (τ, 1-2τ-c, τ+c) by
+    keeping the two ends with one probability, exchanging them with another, and going to the middle otherwise. Her
+    stray probability (see `Levels`) is at most 2 exp(-(M/c) kl(τ/M, α)), where M = 1 - c - known_mass is the least mass
+    on others with unknown bits: in Chernoff's bound, ln(1-α+αe^(-λw)) is convex in w and 0 at 0, hence at most w/c
+    times its value at c, so that the worst row has M/c equal entries.
+
+    Args:
+        caps: (m,), one for each submitter, in (0, 1].
+        flip_prob: α in [0, 1/2].
+        known_mass: scalar or (m,), in [0, 1]: the largest probability with which a submitter fetches from users whose
+            noisy bit the learner knows. The target is not one of these users.
+    """
+
+    requires = REALISED_REQUIRED
+    kept = False  # caps are not compared
+    conditions = (*REALISED_CONDITIONS, CAPPED_FETCHES)
+
+    caps: Floats
+    flip_prob: float
+    known_mass: float | Floats = 0.0
+
+    def __post_init__(self) -> None:
+        caps, mass = np.asarray(self.caps, dtype=np.float64), np.asarray(self.known_mass, dtype=np.float64)
+        if caps.ndim != 1 or not np.all((caps > 0.0) & (caps <= 1.0)):
+            raise ValueError("caps: must be one list of numbers in (0, 1]")
+        if mass.shape not in ((), caps.shape) or not np.all((mass >= 0.0) & (mass <= 1.0)):
+            raise ValueError("known_mass: must be a number in [0, 1], or one for each submitter")
+        check_flip_prob(self.flip_prob)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Certified upper bound on every target's δ(ε); the lower value is 0."""
+        check_epsilon(epsilon)
+        return Bracket(0.0, amplified_delta(self._levels, self.flip_prob, epsilon))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """Certified ε(δ) for every target, at most ε₀."""
+        basis = "largest fetch probabilities"
+        found = invert(self.delta, delta, self.flip_prob, "learner", basis, self.conditions)
+        return replace(found, conditional_on=REALISED)
+
+    @cached_property
+    def _levels(self) -> Levels:
+        caps = np.asarray(self.caps, dtype=np.float64)
+        return _capped_levels(_grouped(caps, np.broadcast_to(self.known_mass, caps.shape)), self.flip_prob)
+
+
+def _grouped(caps: Floats, mass: Floats) -> Floats:
+    """Lines (cap, known mass, number of submitters) with caps and masses rounded up to few values."""
+    if caps.size == 0:
+        return np.zeros((0, 3))
+    if np.unique(caps).size > _CAPS:
+        edges = np.geomspace(caps.min(), caps.max(), _CAPS)
+        edges[-1] = caps.max()
+        place = np.searchsorted(edges, caps)
+        caps = np.maximum(edges[np.minimum(place, _CAPS - 1)], caps)
+    if np.unique(mass).size > 1:
+        mass = np.minimum(1.0, np.ceil(mass * 20.0) / 20.0)
+    lines, counts = np.unique(np.stack([caps, mass], axis=1), axis=0, return_counts=True)
+    return np.column_stack([lines, counts])
+
+
+def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
+    """The bounds at each level for the groups' worst rows.
+
+    Below α = 1e-100 no noise amplifies, and none is tried.
+    """
+    caps, mass, counts = groups.T
+    exposure = _exposure(caps, counts)
+    others = 1.0 - caps - mass
+    leaks, always, strays, laws = [], [], [], []
+    for level in (share * flip_prob for share in SHARES if flip_prob >= LEAST_FLIP):
+        inside = (2.0 * level + caps < 1.0) & (level < others * flip_prob)
+        share = level / others[inside]
+        divergence = share * np.log(share / flip_prob) + (1.0 - share) * (np.log1p(-share) - math.log1p(-flip_prob))
+        chance = np.ones(len(caps))
+        stray = 2.0 * np.exp(-others[inside] / caps[inside] * divergence) * (1.0 + 1e-9) + SUBNORMAL
+        chance[inside] = np.minimum(1.0, stray)
+        kept = chance < 1.0
+        if not kept.any():
+            continue
+        shown = _exposure(caps[~kept], counts[~kept])
+        always.append(float(shown))
+        leaks.append(float(shown + (counts * caps * chance)[kept].sum()) * (1.0 + 1e-12))
+        strays.append(float((counts * chance)[kept].sum()) * (1.0 + 1e-12))
+        pairs = [Pair.three_point(level, c, 1.0, int(k)) for c, k in zip(caps[kept], counts[kept], strict=True)]
+        laws.append(product(pairs))
+    return Levels(min(1.0, exposure), tuple(leaks), tuple(always), tuple(strays), tuple(laws))
+
+
+def _exposure(caps: Floats, counts: Floats) -> float:
+    """Probability that somebody submits the target's bit, rounded up."""
+    with np.errstate(divide="ignore"):
+        return -math.expm1(float(counts @ np.log1p(-caps))) * (1.0 + 1e-12)

@@ -1,0 +1,107 @@
+"""The learner's ε on any regular overlay: each user asks one of a fixed number of neighbours.
+
+The bounds by kinds of places (`fetch`) depend on how many fetchers a target has and on the entries of their rows, not
+on who the fetchers' other neighbours are. On a regular overlay every target has G fetchers, and their rows have G
+entries 1/G. So the complete graph of G + 1 users has the same bound as every other regular overlay of degree G.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.conditions import FETCH_CONDITIONS, Condition
+from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
+from p2p_sim.privacy.overlays.user_bound import UserBound
+from p2p_sim.privacy.randomized_response import local_epsilon
+from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_flip_prob
+from p2p_sim.privacy.where_bounds_hold import REALISED
+
+LARGEST_DEGREE = 4_000
+"""Most neighbours; the table has the square of it as entries, 16 million of 12 bytes."""
+REGULAR = Condition(
+    "regular-overlay",
+    "every user asks one of her neighbours, drawn uniformly; all users have equally many; the overlay does not depend "
+    "on labels",
+)
+
+
+@dataclass(frozen=True)
+class RegularExchange(Accountant):
+    """An exchange in which every user asks one of her G neighbours on an overlay whose other details do not matter.
+
+    Args:
+        degree: G, 1 to 4,000.
+        flip_prob: α in [0, 1/2].
+        sampling_rate: θ in (0, 1].
+    """
+
+    requires = REALISED
+    basis = "any regular overlay: three-point pairs, direct exposure"
+    conditions = (REGULAR, *FETCH_CONDITIONS)
+
+    degree: int
+    flip_prob: float
+    sampling_rate: float
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.degree <= LARGEST_DEGREE:
+            raise ValueError(f"degree = {self.degree}: must be a whole number from 1 to {LARGEST_DEGREE:,}")
+        check_flip_prob(self.flip_prob)
+        if not 0.0 < self.sampling_rate <= 1.0:
+            raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Certified upper bound on δ(ε); the lower value is 0."""
+        check_epsilon(epsilon)
+        return Bracket(0.0, self._place.delta(epsilon))
+
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ) is certified."""
+        check_epsilon(epsilon)
+        check_delta(delta)
+        return self._place.holds(epsilon, delta)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """Certified ε(δ), δ in (0, 1), at most ε₀."""
+        check_delta(delta)
+        upper = self._place.epsilon(delta)
+        return PrivacyBound(0.0, upper, delta, "learner", "label", self.basis, self.conditions)
+
+    @cached_property
+    def _place(self) -> UserBound:
+        """What bounds each user: they all have the same kind of place."""
+        users = self.degree + 1
+        weights = (np.ones((users, users)) - np.eye(users)) / self.degree
+        [place] = FetchDistribution(weights, self.flip_prob, self.sampling_rate)._bounds_by_kind(np.arange(users))
+        return place
+
+
+def smallest_degree(most: int, *, flip_prob: float, sampling_rate: float, epsilon: float, delta: float) -> int | None:
+    """The smallest degree up to `most` that bisection finds at which (ε, δ) is certified; None: not at `most` either.
+
+    Bisection supposes that a degree is certified if a smaller one is. Only the degree that is returned, and the one
+    below it, which is not certified, are checked.
+    """
+
+    def certified(degree: int) -> bool:
+        return RegularExchange(degree, flip_prob, sampling_rate).satisfies(epsilon, delta)
+
+    # Double the degree until it is certified: the answer then lies in (too_few, enough].
+    too_few, enough = 0, 1
+    while not certified(enough):
+        if enough == most:
+            return None
+        too_few, enough = enough, min(2 * enough, most)
+    # Bisect.
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        too_few, enough = (too_few, middle) if certified(middle) else (middle, enough)
+    return enough

@@ -1,0 +1,188 @@
+"""The learner's view of one target in a sparse overlay, where few users fetch her label.
+
+Let the target's fetchers be the users i with W[i, v] > 0. Every other source of theirs, unless its bit is known, is
+assigned to one of the fetchers who can ask it: A_i are the cells of i. Then more is revealed than anybody sees.
+
+*Rings.* Let S_k be the cells that are somebody's but not k's, and h = rate_k · W_k(S_k) the probability that k submits
+a bit of S_k. Give k independent clocks: cell j rings with probability 1 - (1-h)^(W_kj/W_k(S_k)). Some clock rings
+with probability h, and the first is j with probability W_kj/W_k(S_k), so rings can be drawn together with her choice:
+she submits a bit of S_k if and only if something rings, and then that of the first. Reveal the bits of all cells that
+ring, and who rang them. A cell j stays hidden with probability u_j = Π_k (1-h_k)^(W_kj/W_k(S_k)), independently over j.
+
+*Samples.* Let X_i be the hidden cells of A_i. Given that i did not ring, her submission is seen and comes from v or X_i
+with probability c (W_iv + W_i(X_i)), c = rate_i/(1-h_i); anything else is revealed. To those who rang give an
+independent sample of that law: the learner can only gain. Now each fetcher has a sample, whether she rang or not, and
+given the X_i the samples are independent: nobody else uses X_i. The X_i are independent, their cells being distinct.
+
+*Pairs.* A sample from v or X_i shows b_v with probability w' = W_iv/(W_iv+W_i(X_i)), else a bit that is one with
+probability in [α, 1-α]. It is a post-processing of the three-point pair with τ = (1-w')α and w = w' (see `fetch`), so
+
+    low = c α W_i(X_i),   high = low + c W_iv.
+
+If X_i is empty the bit itself is shown. Curves max(0, high - r·low) do not increase in W_i(X_i), so weights may be
+rounded down. The product over fetchers, X_i mixed, bounds the divergence of b_v; keep and r of the flip apply once.
+
+Members of a coalition pooled with the learner: given that none fetched the target's bit, what they fetched is rings at
+rate 1, by their law without the target, with clocks of its own for each of their draws; their own bits, and who asked
+them, are revealed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from p2p_sim.privacy.binomial_windows import UNIT, Floats
+from p2p_sim.privacy.overlays.symmetric_pairs import LossLaw, Pair, product
+
+_UNITS = 32
+"""Steps into which the mean weight of a row's cells is cut if they are not equal."""
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhood:
+    """What is known of an overlay, to bound one target after the other.
+
+    Args:
+        rows, columns: (n, n), the fetch probabilities W twice, without explicit zeros; user i's are row i.
+        flip_prob: α in (0, 1/2].
+        rates: (n,), probability that a user's label arrives; members' are taken as 1, since they see what they fetch.
+        revealed: (n,), users whose noisy bits are known, members among them.
+        members: (n,), passive users pooled with the learner.
+        draws: labels that each member got, drawn independently.
+    """
+
+    rows: "scipy.sparse.csr_array"
+    columns: "scipy.sparse.csc_array"
+    flip_prob: float
+    rates: Floats
+    revealed: Bools
+    members: Bools
+    draws: int = 1
+
+    def law(self, target: int) -> LossLaw:
+        """Loss law that bounds what is seen of the target's noisy bit, given that no member fetched it.
+
+        Args:
+            target: v, neither revealed nor a member.
+        """
+        askers, _, chances = _gather(self.columns, np.array([target]))
+        pooled = self.members[askers]
+        inside = (self.rates[askers] > 0.0) & ~pooled
+        fetchers, weights = askers[inside], chances[inside]
+
+        cells, users, entries = _gather(self.rows, fetchers)
+        row = _place(users, fetchers)
+        free = ~self.revealed[cells] & (cells != target)
+        hiding, cell = np.unique(cells[free], return_inverse=True)
+        owner = _assign(cell, row[free], entries[free] / weights[row[free]], len(fetchers))
+        users, cells, entries = _gather(self.columns, hiding)
+        row, cell = _place(users, fetchers), _place(cells, hiding)
+        mine = owner[cell] == row
+        others, user = np.unique(users[~mine], return_inverse=True)
+        use = np.where(self.members[others], 1.0, self.rates[others])
+        met = _place(others, askers[pooled])  # their law without the target
+        use[met >= 0] /= np.maximum(1.0 - chances[pooled][met[met >= 0]], 1e-300)
+        draws = np.where(self.members[others], self.draws, 1)
+        hits, hidden = _rings(user, cell[~mine], entries[~mine], use, draws, len(hiding))
+        hit, at = np.zeros(len(fetchers)), _place(others, fetchers)
+        hit[at[at >= 0]] = hits[at >= 0]
+        laws, units = _hidden_weight(row[mine], entries[mine], hidden[cell[mine]], len(fetchers))
+        length = self.rows.indptr[fetchers + 1] - self.rows.indptr[fetchers]
+        unhit = 1.0 - hit - 2.0 * UNIT * (2 + length)  # a sum, rounded down
+        seen = self.rates[fetchers] / np.maximum(unhit, weights) * (1.0 + 1e-14)
+        each = zip(laws, units, seen.tolist(), weights.tolist(), strict=True)
+        return product([self._pair(*its) for its in each])
+
+    def _pair(self, law: Floats, unit: float, seen: float, weight: float) -> Pair:
+        """A fetcher's pair, given the law of her hidden weight in units."""
+        law = law * (1.0 + 8.0 * UNIT * len(law))  # each cell added at most 4u
+        used = 1 + np.flatnonzero(law[1:] > 0.0)
+        low = seen * self.flip_prob * unit * used
+        leak = min(1.0, float(law[0]) * seen * weight * (1.0 + 1e-14))
+        return Pair(law[used] * low, law[used] * (low + seen * weight), 1, leak)
+
+
+def _gather(table: "scipy.sparse.csr_array | scipy.sparse.csc_array", lines: Ints) -> tuple[Ints, Ints, Floats]:
+    """Entries of some rows of a csr array, or columns of a csc array: places within the line, line, value."""
+    first, last = table.indptr[lines].astype(np.int64), table.indptr[lines + 1].astype(np.int64)
+    sizes = last - first
+    at = np.repeat(last - np.cumsum(sizes), sizes) + np.arange(int(sizes.sum()))
+    return table.indices[at].astype(np.int64), np.repeat(lines, sizes), table.data[at]
+
+
+def _place(users: Ints, among: Ints) -> Ints:
+    """Where each user stands among others, who ascend; -1: nowhere."""
+    if not among.size:
+        return np.full(users.size, -1)
+    at = np.minimum(np.searchsorted(among, users), among.size - 1)
+    return np.where(among[at] == users, at, -1)
+
+
+def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
+    """The one of `count` fetchers to whom each cell belongs: cells with the fewest who can ask them first, each to the
+    one of these with the least so far.
+
+    Args:
+        cells, fetchers, shares: entries of a table, cells numbered from 0 without gaps.
+    """
+    load = [0.0] * count
+    counts = np.bincount(cells)
+    owner = np.full(counts.size, -1)
+    order = np.lexsort((cells, counts[cells]))
+    cell_list, fetcher_list, share_list = cells[order].tolist(), fetchers[order].tolist(), shares[order].tolist()
+    sizes, at = counts.tolist(), 0
+    while at < len(cell_list):
+        cell = cell_list[at]
+        end = at + sizes[cell]
+        best = min(range(at, end), key=lambda k: load[fetcher_list[k]])
+        load[fetcher_list[best]] += share_list[best]
+        owner[cell] = fetcher_list[best]
+        at = end
+    return owner
+
+
+def _rings(
+    users: Ints, cells: Ints, entries: Floats, rates: Floats, draws: Ints, num_cells: int
+) -> tuple[Floats, Floats]:
+    """h_k of each user, of one draw, and u_j of each cell, by the entries W[k, j] with j in S_k; u_j is rounded down:
+    1-u_j > 0."""
+    total = np.bincount(users, weights=entries, minlength=len(rates))
+    hit = np.minimum(rates * total, 1.0)
+    with np.errstate(divide="ignore"):
+        clock = draws * np.log1p(-hit)
+    used = hit[users] > 0.0
+    users, cells, entries = users[used], cells[used], entries[used]
+    log_hidden = np.bincount(cells, weights=clock[users] * entries / total[users], minlength=num_cells)
+    return hit, np.where(log_hidden < 0.0, np.exp(log_hidden * (1.0 + 1e-14)) * (1.0 - 2.0**-50), 1.0)
+
+
+def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> tuple[Floats, Floats]:
+    """Law of each fetcher's hidden weight W_i(X_i), (count, L), in units (count,); weights are rounded down."""
+    order = np.argsort(fetchers, kind="stable")
+    fetchers, entries, hidden = fetchers[order], entries[order], hidden[order]
+    sizes = np.bincount(fetchers, minlength=count)
+    least = np.full(count, np.inf)
+    np.minimum.at(least, fetchers, entries)
+    most, total = np.zeros(count), np.bincount(fetchers, weights=entries, minlength=count)
+    np.maximum.at(most, fetchers, entries)
+    equal = most - least <= 1e-12 * most
+    units = np.where(sizes == 0, 1.0, np.where(equal, least, total / np.maximum(sizes, 1) / _UNITS))
+    steps = np.floor(entries / units[fetchers] * (1.0 + 1e-12)).astype(np.int64)
+    length = 1 + int(np.bincount(fetchers, weights=steps, minlength=count).max(initial=0.0))
+    law = np.zeros((count, length))
+    law[:, 0] = 1.0
+    starts = np.cumsum(sizes) - sizes
+    places = np.arange(length)
+    for rank in range(int(sizes.max(initial=0))):
+        rows = np.flatnonzero(sizes > rank)
+        entry = starts[rows] + rank
+        before = law[rows]
+        back = places - steps[entry][:, None]
+        moved = np.where(back >= 0, np.take_along_axis(before, np.maximum(back, 0), axis=1), 0.0)
+        chance = hidden[entry][:, None]
+        law[rows] = before * (1.0 - chance) + moved * chance
+    return law, units * (1.0 - 1e-11)

@@ -1,0 +1,273 @@
+"""A curator who resamples labels within a cluster: Algorithm 1 of the clustering paper, what the learner can tell.
+
+Pure ε. One changed label moves two shares by 1/n each, so the noisy cluster distribution q̃ costs 2/σ (Laplace noise of
+scale σ/n on every share); given q̃ the target's noisy label is a with probability λ q̃(a) + (1-λ) 1{her label is a}, and
+q̃(a) >= τ. Together ε <= 2/σ + ln(1 + (1-λ)/(λτ)): Theorem 1 with its first part doubled. At τ = 1/K q̃ is uniform
+whatever the noise, and the first part is not spent.
+
+Events that attain it where q̃ is released. Let the target hold a in one world and b in the other. Both events below say
+that the noises of a and b lie in their exponential tails, on the side where one changed label costs 1/σ each:
+
+- corner: q̃ is τ everywhere but at a. It means "the noisy share of a is at least 1-(K-1)τ, every other at most τ", and
+  has ratio e^(2/σ) if the share of a is at most 1-(K-1)τ and every other at least τ;
+- edge (K >= 3): q̃(b) = τ and τ < q̃(a) <= τ + x. It implies that b was clipped to τ and that the noisy share of a is
+  above τ, and has ratio e^(2/σ) if the share of a is at most τ and that of b at least τ. It happens, for one, where the
+  noisy share of b is at most τ, that of a in (τ, τ + x], that of a third class at least 1-(K-1)τ.
+
+With "her noisy label is a" the log-ratio is 2/σ + ln(1 + (1-λ)/(λ q̃(a))).
+
+Where q̃ is not released (β = 0) the learner sees noisy labels alone, whose own randomness hides more: for two classes
+`resampled_counts` has a certified δ(ε); for any number `resampled_classes` has an upper bound.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
+from p2p_sim.privacy.disk_cache import kept
+from p2p_sim.privacy.inversion import bisect
+from p2p_sim.privacy.ranges import LARGEST_EPSILON, check_cluster_size, check_delta, check_epsilon
+from p2p_sim.privacy.rivals.released_share import released_delta
+from p2p_sim.privacy.rivals.resampled_classes import LARGEST_CLUSTER, LEAST_THRESHOLD, classes_delta
+from p2p_sim.privacy.rivals.resampled_counts import affordable, counts_delta
+from p2p_sim.privacy.rivals.resampled_pair import resampled_delta
+from p2p_sim.privacy.where_bounds_hold import ANYWHERE
+
+CURATOR_CONDITIONS = (
+    Condition("trusted-curator", "a trusted curator holds all labels"),
+    LABEL_FREE_CLUSTERS,
+    Condition("exact-laplace", "the noise is exact: floating-point Laplace noise is not"),
+)
+PURE = "pure: Theorem 1 with the sensitivity of two shares"
+COUNTED = "noisy labels alone: certified over all data sets"
+TOO_LARGE = "what the noise of the labels adds is not computed at this size"
+_PRECISION = 1e-4
+_WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True)
+class ClusterResampling(Accountant):
+    """Privacy of one user's label against the learner, in one cluster whose labels a curator resamples.
+
+    Args:
+        cluster_size: n, at least 1.
+        num_classes: K, at least 2.
+        resampling_prob: λ in [0, 1], the probability that a label is replaced by a draw from the noisy distribution.
+        noise_scale: σ in [0, ∞]; the Laplace noise on each share has scale σ/n.
+        threshold: τ in [0, 1/K], the least noisy share.
+        released: whether the learner gets the noisy cluster distributions (true with bias correction β > 0).
+        counted: if `released` is false, account for what the randomness of the labels hides; else state only the pure
+            ε, which says nothing about the smallest ε that holds.
+    """
+
+    requires = ANYWHERE
+    conditions = CURATOR_CONDITIONS
+
+    cluster_size: int
+    num_classes: int
+    resampling_prob: float
+    noise_scale: float
+    threshold: float
+    released: bool
+    counted: bool = True
+
+    def __post_init__(self) -> None:
+        check_cluster_size(self.cluster_size, least=1)
+        if not isinstance(self.num_classes, int) or self.num_classes < 2:
+            raise ValueError(f"num_classes = {self.num_classes}: must be a whole number, at least 2")
+        if not 0.0 <= self.resampling_prob <= 1.0:
+            raise ValueError(f"resampling_prob = {self.resampling_prob}: must lie in [0, 1]")
+        if not self.noise_scale >= 0.0:
+            raise ValueError(f"noise_scale = {self.noise_scale}: must be at least 0")
+        if not 0.0 <= self.threshold <= 1.0 / self.num_classes:
+            raise ValueError(f"threshold = {self.threshold}: must lie in [0, {1.0 / self.num_classes:g}]")
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε that holds for every δ, rounded up: 2/σ + ln(1 + (1-λ)/(λτ)), without 2/σ at τ = 1/K.
+
+        >>> round(ClusterResampling(100, 3, 0.9, 1.0, 0.1, True).pure_epsilon, 4)
+        2.7472
+        """
+        return (self._noise_epsilon + self._label_epsilon) * (1.0 + 2.0**-50)
+
+    @property
+    def epsilon_paper(self) -> float:
+        """ε as Theorem 1 prints it, too small by 1/σ: 1/σ + ln(1 + (1-λ)/(λτ))."""
+        return (1.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf) + self._label_epsilon
+
+    @property
+    def _uniform(self) -> bool:
+        """Whether q̃ is uniform whatever the noise."""
+        return self.threshold >= 1.0 / self.num_classes
+
+    @property
+    def _noise_epsilon(self) -> float:
+        """ε of the noisy distribution."""
+        if self._uniform:
+            return 0.0
+        return 2.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf
+
+    @property
+    def _laid_open(self) -> bool:
+        """Whether some user's label is seen for certain: none is ever resampled, or shares are released as they are."""
+        return self.resampling_prob == 0.0 or (self.released and self.noise_scale == 0.0 and not self._uniform)
+
+    @property
+    def _label_epsilon(self) -> float:
+        """ε of the noisy labels, given the noisy distribution."""
+        if self.resampling_prob == 1.0:
+            return 0.0
+        least = self.resampling_prob * self.threshold
+        return math.log1p((1.0 - self.resampling_prob) / least) if least > 0.0 else math.inf
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε), ε at least 0, the largest hockey-stick divergence over neighbouring data sets, bracketed."""
+        check_epsilon(epsilon)
+        if self._laid_open:
+            return Bracket(1.0, 1.0)
+        pure = self.pure_epsilon
+        if epsilon >= pure:
+            return Bracket(0.0, 0.0)
+        if epsilon > LARGEST_EPSILON:  # e^ε is not formed: δ is no larger than at 700
+            return Bracket(0.0, self.delta(LARGEST_EPSILON).upper)
+        upper = -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-12)  # of any ε-private mechanism
+        noise = math.inf if self._uniform else self.noise_scale
+        upper = min(upper, resampled_delta(self.resampling_prob, noise, self.threshold, epsilon))
+        if self._countable:
+            counted = counts_delta(self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold, epsilon)
+            return Bracket(counted.lower, max(counted.lower, min(upper, counted.upper)))
+        if self._bounded:
+            upper = min(upper, self._classes_delta(epsilon))
+        return Bracket(self._attained_delta(epsilon), min(1.0, upper))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), δ in (0, 1), bracketed: the pure ε, or what is certified for the noisy labels alone."""
+        check_delta(delta)
+        pure = self.pure_epsilon
+        if self._laid_open:
+            found, basis = Bracket(pure, pure), PURE
+        elif self._countable:
+            found, basis = _counted_epsilon(self, delta), COUNTED
+        elif self._bounded and (least := _bounded_epsilon(self, delta).upper) < pure:
+            found, basis = Bracket(min(self._attained_epsilon(delta), least), least), COUNTED
+        else:
+            found = Bracket(min(self._attained_epsilon(delta), pure), pure)
+            pure_alone = self.released or not self.counted or self._uniform or self._bounded
+            basis = PURE if pure_alone else f"{PURE}; {TOO_LARGE}"
+        return PrivacyBound(found.lower, found.upper, delta, "learner", "label", basis, self.conditions)
+
+    def satisfies(self, epsilon: float, delta: float) -> bool:
+        check_delta(delta)
+        return epsilon >= self.pure_epsilon or self.delta(epsilon).upper <= delta
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether δ(ε) has a bound from above by the randomness of the noisy labels."""
+        if self.released or not self.counted or self._laid_open or self._uniform or self._countable:
+            return False
+        return self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
+
+    def _classes_delta(self, epsilon: float) -> float:
+        shape = (self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold)
+        return classes_delta(*shape, epsilon, self.num_classes)
+
+    @property
+    def _countable(self) -> bool:
+        """Whether δ(ε) of the noisy labels alone is computed for two classes, from either side."""
+        if self.released or not self.counted or self.num_classes > 2 or self._laid_open or self._uniform:
+            return False
+        return affordable(self.cluster_size, self.noise_scale, self.threshold)
+
+    def _attained_delta(self, epsilon: float) -> float:
+        """δ(ε) of the best explicit event; 0 where q̃ is not known."""
+        lam, excess = self.resampling_prob, math.expm1(epsilon - self._noise_epsilon)
+        values = (p * (1.0 - lam - excess * lam * (high if excess > 0.0 else low)) for p, low, high in self._events())
+        best = max(0.0, max(values, default=0.0) * (1.0 - 1e-12))
+        if self._binned:
+            best = max(best, released_delta(self.cluster_size, lam, self.noise_scale, self.threshold, epsilon))
+        return best
+
+    @property
+    def _binned(self) -> bool:
+        """Whether the released share is looked at in bins."""
+        finite = 0.0 < self.noise_scale < math.inf
+        return self.released and self.num_classes == 2 and not self._uniform and self.cluster_size > 1 and finite
+
+    def _attained_epsilon(self, delta: float) -> float:
+        """ε(δ) of the best explicit event, or of the released share in bins; 0 where q̃ is not known."""
+        explicit = self._explicit_epsilon(delta)
+        if not self._binned or self._attained_delta(explicit) <= delta:
+            return explicit
+        top = min(self.pure_epsilon, LARGEST_EPSILON)
+        return bisect(lambda epsilon: self._attained_delta(epsilon) > delta, explicit, top, _PRECISION)[0]
+
+    def _explicit_epsilon(self, delta: float) -> float:
+        """ε(δ) of the best explicit event."""
+        lam, best = self.resampling_prob, 0.0
+        for probability, low, high in self._events():
+            left = 1.0 - lam - delta / probability if delta < probability else -1.0
+            excess = left / (lam * (high if left > 0.0 else low)) if lam * high > 0.0 else math.copysign(math.inf, left)
+            if excess > -1.0:
+                best = max(best, self._noise_epsilon + math.log1p(excess))
+        return best * (1.0 - 1e-12)
+
+    def _events(self) -> Iterator[tuple[float, float, float]]:
+        """Events of q̃ with ratio e^(2/σ): the probability in the likelier world, and between what q̃(a) lies in it."""
+        n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
+        if self._uniform:  # q̃ is known, released or not
+            yield 1.0, tau, tau
+            return
+        if not self.released:
+            return
+        top, many = 1.0 - (k - 1) * tau, math.ceil(n * tau)
+        if n - (k - 1) * many >= 1:  # as many users as possible hold a, `many` each of the others
+            yield 0.5**k * math.exp(-2.0 * (k - 1) * (many - n * tau) / sigma), top, top
+        few = math.floor(n * tau)
+        if k == 2 or few < 1 or few + many > n:
+            return
+        third = n - few - many
+        for width in _WIDTHS:
+            x = min(width * sigma / n, top - tau)
+            between = -0.5 * math.exp(-(n * tau - few) / sigma) * math.expm1(-n * x / sigma)
+            probability = 0.5 * math.exp(-(many - n * tau) / sigma) * between * laplace_tail(n * top - third, sigma)
+            if probability > 0.0:
+                yield probability, tau, tau + x
+
+
+@kept
+def _counted_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
+    """ε(δ) by bisection of either end of δ(ε); the pure ε where nothing smaller is certified."""
+
+    def cross(end: str) -> tuple[float, float]:
+        def above(epsilon: float) -> bool:
+            return bool(getattr(resampling.delta(epsilon), end) > delta)
+
+        high = min(resampling.pure_epsilon, LARGEST_EPSILON)
+        if not above(0.0):
+            return 0.0, 0.0
+        return (high, math.inf) if above(high) else bisect(above, 0.0, high, _PRECISION)
+
+    return Bracket(cross("lower")[0], min(cross("upper")[1], resampling.pure_epsilon))
+
+
+@kept
+def _bounded_epsilon(resampling: ClusterResampling, delta: float) -> Bracket:
+    """0, and an ε that holds at δ: the pure ε where nothing smaller is certified."""
+
+    def above(epsilon: float) -> bool:
+        return resampling.delta(epsilon).upper > delta
+
+    high = min(resampling.pure_epsilon, LARGEST_EPSILON)
+    if above(high):
+        return Bracket(0.0, resampling.pure_epsilon)
+    return Bracket(0.0, bisect(above, 0.0, high, _PRECISION)[1] if above(0.0) else 0.0)
+
+
+def laplace_tail(distance: float, scale: float) -> float:
+    """Pr[z >= distance] for Laplace noise."""
+    half = 0.5 * math.exp(-abs(distance) / scale)
+    return half if distance >= 0.0 else 1.0 - half

@@ -1,0 +1,198 @@
+"""Privacy of noisy votes and counts over the cells of a partition (Bousquet et al. 2022, *Private Bayes consistency*).
+
+Neighbours differ in one of n examples, which is *replaced* (n is public; "example"), or in one label ("label").
+
+*Votes.* The release is Σ (y_i - 1/2) of every cell, each with Laplace noise of scale 1/ε, empty cells included. A
+replaced example moves two cells by 1/2, or one by 1; a changed label moves one cell by 1. The L1 sensitivity is 1
+either way, and the density ratio is e^ε at sums beyond both, so that no smaller ε holds. Uncentred sums Σ y_i have
+sensitivity 2.
+
+*Stability-based histogram.* Non-empty cells alone get noise, of scale 2/ε, and are kept from T = (2/ε) ln(2/δ) + 1 on.
+A replaced example lowers one count and raises another by one. If both cells stay non-empty each ratio is at most
+e^(ε/2), in all e^ε. A cell that holds one example shows with probability P(1 + Lap(2/ε) >= T) = δ/4 and never without
+it. With it, all else has ratio at most e^(ε/2); without it, the excess is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε)
+= δ/4 exactly: the printed threshold is higher by (2/ε) ln 4 than (ε, δ) needs if δ < 1/2. Two counts of at least T, one
+seen at its larger value or more and one at its smaller or less, have probability 1/4 against e^-ε/4: at δ no ε below ε
++ ln(1 - 4δ) holds.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import Adjacency, Bracket, PrivacyBound
+from p2p_sim.privacy.conditions import Condition
+from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_positive_epsilon
+from p2p_sim.privacy.where_bounds_hold import ANYWHERE
+
+PUBLIC_CELLS = Condition("public-cells", "the cells depend on n and on public data alone")
+ONE_DRAW = Condition(
+    "one-draw-a-cell", "each cell's noise is drawn once and kept for every query; no other release has the same seed"
+)
+IDEAL = Condition("real-laplace", "noise is a real Laplace variable, not its floating-point approximation")
+REPLACED = Condition("replaced-example", "n is public: an example is replaced, not added")
+PUBLIC_FEATURES = Condition("public-features", "features are public")
+FREE_HYPOTHESES = Condition("public-hypotheses", "the hypotheses do not depend on the labelled examples")
+DISJOINT = Condition("disjoint-samples", "nobody is in two of the samples (else the parameters add up)")
+
+
+def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBound:
+    """ε of centred votes with Laplace noise of scale 1/ε in every cell (PCL, Theorem 3.1): ε itself, tight.
+
+    Args:
+        epsilon: ε, above 0. adjacency: one example is replaced, or one label changes (features are then public).
+
+    >>> vote_epsilon(0.5).epsilon_upper
+    0.5
+    """
+    check_positive_epsilon(epsilon)
+    about = (PUBLIC_CELLS, REPLACED) if adjacency == "example" else (PUBLIC_FEATURES,)
+    conditions = (ONE_DRAW, IDEAL, *about)
+    return PrivacyBound(epsilon, epsilon, 0.0, "learner", adjacency, "Laplace mechanism, L1 sensitivity 1", conditions)
+
+
+def laplace_delta(moved: float, epsilon: float, cells: int = 1) -> float:
+    """δ(ε) of Laplace noise in one or two cells that one example moves by `moved` scales in all, exactly; rounded up.
+
+    Args:
+        moved: in all, above 0; of two cells half of it each. epsilon: ε, at least 0. cells: 1 or 2.
+
+    >>> round(laplace_delta(1.0, 0.0), 6), round(laplace_delta(1.0, 0.0, cells=2), 6)
+    (0.393469, 0.241837)
+    """
+    if cells not in (1, 2) or not moved > 0.0 or not epsilon >= 0.0:
+        raise ValueError(f"cells = {cells}, moved = {moved}, epsilon = {epsilon}: out of range")
+    left = moved - epsilon
+    if left <= 0.0:
+        return 0.0
+    lost = 0.25 * left * math.exp(-0.5 * left) if cells == 2 else 0.0
+    return max(0.0, -math.expm1(-0.5 * left) - lost + 1e-15) * (1.0 + 1e-12)
+
+
+@dataclass(frozen=True)
+class NoisyVotes(Accountant):
+    """The whole curve of centred votes with Laplace noise of scale 1/ε, for one label or one replaced example.
+
+    Args:
+        parameter: ε of the noise, above 0. adjacency: "label", with public features, or "example".
+
+    >>> NoisyVotes(1.0).advantage().upper < math.tanh(0.5) / 2  # which ε alone would allow
+    True
+    """
+
+    requires = ANYWHERE
+
+    parameter: float
+    adjacency: Adjacency = "label"
+
+    def __post_init__(self) -> None:
+        check_positive_epsilon(self.parameter)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Of one replaced example n is public as well."""
+        return (ONE_DRAW, IDEAL, PUBLIC_CELLS, *((REPLACED,) if self.adjacency == "example" else ()))
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε of the noise."""
+        return self.parameter
+
+    def delta(self, epsilon: float) -> Bracket:
+        """1 - e^((t-ε)/2) at t, exactly: one cell that moves by 1 is the worst case, two by 1/2 are less."""
+        check_epsilon(epsilon)
+        upper = laplace_delta(self.parameter, epsilon)
+        return Bracket(max(0.0, upper * (1.0 - 2e-12) - 2e-15), upper)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε + 2 ln(1-δ), or 0, for δ in (0, 1)."""
+        check_delta(delta)
+        exact = max(0.0, self.parameter + 2.0 * math.log1p(-delta))
+        basis = "Laplace mechanism, L1 sensitivity 1, exact at every δ"
+        upper = exact * (1.0 + 1e-12)
+        return PrivacyBound(exact * (1.0 - 1e-12), upper, delta, "learner", self.adjacency, basis, self.conditions)
+
+
+def stability_threshold(epsilon: float, delta: float) -> float:
+    """Smallest noisy count that a stability-based histogram keeps: (2/ε) ln(2/δ) + 1 (Algorithm 1).
+
+    >>> round(stability_threshold(1.0, 1e-10), 3)
+    48.438
+    """
+    check_positive_epsilon(epsilon)
+    check_delta(delta)
+    return 2.0 / epsilon * math.log(2.0 / delta) + 1.0
+
+
+def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: float = math.inf) -> PrivacyBound:
+    """ε at δ of stability-based histograms of the same examples (Theorem 2.4; two, as in PCL2b: Theorem A.14).
+
+    k histograms cost (kε, kδ) by composition; at ε one has δ/4 exactly. No smaller ε holds than kε + ln(1 - 4^k kδ),
+    where n admits two cells of T examples each with label 1; with fewer rows no lower figure is given.
+
+    Args:
+        epsilon, delta: parameters of one histogram: ε above 0, δ in (0, 1). histograms: k, at least 1.
+        num_rows: n, at least 1; infinite: the figure is for every n.
+    """
+    threshold = stability_threshold(epsilon, delta)
+    total_epsilon, total_delta = histograms * epsilon, histograms * delta
+    spared = 4.0**histograms * total_delta
+    lower = max(0.0, total_epsilon + math.log1p(-spared)) if spared < 1.0 else 0.0
+    if num_rows < 2.0 * math.ceil(threshold):
+        lower = 0.0
+    basis = "stability-based histogram" + (f", {histograms} composed" if histograms > 1 else "")
+    conditions = (ONE_DRAW, IDEAL, PUBLIC_CELLS, REPLACED)
+    return PrivacyBound(lower, total_epsilon, min(total_delta, 1.0), "learner", "example", basis, conditions)
+
+
+def choice_epsilon(epsilon: float) -> PrivacyBound:
+    """ε of choosing a hypothesis with probability proportional to exp(-ε errors / 2) (exponential mechanism).
+
+    An example that is replaced or gets another label moves every number of errors by at most 1, some up and some down:
+    ε suffices. Two hypotheses that differ on an example change their odds by e^ε when its label changes, so that the
+    rarer of the two sides becomes likelier by e^(ε/2) at least: no ε below ε/2 holds.
+
+    Args:
+        epsilon: ε, above 0.
+    """
+    check_positive_epsilon(epsilon)
+    conditions = (FREE_HYPOTHESES, REPLACED)
+    return PrivacyBound(epsilon / 2.0, epsilon, 0.0, "learner", "example", "exponential mechanism", conditions)
+
+
+def choice_delta(epsilon: float, at: float) -> float:
+    """δ at an ε of that choice, exactly in the worst case; rounded up.
+
+    The logarithm of the odds has a range of ε, so that δ is at most (1 - e^((at-ε)/2))²/(1 - e^-ε), which two sides of
+    suitable sizes attain (Dong, Durfee and Rogers 2020, Optimal differential privacy composition for exponential
+    mechanisms).
+
+    Args:
+        epsilon: ε of the choice, above 0. at: where δ is asked for, at least 0.
+
+    >>> round(choice_delta(1.0, 0.0), 6) == round(math.tanh(0.25), 6)
+    True
+    """
+    check_positive_epsilon(epsilon)
+    check_epsilon(at)
+    return float(math.expm1(0.5 * min(0.0, at - epsilon)) ** 2 / -math.expm1(-epsilon) * (1.0 + 1e-12))
+
+
+def disjoint(parts: Sequence[PrivacyBound]) -> PrivacyBound:
+    """The bound of several releases about different people: the largest ε and the largest δ.
+
+    Args:
+        parts: at least one, of the same observer and adjacency; later releases may use what earlier ones released.
+
+    Raises:
+        ValueError: there is none, or observers or adjacencies differ.
+    """
+    if len({(part.observer, part.adjacency) for part in parts}) != 1:
+        raise ValueError(f"parts: {len(parts)} bounds; needs at least one, all of one observer and adjacency")
+    conditions = tuple(dict.fromkeys(condition for part in parts for condition in part.conditions))
+    delta = max(part.delta for part in parts)
+    lower = max((part.epsilon_lower for part in parts if part.delta == delta), default=0.0)
+    basis = "parallel composition: " + " | ".join(part.basis for part in parts)
+    upper = max(part.epsilon_upper for part in parts)
+    return PrivacyBound(lower, upper, delta, parts[0].observer, parts[0].adjacency, basis, (*conditions, DISJOINT))

@@ -1,0 +1,210 @@
+"""Class counts of a bag with two-sided geometric noise, by a curator or by the users' noise shares.
+
+*The release.* Users are put into bags that depend on no label. Each of a bag's counts gets its own noise Z with
+Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/σ). Of two classes one count is released, and a changed label moves it by one;
+of K >= 3 classes all K, and a changed label lowers one count and raises another. Let L be 1 or 2, the moved counts.
+
+*Exact δ(ε).* One moved count has the ratio e^(1/σ) at the values on its own side, of probability 1/(1+t), and e^(-1/σ)
+at all others. So the loss is L/σ, 0 (L = 2) or -L/σ, whatever the counts are, and for ε >= 0
+
+    δ(ε) = max(0, 1 - t^L e^ε) / (1+t)^L,    ε(δ) = L/σ + ln(1 - δ (1+t)^L).
+
+*Noise shares* (infinite divisibility). Z is the difference of two geometric variables. The difference of two negative
+binomial variables with r = 1/h and success probability 1-t is one share: its generating function is the h-th root of
+that of Z. So h shares sum to Z exactly, and n shares to Z with more independent noise. If c users tell their shares and
+d send nothing, n-c-d = h shares still hide the target, who is among these users: δ(ε) above holds, since further noise
+is a post-processing. The shares are added modulo 2^64, a post-processing too.
+
+*From below, with r = m/h times the noise.* Z is symmetric. Let p be Pr[Z = 0]. The event "every moved count is at least
+the larger of its two values, on its own side" has probability a^L against b^L, a = (1+p)/2, b = (1-p)/2. A bag that
+releases with probability q attains δ(ε) >= q (a^L - e^ε b^L). At r = 1 and q = 1 this is the exact δ(ε).
+
+*One user's messages*, read together, are her label with one share for each count. Shares are i.i.d. differences of a
+law with p(k+1)/p(k) = t (r+k)/(k+1) >= t r for r <= 1, so that neighbouring values of the difference have a ratio
+within e^(±(1/σ + ln h)): ε₀ = L (1/σ + ln h).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.conditions import Condition
+from p2p_sim.privacy.randomized_response import outward
+from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_positive_epsilon
+from p2p_sim.privacy.where_bounds_hold import ANYWHERE
+
+Holder = Literal["curator", "shares"]
+"""Who adds the noise: a curator who holds all labels, or every user a share of it."""
+LEAST_SCALE, LARGEST_SCALE = 1e-3, 1e6
+PUBLIC_BAGS = Condition("public-bags", "bags depend on no label, and each bag's counts are released once")
+EXACT_NOISE = Condition(
+    "exact-geometric", "the noise has exactly its law: what a random generator gives away is not counted"
+)
+CURATED = (Condition("trusted-curator", "a trusted curator holds all labels"), PUBLIC_BAGS, EXACT_NOISE)
+FEW_COLLUDERS = Condition(
+    "few-colluders", "at most `colluders` users of a bag, helpers or not, pool what they see with the learner"
+)
+ONE_LIST = Condition(
+    "one-list-of-senders",
+    "all follow the protocol: the helpers of a bag agree on one list of at least n - `leavers` senders, add up the "
+    "shares of exactly these, and send one sum each",
+)
+SECRET_CHANNELS = Condition("secret-channels", "nobody but its helper can read a share on its way")
+LABEL_FREE_LEAVING = Condition("leaving-independent-of-labels", "who leaves depends on no label")
+SHARED = (FEW_COLLUDERS, ONE_LIST, SECRET_CHANNELS, LABEL_FREE_LEAVING, PUBLIC_BAGS, EXACT_NOISE)
+_TERMS = 100_000
+_MARGIN = 1e-12
+
+
+def moved_counts(num_classes: int) -> int:
+    """L: how many released counts a changed label moves by one; 1 of two classes, else 2."""
+    if num_classes < 2:
+        raise ValueError(f"num_classes = {num_classes}: must be at least 2")
+    return 1 if num_classes == 2 else 2
+
+
+def counts_epsilon(noise_scale: float, num_classes: int) -> float:
+    """Pure ε of a bag's noisy counts, rounded up: L/σ.
+
+    >>> round(counts_epsilon(4.0, 10), 12)
+    0.5
+    """
+    return math.nextafter(moved_counts(num_classes) / noise_scale, math.inf)
+
+
+def counts_scale(epsilon: float, num_classes: int) -> float:
+    """The smallest σ at which a bag's noisy counts are ε-private: L/ε, rounded up.
+
+    Args:
+        epsilon: ε, above 0 and finite. num_classes: K, at least 2.
+    """
+    check_positive_epsilon(epsilon)
+    scale = moved_counts(num_classes) / epsilon
+    while counts_epsilon(scale, num_classes) > epsilon:
+        scale = math.nextafter(scale, math.inf)
+    return scale
+
+
+def messages_epsilon(noise_scale: float, num_classes: int, honest: int) -> float:
+    """ε₀ of all that one user sends if noise is shared, rounded up: L (1/σ + ln h).
+
+    Args:
+        noise_scale: σ. num_classes: K. honest: h, at least 1, the shares that make up the noise.
+    """
+    return moved_counts(num_classes) * (1.0 / noise_scale + math.log(honest)) * (1.0 + _MARGIN)
+
+
+@dataclass(frozen=True)
+class NoisyCounts(Accountant):
+    """Privacy of one user's label against whoever sees her bag's noisy counts.
+
+    Args:
+        num_classes: K, at least 2.
+        noise_scale: σ, 0.001 to 1,000,000, of the two-sided geometric noise that is sure to be there.
+        holder: who adds the noise; it decides the conditions.
+        surplus: r >= 1; the noise that is there at most, as a multiple of the shares that are sure to be there.
+        released: q in (0, 1], probability that the target is among those counted and the bag's counts are released.
+    """
+
+    requires = ANYWHERE
+
+    num_classes: int
+    noise_scale: float
+    holder: Holder = "curator"
+    surplus: float = 1.0
+    released: float = 1.0
+
+    def __post_init__(self) -> None:
+        moved_counts(self.num_classes)
+        if not LEAST_SCALE <= self.noise_scale <= LARGEST_SCALE:
+            raise ValueError(f"noise_scale = {self.noise_scale}: must lie in [{LEAST_SCALE:g}, {LARGEST_SCALE:g}]")
+        if not 1.0 <= self.surplus < math.inf:
+            raise ValueError(f"surplus = {self.surplus}: must be at least 1 and finite")
+        if not 0.0 <= self.released <= 1.0:
+            raise ValueError(f"released = {self.released}: must lie in [0, 1]")
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Of a curator's noise, or of noise shares."""
+        return CURATED if self.holder == "curator" else SHARED
+
+    @property
+    def pure_epsilon(self) -> float:
+        """L/σ."""
+        return counts_epsilon(self.noise_scale, self.num_classes)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε), ε at least 0; the ends differ by rounding alone if the noise is exactly what is sure to be there."""
+        check_epsilon(epsilon)
+        pure = self.pure_epsilon
+        if epsilon >= pure:
+            return Bracket(0.0, 0.0)
+        moved, own, other = moved_counts(self.num_classes), *self._sides
+        upper = -math.expm1(epsilon - pure) * self._most
+        lower = 0.0
+        if other < own and epsilon + moved * math.log(other / own) < 0.0 < other:
+            lower = own**moved * -math.expm1(epsilon + moved * math.log(other / own))
+        elif other == 0.0:
+            lower = own**moved
+        return outward(min(self.released * lower * (1.0 - _MARGIN), upper), upper * (1.0 + _MARGIN))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), δ in (0, 1)."""
+        check_delta(delta)
+        left = 1.0 - delta / self._most * (1.0 - _MARGIN)
+        found = (self.pure_epsilon + math.log(left)) * (1.0 + _MARGIN) + 1e-15 if left > 0.0 else 0.0
+        upper = min(max(0.0, found), self.pure_epsilon)
+        lower = min(self._lower(delta), upper)
+        basis = "exact: two-sided geometric noise" if self.exact else "two-sided geometric noise, or more of it"
+        return PrivacyBound(lower, upper, delta, "learner", "label", basis, self.conditions)
+
+    @property
+    def exact(self) -> bool:
+        """Whether δ(ε) is known up to rounding."""
+        return self.surplus == 1.0 and self.released == 1.0
+
+    @property
+    def _most(self) -> float:
+        """(1+t)^-L, probability of the largest loss, rounded up."""
+        t = math.exp(-1.0 / self.noise_scale)
+        return float((1.0 + t) ** -moved_counts(self.num_classes)) * (1.0 + _MARGIN)
+
+    @property
+    def _sides(self) -> tuple[float, float]:
+        """a and b; a is never too large, up to rounding."""
+        if self.surplus == 1.0:
+            t = math.exp(-1.0 / self.noise_scale)
+            return 1.0 / (1.0 + t), t / (1.0 + t)
+        zero = zero_probability(self.noise_scale, self.surplus)
+        return (1.0 + zero) / 2.0, (1.0 - zero) / 2.0
+
+    def _lower(self, delta: float) -> float:
+        """No ε below this holds at δ."""
+        moved, (own, other) = moved_counts(self.num_classes), self._sides
+        if self.released == 0.0 or other == 0.0:
+            return 0.0
+        seen = own**moved - delta / self.released
+        found = math.log(seen) - moved * math.log(other) if seen > 0.0 else 0.0
+        return max(0.0, found - _MARGIN * (1.0 + abs(found)))
+
+
+def zero_probability(noise_scale: float, surplus: float = 1.0) -> float:
+    """Pr[Z = 0] if Z has `surplus` times the noise's shares, rounded down; exact for 1: (1-t)/(1+t).
+
+    Z is the difference of two negative binomial variables, so it is the sum of their squared probabilities; a part of
+    the sum is a lower bound.
+
+    >>> round(zero_probability(1.0), 6) == round(zero_probability(1.0, 1.0 + 1e-12), 6)
+    True
+    """
+    kept = -math.expm1(-1.0 / noise_scale)
+    if surplus == 1.0:
+        return kept / (2.0 - kept) * (1.0 - _MARGIN)
+    k = np.arange(min(_TERMS, int(50.0 * surplus * noise_scale) + 100))
+    steps = np.log((surplus + k) / (k + 1.0)) - 1.0 / noise_scale
+    logs = surplus * math.log(kept) + np.concatenate([[0.0], np.cumsum(steps)])
+    return float(np.exp(2.0 * logs).sum()) * (1.0 - 1e-9)

@@ -1,0 +1,104 @@
+"""A private score of a model: how many held-out users' true labels it predicts, with noise.
+
+A model is fixed, or private on its own account. One changed label moves the number of right predictions by at most 1.
+
+- *Two-sided geometric noise* of scale σ, Pr[Z = z] = (1-t)/(1+t) t^|z| with t = e^(-1/σ). The loss is 1/σ at the
+  values on one side, of probability 1/(1+t), and -1/σ at all others: δ(ε) = max(0, 1 - t e^ε)/(1+t), exact.
+- *Gaussian noise* of standard deviation σ. The loss is Gaussian: δ(ε) = Φ(-εσ + 1/(2σ)) - e^ε Φ(-εσ - 1/(2σ)), and the
+  Rényi ε of order λ is λ/(2σ²) (Balle and Wang 2018, Theorem 8; Mironov 2017, Corollary 3).
+
+Both are attained where the model is right about one of the two labels.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.conditions import Condition
+from p2p_sim.privacy.inversion import bisect
+from p2p_sim.privacy.randomized_response import outward
+from p2p_sim.privacy.ranges import LARGEST_EPSILON, check_delta, check_epsilon
+from p2p_sim.privacy.where_bounds_hold import ANYWHERE
+
+Noise = Literal["geometric", "gaussian"]
+LEAST_SCALE, LARGEST_SCALE = 0.05, 1e6
+SCORE_CONDITIONS = (
+    Condition("trusted-scorer", "a trusted curator holds the held-out users' labels, counts and adds the noise"),
+    Condition("one-row-each", "every held-out user is counted once; features and who is held out depend on no label"),
+    Condition("exact-score-noise", "the noise has exactly its law: what a random generator gives away is not counted"),
+)
+_MARGIN = 1e-12
+
+
+@dataclass(frozen=True)
+class NoisyScore(Accountant):
+    """Privacy of one held-out user's label against whoever sees the noisy number of right predictions of one model.
+
+    Args:
+        noise_scale: σ, 0.05 to 1,000,000, in users: the scale of geometric noise, or a standard deviation.
+        noise: "geometric" (two-sided) or "gaussian".
+
+    >>> round(NoisyScore(10.0).pure_epsilon, 9)
+    0.1
+    """
+
+    requires = ANYWHERE
+    conditions = SCORE_CONDITIONS
+
+    noise_scale: float
+    noise: Noise = "geometric"
+
+    def __post_init__(self) -> None:
+        if not LEAST_SCALE <= self.noise_scale <= LARGEST_SCALE:
+            raise ValueError(f"noise_scale = {self.noise_scale}: must lie in [{LEAST_SCALE}, {LARGEST_SCALE:g}]")
+        if self.noise not in ("geometric", "gaussian"):
+            raise ValueError(f"noise = {self.noise!r}: must be geometric or gaussian")
+
+    @property
+    def pure_epsilon(self) -> float:
+        """1/σ of geometric noise, rounded up; infinite of Gaussian noise."""
+        return math.nextafter(1.0 / self.noise_scale, math.inf) if self.noise == "geometric" else math.inf
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε), ε at least 0; the ends differ by rounding alone."""
+        check_epsilon(epsilon)
+        if self.noise == "geometric":
+            exact = 1.0 / self.noise_scale
+            if epsilon >= self.pure_epsilon:
+                return Bracket(0.0, 0.0)
+            most = 1.0 / (1.0 + math.exp(-exact))
+            lower = max(0.0, -math.expm1(epsilon - exact)) * most * (1.0 - _MARGIN)
+            return outward(lower, -math.expm1(epsilon - self.pure_epsilon) * most * (1.0 + _MARGIN))
+        from scipy.special import log_ndtr
+
+        own = float(log_ndtr(-epsilon * self.noise_scale + 0.5 / self.noise_scale))
+        other = epsilon + float(log_ndtr(-epsilon * self.noise_scale - 0.5 / self.noise_scale))
+        first, error = math.exp(own), 1e-13 * (1.0 + abs(own) + abs(other) + epsilon)
+        value = first * -math.expm1(min(other - own, 0.0))
+        return outward(max(0.0, value - first * error), value + first * error)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), δ in (0, 1), by bisection of either end."""
+        check_delta(delta)
+        top = min(self.pure_epsilon, LARGEST_EPSILON)
+
+        def crossing(upper: bool) -> tuple[float, float]:
+            def above(epsilon: float) -> bool:
+                bracket = self.delta(epsilon)
+                return (bracket.upper if upper else bracket.lower) > delta
+
+            if not above(0.0):
+                return 0.0, 0.0
+            return (top, math.inf) if above(top) else bisect(above, 0.0, top, 1e-9)
+
+        lower, upper = crossing(False)[0], crossing(True)[1]
+        basis = f"exact: a count of right predictions with {self.noise} noise"
+        return PrivacyBound(min(lower, upper), upper, delta, "learner", "label", basis, self.conditions)
+
+    def renyi(self, order: float) -> float:
+        """Rényi ε of an order above 1: λ/(2σ²) of Gaussian noise, certified for geometric noise."""
+        if self.noise == "gaussian" and 1.0 < order < math.inf:
+            return order / (2.0 * self.noise_scale**2) * (1.0 + _MARGIN)
+        return super().renyi(order)

@@ -1,0 +1,290 @@
+"""Private selection: the price of having chosen the best of several private runs.
+
+**What is done.** One run draws a setting from a fixed law, by default uniformly, and releases y = (score, model,
+setting). Draw K from a public law, make K independent runs, and release the y with the best score; a constant if
+K = 0. Each run has a uniform tag that settles ties and tells nothing. Let p and p' be the densities of y in two
+neighbouring worlds, and u(y) and u'(y) the probabilities that a run is better than y. With φ(x) = E x^K the best one
+has the density p(y) φ'(1-u(y)) in one world and p'(y) φ'(1-u'(y)) in the other, as 1-u is uniform where y comes from
+p. A constant has the same probability in both worlds.
+
+**What the privacy of one run says of u and u'.** Let δ(ε) be that of one run, score and model together, over all
+neighbouring worlds in both directions. "Better than y" is an event, so u' <= T(u), where T(u) is the least over ε >= 0
+of e^ε u + δ(ε) and 1 - e^-ε (1-u-δ(ε)). T is concave, and piecewise linear for the run's `LossLaw`. So
+
+    ln φ'(1-u)/φ'(1-u') <= C(u) := ln φ'(1-u) - ln φ'(1-T(u)).
+
+Between two corners of T it is monotone for every law of `run_laws`: φ' is a power of a linear function, or e^linear.
+
+**Hockey-stick bounds.** The excess p φ'(1-u) - e^ε p' φ'(1-u') is at most φ'(1-u) (p - e^(ε-C(u)) p').
+
+1. *One ratio.* Let c be the largest C(u), and m = max(0, p - e^(ε-c) p'), of total δ(ε-c) at most; m <= p. The
+   integral of φ'(1-u) m is largest if m has all of the best y: it is at most 1 - φ(1-δ(ε-c)) <= E K δ(ε-c). For
+   ε < c, δ(-x) = 1 - e^-x (1 - δ(x)).
+2. *Bands.* Cut [0, 1] into bands of u, at all corners of T and more. In band j let w_j and C_j be the largest weight
+   and ratio, and m_j the integral of max(0, p - e^(ε-C_j) p'). It is at most the width of the band. Over all bands
+   with C_j <= C the m_j sum to at most δ(ε-C). The largest Σ w_j m_j under these constraints is a bound. The
+   constraints are nested, so it is found by filling the bands in the order of their weights.
+
+**Rényi bound.** e^((λ-1)D) is φ(0), of the constant, and the integral of p^λ p'^(1-λ) φ'(1-u)^λ φ'(1-u')^(1-λ). So
+with the run's Rényi ε_λ
+
+    ε'_λ <= ln(φ(0) + e^((λ-1) ε_λ + B))/(λ-1),    B = max over u of ln φ'(1-u) + (λ-1) C(u).
+
+B is at most ln E K + (λ-1) c. The event "better than y, or a coin of probability γ" obeys the run's Rényi ε_ν of every
+order ν. For the truncated negative binomial law this makes c at most (1+η)((1-1/ν) ε_ν + ln(1/γ)/ν): Theorem 2 of
+Papernot and Steinke (2022). For the Poisson law, u' <= e^a u + δ(a) with e^a <= λ/(λ-1) makes B at most ln μ +
+(λ-1) μ δ(a), as in their Theorem 6, which has no φ(0).
+
+**Pure ε.** ε + c. With T(u) = min(e^ε u, 1 - e^-ε (1-u)), C is largest at u = 1/(1+e^ε): for the truncated negative
+binomial law ε + (1+η) ln((γ+e^ε)/(1+γe^ε)), which is less than (2+η) ε, their Corollary 3.
+
+The figures are the least of these. Koskela, Redberg and Wang (2024) also bound privacy profiles of selections.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.binomial_windows import UNIT, Floats
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.conditions import Condition, identifier_of
+from p2p_sim.privacy.inversion import bisect
+from p2p_sim.privacy.loss_law import LossLaw
+from p2p_sim.privacy.ranges import LARGEST_EPSILON, check_delta, check_epsilon
+from p2p_sim.privacy.rivals.selection_run_laws import RunLaw
+from p2p_sim.privacy.where_bounds_hold import ANYWHERE
+
+SELECTION_CONDITIONS = (
+    Condition(
+        "whole-run",
+        "the bound of one run covers its score, model and setting together, and the other conditions hold for each run",
+    ),
+    Condition(
+        "independent-runs",
+        "every run draws its setting from one fixed law that depends on no label or other run, with fresh noise",
+    ),
+    Condition("public-run-law", "the number of runs has its public law, which depends on no label"),
+    Condition(
+        "winner-alone",
+        "only the best run is released; nobody observes how many runs there are, other scores or settings, or the time",
+    ),
+)
+PAID_CHOICE = Condition(
+    "label-free-choices",
+    "features are public, and only this selection chose hyperparameters by looking at labels",
+)
+BASIS = "private selection: the least of hockey-stick and Rényi bounds"
+ORDERS = (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 128.0, 256.0)
+_PRECISION = 1e-6
+_MARGIN = 1e-9
+_ROUNDING = 1e-13
+"""Of probabilities that are sums of a loss law's masses."""
+_STEP = 1.03
+"""Ratio of neighbouring band edges."""
+
+
+@dataclass(frozen=True)
+class Selection(Accountant):
+    """Privacy of one user's label against whoever sees the best of K private runs, and nothing of the others.
+
+    No lower end is known, as it would depend on how scores are made: it is 0.
+
+    Args:
+        base: of one run, score and model together. If other users' labels make the score than make the model, it is
+            `WorstOf` the two; if the same users' labels make both, their `Composition`.
+        law: of the number of runs: `TruncatedNegativeBinomial`, `Poisson`, `Binomial`; or `Threshold`.
+
+    >>> from p2p_sim.privacy import NoisyScore, TruncatedNegativeBinomial
+    >>> one = NoisyScore(noise_scale=10.0)
+    >>> chosen = Selection(one, TruncatedNegativeBinomial(eta=1.0, gamma=0.1))
+    >>> round(one.pure_epsilon, 3), round(chosen.pure_epsilon, 3)
+    (0.1, 0.264)
+    """
+
+    requires = ANYWHERE
+
+    base: Accountant
+    law: RunLaw
+
+    @property
+    def kept(self) -> bool:
+        """As one run's."""
+        return self.base.kept
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Those of one run, and those of the selection."""
+        told = (PAID_CHOICE if identifier_of(c) == PAID_CHOICE.identifier else c for c in self.base.conditions)
+        return (*dict.fromkeys(told), *SELECTION_CONDITIONS)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """One run's pure ε, and the largest logarithm of a ratio of weights."""
+        return self._raised(self.base.pure_epsilon + self._bands.most)
+
+    @property
+    def least_delta(self) -> float:
+        """The smallest δ for which there is a figure."""
+        return min(0.5, self.law.best_share(self.base.least_delta) * (1.0 + _MARGIN))
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε), ε at least 0, at most."""
+        check_epsilon(epsilon)
+        if epsilon >= self.pure_epsilon:
+            return Bracket(0.0, 0.0)
+        return Bracket(0.0, min(1.0, self._one_ratio(epsilon), self._in_bands(epsilon), self._by_renyi(epsilon)))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), δ at least `least_delta`; infinite if no ε is certified.
+
+        Raises:
+            ValueError: δ outside (0, 1), or too small for a figure of one run; or the run's observer sees other runs.
+        """
+        check_delta(delta)
+        if delta < self.least_delta:
+            raise ValueError(f"delta = {delta}: must be at least {self.least_delta:.3g} for this selection")
+        one, told = self.law.delta_of(delta), self.base.least_delta
+        stated = self.base.epsilon(max(one, told))
+        if stated.observer != "learner":
+            raise ValueError(
+                f"observer = {stated.observer}: sees every run; a selection hides all but one from a learner"
+            )
+        by_ratio = self._raised(stated.epsilon_upper + self._bands.most) if one >= told else math.inf
+        top = min(by_ratio, self.pure_epsilon, self._renyi_epsilon(delta))
+        high = min(top, LARGEST_EPSILON)
+
+        def above(epsilon: float) -> bool:
+            return self._in_bands(epsilon) > delta
+
+        if not above(0.0):
+            upper = 0.0
+        elif above(high):
+            upper = top
+        else:
+            upper = min(top, bisect(above, 0.0, high, _PRECISION)[1])
+        return replace(
+            stated, epsilon_lower=0.0, epsilon_upper=upper, delta=delta, basis=BASIS, conditions=self.conditions
+        )
+
+    def renyi(self, order: float) -> float:
+        """Certified Rényi ε of an order above 1."""
+        if not 1.0 < order < math.inf:
+            raise ValueError(f"order = {order}: must be above 1 and finite")
+        more = (order - 1.0) * self.base.renyi(order) + self._bands.renyi(order)
+        found = float(np.logaddexp(more, math.log(self.law.none))) if self.law.none > 0.0 else more
+        return min(self._raised(max(0.0, found / (order - 1.0))), self.pure_epsilon)
+
+    def _one_ratio(self, epsilon: float) -> float:
+        """Bound 1."""
+        less = epsilon - self._bands.most * (1.0 + _MARGIN)
+        one = self.base.delta(min(abs(less), LARGEST_EPSILON)).upper
+        if less < 0.0:
+            one = -math.expm1(less) + math.exp(less) * one
+        return self.law.best_share(min(1.0, one)) * (1.0 + _MARGIN)
+
+    def _in_bands(self, epsilon: float) -> float:
+        """Bound 2."""
+        return self._bands.delta(epsilon) * (1.0 + _MARGIN)
+
+    @cached_property
+    def _orders(self) -> tuple[tuple[float, float], ...]:
+        """Orders and Rényi ε, where finite."""
+        if math.isinf(self.base.renyi(ORDERS[0])):
+            return ()
+        return tuple((order, found) for order in ORDERS if math.isfinite(found := self.renyi(order)))
+
+    def _by_renyi(self, epsilon: float) -> float:
+        """δ(ε) of the Rényi bound (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+        logs = ((a - 1.0) * (r - epsilon + math.log1p(-1.0 / a)) - math.log(a) for a, r in self._orders)
+        return min((math.exp(min(0.0, log)) * (1.0 + _MARGIN) for log in logs), default=1.0)
+
+    def _renyi_epsilon(self, delta: float) -> float:
+        """ε(δ) of the Rényi bound."""
+        each = (r + math.log1p(-1.0 / a) - math.log(delta * a) / (a - 1.0) for a, r in self._orders)
+        return max(0.0, self._raised(min(each, default=math.inf)))
+
+    def _raised(self, epsilon: float) -> float:
+        return epsilon + _MARGIN * abs(epsilon) if math.isfinite(epsilon) else epsilon
+
+    @cached_property
+    def _bands(self) -> "Bands":
+        return Bands.of(self.base.loss_law(), self.law)
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """Bands of the probability u that another run is better.
+
+    law: of one run's privacy loss. widths, log_weights, log_ratios: (b,), in ascending u: how much of u a band covers,
+    and the largest ln w_j and C_j in it. ends: (b,), the upper end of each. silent: None, or for a threshold the weight
+    of nothing, as a multiple of that of a success.
+    """
+
+    law: LossLaw
+    widths: Floats
+    ends: Floats
+    log_weights: Floats
+    log_ratios: Floats
+    silent: float | None
+
+    @staticmethod
+    def of(loss: LossLaw, runs: RunLaw) -> "Bands":
+        """Bands of one run's loss law and a law of the number of runs."""
+        corners, reached = _corners(loss)
+        start = runs.scale / 200.0
+        steps = max(1, math.ceil(math.log(1.0 / start) / math.log(_STEP))) if start < 1.0 else 1
+        edges = np.unique(np.concatenate([[0.0, 1.0], np.geomspace(min(start, 1.0), 1.0, steps + 1), corners]))
+        top = np.minimum(np.interp(edges, corners, reached) * (1.0 + _MARGIN) + _ROUNDING, 1.0)
+        ratios = runs.log_weight(edges) - runs.log_weight(np.maximum(top, edges))
+        ratios += _ROUNDING * (1.0 + np.abs(ratios))
+        weights = runs.log_weight(edges[:-1]) + _ROUNDING
+        worst = np.maximum(ratios[:-1], ratios[1:])
+        return Bands(loss, np.diff(edges) + 2.0 * UNIT * edges[1:], edges[1:], weights, worst, runs.silent)
+
+    @property
+    def most(self) -> float:
+        """The largest C."""
+        return float(self.log_ratios.max())
+
+    def renyi(self, order: float) -> float:
+        """B."""
+        return float((self.log_weights + (order - 1.0) * self.log_ratios).max())
+
+    def delta(self, epsilon: float) -> float:
+        """Bound 2, or for a threshold the largest bound of any place of it."""
+        capacity, weights = deltas(self.law, epsilon - self.log_ratios), np.exp(self.log_weights)
+        if self.silent is not None:  # the excess that reaches the threshold is at most u
+            reaching = np.minimum(capacity, self.ends)
+            return min(1.0, float((weights * (reaching + self.silent * (capacity - reaching))).max()))
+        order = np.argsort(self.log_ratios, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        left, total = capacity[order], 0.0
+        for band in range(len(order)):
+            place = rank[band]
+            filled = min(self.widths[band], left[place:].min())
+            if filled > 0.0:
+                left[place:] -= filled
+                total += float(weights[band] * filled)
+        return min(1.0, total)
+
+
+def deltas(law: LossLaw, epsilons: Floats) -> Floats:
+    """δ(ε) of a dominating pair, at any ε of either sign."""
+    far = np.abs(epsilons)
+    found = law.infinite + -np.expm1(np.minimum(far[:, None] - law.losses, 0.0)) @ law.masses
+    return np.asarray(np.where(epsilons >= 0.0, found, -np.expm1(-far) + np.exp(-far) * found))
+
+
+def _corners(law: LossLaw) -> tuple[Floats, Floats]:
+    """Corners of T: u ascending from 0 to 1, and T(u). The most telling outcomes come first."""
+    negative = law.losses > 0.0
+    small = law.masses * np.exp(-law.losses)
+    lower = np.concatenate([[0.0], small[::-1], law.masses[negative], [law.infinite]])
+    upper = np.concatenate([[law.infinite], law.masses[::-1], small[negative], [0.0]])
+    u, reached = np.cumsum(lower), np.cumsum(upper)
+    u[-1], reached[-1] = 1.0, 1.0
+    return np.minimum(u, 1.0), np.minimum(reached, 1.0)

@@ -1,0 +1,162 @@
+"""Noisy labels alone, any number of classes: an upper bound of δ(ε) for Algorithm 1, over all data sets.
+
+With the noise fixed, a changed label moves at most 1/n of the probability of q̃ from some classes to others: it moves q̃
+by at most 1/n in total variation, and q̃ >= τ. Such a pair is a post-processing of three points with probabilities
+(τ + d, 1-2τ-d, τ) and (τ, 1-2τ-d, τ + d), d = 1/n. So the draws, given the noise, cost no more than that many draws
+from the three points. Let the noise hide a part f of the change: two Laplace laws, each moved by f/σ of its scale, are
+seen as well, and d = (1-f)/n. The target's own noisy label is a pair of the same kind with λτ and 1-λ+λd in place of τ
+and d. The bound holds for every f; the least is taken. See `docs/theorem.md`, a curator who resamples.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from p2p_sim.privacy.binomial_windows import Floats
+
+LARGEST_CLUSTER = 2**17
+"""Most users of a cluster for which the bound is computed."""
+LEAST_THRESHOLD = 1e-9
+"""Below it the bound says nothing."""
+_PARTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.6, 2.5, 5.0)
+"""Parts f that are tried, as multiples of σ²/(σ² + λnτ), which is best for normal laws."""
+_MOST_HIDDEN = 0.95
+_FINE = 0.02
+"""Width of the grid, in standard deviations of the loss, about."""
+_CUT = 1e-40
+_SLACK = 1e-7
+"""Relative error of probabilities and ratios that is charged: below 1e-13 per user and convolution."""
+_LEAST_ROOM = 1e-4
+"""1 - Kτ is taken to be at least this, since a smaller τ holds as well: the grid would be too fine."""
+_FINEST = 1000
+"""Most points of the grid for each step of the loss of a draw."""
+_POINTS = 3e5
+"""Most points of the grid for the loss of the target's own label, about, unless a step has few."""
+_VASTEST = 1e150
+"""Scales from here on hide everything."""
+_LOSSES = 60.0
+"""Larger losses of the target's own label count as infinite."""
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """Two laws: probabilities under the first at likelihood ratios exp((first + 0, 1, ...) · grid) of the second.
+
+    lost: probability, under the second law, of what is left out or shows the law.
+    """
+
+    law: Floats
+    first: int
+    grid: float
+    lost: float
+
+    def divergence(self, epsilon: float) -> float:
+        """HS(second || first) at e^ε, rounded up."""
+        gains = self.grid * (self.first + np.arange(len(self.law))) - epsilon
+        above = gains > -_SLACK
+        gained = self.law[above] * np.expm1(gains[above] + 2.0 * _SLACK) * math.exp(min(epsilon, 700.0))
+        return float(np.maximum(gained, 0.0).sum()) * (1.0 + _SLACK) + self.lost
+
+    def times(self, other: "Losses") -> "Losses":
+        """The product of two, on one grid."""
+        law, first = np.convolve(self.law, other.law), self.first + other.first
+        second = law * np.exp(np.minimum(self.grid * (first + np.arange(len(law))), 700.0))
+        kept = np.flatnonzero(np.maximum(law, second) > _CUT)
+        inside = slice(int(kept[0]), int(kept[-1]) + 1)
+        cut = float(second[: inside.start].sum() + second[inside.stop :].sum())
+        lost = (self.lost + other.lost + cut) * (1.0 + _SLACK) + _CUT
+        return Losses(law[inside], first + inside.start, self.grid, lost)
+
+    def repeated(self, count: int) -> "Losses":
+        """The product of `count` of these."""
+        found, power = Losses(np.ones(1), 0, self.grid, 0.0), self
+        while count:
+            if count & 1:
+                found = found.times(power)
+            count >>= 1
+            power = power.times(power) if count else power
+        return found
+
+    def stretched(self, steps: int) -> "Losses":
+        """The same on a grid that is `steps` times finer."""
+        law = np.zeros(steps * (len(self.law) - 1) + 1)
+        law[::steps] = self.law
+        return Losses(law, self.first * steps, self.grid / steps, self.lost)
+
+
+def classes_delta(
+    n: int, resampling_prob: float, scale: float, threshold: float, epsilon: float, classes: int
+) -> float:
+    """Upper bound of δ(ε) over all data sets.
+
+    Args:
+        n: users, up to `LARGEST_CLUSTER`. resampling_prob: λ in (0, 1]. scale: σ in [0, ∞]. threshold: τ, in
+            [`LEAST_THRESHOLD`, 1/K]. epsilon: ε, at least 0. classes: K.
+    """
+    threshold = min(threshold, (1.0 - _LEAST_ROOM) / classes)
+    moved = min(1.0 / n, 1.0 - classes * threshold)
+    return min(1.0, *(its.divergence(epsilon) for its in _laws(n, resampling_prob, scale, threshold, moved)))
+
+
+@lru_cache(maxsize=8)
+def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> tuple[Losses, ...]:
+    """The dominating law for each part of the change that is tried."""
+    draws = lam * n * threshold
+    best = scale**2 / (scale**2 + draws) if scale < _VASTEST else 1.0
+    parts = sorted({min(part * best, _MOST_HIDDEN) for part in _PARTS if scale > 0.0 or part == 0.0})
+    return tuple(_law(n, lam, scale, threshold, moved * (1.0 - part), part) for part in parts)
+
+
+def _law(n: int, lam: float, scale: float, threshold: float, moved: float, part: float) -> Losses:
+    """The loss of the others' draws, of the target's noisy label and of two Laplace laws."""
+    step, hidden = math.log1p(moved / threshold), part / scale if part > 0.0 else 0.0
+    deviation = math.sqrt(2.0 * n * lam * threshold * step**2 + 2.0 * hidden**2)
+    own = min(math.log1p(1.0 / (lam * threshold)), _LOSSES) if lam < 1.0 else 0.0
+    finest = max(1, min(_FINEST, int(_POINTS * step / own))) if own > 0.0 else _FINEST
+    finer = min(finest, max(1, math.ceil(step / (_FINE * deviation))))
+    users = n if lam == 1.0 else n - 1
+    chances = lam * np.array([threshold + moved, 0.0, threshold])
+    chances[1] = max(0.0, 1.0 - chances.sum()) * (1.0 + 1e-15)
+    law = Losses(chances, -1, step, 0.0).repeated(users).stretched(finer)
+    if hidden > 0.0:
+        noise = _laplace(hidden, law.grid)
+        law = law.times(noise.times(noise))
+    if lam < 1.0:
+        law = law.times(_label(lam * threshold, 1.0 - lam + lam * moved, law.grid))
+    return law
+
+
+def _label(least: float, moved: float, grid: float) -> Losses:
+    """The target's own noisy label: three points with `least` and `moved`."""
+    loss = math.log1p(moved / least)
+    if loss > _LOSSES:
+        return Losses(np.array([1.0]), 0, grid, least + moved)
+    first = np.array([least + moved, max(0.0, 1.0 - 2.0 * least - moved), least])
+    return _spread(first, np.array([-loss, 0.0, loss]), grid)
+
+
+def _laplace(shift: float, grid: float) -> Losses:
+    """Laplace noise and the same moved by `shift` of its scale, in pieces with a loss between points of the grid."""
+    most = math.floor(shift / grid)
+    inner = np.arange(-most, most + 1) * grid
+    cuts = np.unique(np.clip(0.5 * (shift + np.concatenate([[-shift], inner, [shift]])), 0.0, shift))
+    piece = 0.5 * np.exp(-cuts[:-1]) * -np.expm1(-np.diff(cuts))
+    back = 0.5 * np.exp(cuts[1:] - shift) * -np.expm1(-np.diff(cuts))
+    few = 0.5 * math.exp(-shift)
+    first, second = np.concatenate([[0.5], piece, [few]]), np.concatenate([[few], back, [0.5]])
+    return _spread(first, np.log(second / first), grid)
+
+
+def _spread(first: Floats, losses: Floats, grid: float) -> Losses:
+    """Outcomes of the first law by their losses, on the grid: a ratio between two points is split between them."""
+    used = first > 0.0
+    first, losses = first[used], losses[used]
+    below = np.floor(losses / grid + 1e-9).astype(np.int64)
+    share = np.clip(np.expm1(losses - below * grid) / math.expm1(grid), 0.0, 1.0)
+    start = int(below.min())
+    size = int(below.max()) - start + 2
+    law: Floats = np.bincount(below - start, first * (1.0 - share), size).astype(np.float64)
+    law += np.bincount(below - start + 1, first * share, size)
+    return Losses(law, start, grid, 0.0)

@@ -1,0 +1,312 @@
+"""Certified δ(ε) of the noisy labels alone, for two classes: how many of the draws from a noisy share are ones.
+
+Let Q = q̃₁ be the noisy share when J users of n hold label 1, and V_J(k) = E Bin(k; n, Q). Where every label is
+resampled (λ = 1), the learner sees n draws from Q and V_J is all there is to know: m others with label 1 make J = m or
+m + 1.
+
+For λ < 1 tell her who of the others was resampled, which does not depend on labels, and let there be as many as there
+hardly ever are more of: dropping draws is post-processing. What is left is the target's noisy label (a draw from Q with
+probability λ) and these draws, whose law is a positive combination of V_J(k) and V_J(k + 1). This bounds δ from above.
+From below: let her look at the target and the others with label 0 alone, who have noisy ones with probability λQ.
+
+V_J is an integral over the law of Q, whose distribution function F is known in closed form (`noisy_share`). On each
+bin between two nodes Bin(k; n, ·) is replaced by its chord, with a bound on the difference; so V_J is a sum over nodes,
+with weights made of the means of F over the bins. As F increases, these are bracketed by sums over finer points. Data
+sets that are far from the worst are bracketed with few of these, the others with many.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.privacy.binomial_windows import Floats, bernstein_window
+from p2p_sim.privacy.bound import Bracket
+from p2p_sim.privacy.rivals.noisy_share import share_cdf
+
+LARGEST_CLUSTER = 2048
+LARGEST_WORK = 600_000
+"""Most users times counts of users that the noise can reach."""
+_ROUGH, _FINE = 16, 256
+"""Points at which F is evaluated, for each count of users: at first, and where that does not settle it."""
+_FEWEST_BINS = 192
+_REACH = 28.0
+"""Scales of the noise beyond which it is charged as lost."""
+_LOG_TAIL = -32.0
+_TOGETHER = 16
+"""Data sets evaluated together for σ up to 1; more for more noise, since they share the nodes."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Bounds of V_J(k) for successive J (R,) and k from `first` on: lower, upper (R, N).
+
+    missing: (R,) bounds of the probability of what is left out.
+    """
+
+    first: int
+    lower: Floats
+    upper: Floats
+    missing: Floats
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Bounds (R, O) of the probabilities of what the learner sees, for successive data sets and either label of the
+    target; `missing` (R,) as in `Draws`."""
+
+    lower: tuple[Floats, Floats]
+    upper: tuple[Floats, Floats]
+    missing: tuple[Floats, Floats]
+
+
+def affordable(n: int, scale: float, threshold: float) -> bool:
+    """Whether the bound is computed in a few seconds at most.
+
+    Args:
+        n: users. scale: σ. threshold: τ.
+    """
+    reach = min(n * (1.0 - 2.0 * threshold), 2.0 * _REACH * scale)
+    return 0.0 < scale < math.inf and threshold < 0.5 and 2 <= n <= LARGEST_CLUSTER and n * reach <= LARGEST_WORK
+
+
+def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float, epsilon: float) -> Bracket:
+    """δ(ε) over all data sets and both directions.
+
+    Args:
+        n: users, at least 2. resampling_prob: λ in (0, 1]. scale: σ. threshold: τ in [0, 1/2).
+        epsilon: ε, at least 0.
+    """
+    args = (n, resampling_prob, scale, threshold)
+    rough = max(4, round(_ROUGH / max(1.0, 0.5 * scale)))  # more noise makes F smoother
+    fine = _FINE if n <= 64 else max(_ROUGH, round(_FINE / max(1.0, scale)))
+    block = _kept_blocks(*args)
+    coarse = [(_divergences(block(first, rough), epsilon), first) for first in _firsts(n, scale)]
+    coarse.sort(key=lambda one: -one[0].upper)
+    lower, upper = max(found.lower for found, _ in coarse), 0.0
+    for found, first in coarse:
+        if found.upper <= upper:
+            break
+        finer = _divergences(block(first, fine), epsilon)
+        lower, upper = max(lower, finer.lower), max(upper, finer.upper)
+    if resampling_prob < 1.0:
+        lower = max(_divergences(_zeros_alone(*args, m), epsilon).lower for m in _promising(n, scale, threshold))
+    return Bracket(max(0.0, min(lower, 1.0)), min(upper, 1.0))
+
+
+def _firsts(n: int, scale: float) -> range:
+    """Where blocks of data sets start; m up to (n-1)/2 is enough, since swapping the labels mirrors the rest."""
+    return range(0, (n - 1) // 2 + 1, _together(scale))
+
+
+def _together(scale: float) -> int:
+    return max(_TOGETHER, int(_TOGETHER * scale))
+
+
+def _divergences(seen: Outcomes, epsilon: float) -> Bracket:
+    """The largest divergence over data sets and directions."""
+    grow, lower, upper = math.exp(epsilon), 0.0, 0.0
+    for own, other in ((0, 1), (1, 0)):
+        gain = np.maximum(seen.lower[own] - grow * seen.upper[other], 0.0).sum(axis=1)
+        lower = max(lower, float((gain - grow * seen.missing[other]).max()))
+        gain = np.maximum(seen.upper[own] - grow * seen.lower[other], 0.0).sum(axis=1)
+        upper = max(upper, float((gain + seen.missing[own]).max()))
+    return Bracket(lower * (1.0 - 1e-12), upper * (1.0 + 1e-12))
+
+
+@lru_cache(maxsize=1)
+def _kept_blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> Callable[[int, int], Outcomes]:
+    """`_block` that keeps its results, up to some 200 MB, until another setting is asked for."""
+    return lru_cache(maxsize=None)(partial(_block, n, resampling_prob, scale, threshold))
+
+
+def _block(n: int, resampling_prob: float, scale: float, threshold: float, first: int, density: int) -> Outcomes:
+    """What bounds the learner's view from above for some values of m, from `first` on; exact at λ = 1."""
+    last = min(first + _together(scale), (n - 1) // 2 + 1)
+    mean = (n - 1) * resampling_prob
+    draws = 1 + bernstein_window(mean, mean * (1.0 - resampling_prob), n - 1, _LOG_TAIL)[1]
+    return outcomes(draw_law(n, first, last, scale, threshold, density, draws), draws, resampling_prob, 1.0)
+
+
+def _promising(n: int, scale: float, threshold: float) -> list[int]:
+    """Numbers of ones among the others at which the share is clipped seldom and the draws vary little."""
+    half = (n - 1) // 2
+    return sorted({min(half, math.ceil(n * threshold + steps * scale)) for steps in (0, 1, 2, 4)} | {0})
+
+
+@lru_cache(maxsize=8)
+def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float, ones: int) -> Outcomes:
+    """What is seen of the target and of the others with label 0, where `ones` of the others hold 1."""
+    draws = draw_law(n, ones, ones + 1, scale, threshold, _FINE, n - ones, resampling_prob)
+    return outcomes(draws, n - ones, resampling_prob, resampling_prob)
+
+
+def outcomes(draws: Draws, n: int, resampling_prob: float, rate: float) -> Outcomes:
+    """The target's noisy label and the number of ones of n-1 others, who each have one with probability rate·Q.
+
+    Args:
+        draws: of n such users, for J = m, m+1, .... n: users. resampling_prob: λ. rate: 1 or λ.
+    """
+    if resampling_prob == 1.0:
+        low, high, missing = draws.lower, draws.upper, draws.missing
+        return Outcomes((low[:-1], low[1:]), (high[:-1], high[1:]), (missing[:-1], missing[1:]))
+    zero = _outcome(draws, n, resampling_prob, rate, 0)
+    one = _outcome(draws, n, resampling_prob, rate, 1)
+    return Outcomes((zero[0], one[0]), (zero[1], one[1]), (draws.missing[:-1], draws.missing[1:]))
+
+
+def _outcome(draws: Draws, n: int, lam: float, rate: float, label: int) -> tuple[Floats, Floats]:
+    """Lower and upper bounds (M, O) if the target holds `label`."""
+    k = draws.first - 1 + np.arange(draws.lower.shape[1] + 1, dtype=np.float64)
+    rows = slice(1, None) if label else slice(None, -1)
+    parts = []
+    for table in (draws.lower, draws.upper):
+        padded = np.pad(table[rows], ((0, 0), (1, 1)))
+        a_one = (k + 1.0) / n * padded[:, 1:]  # one more draw that is a one, and k ones among the others
+        a_zero = (1.0 - k / n) * padded[:, :-1]
+        parts.append((a_one, a_zero * (k >= 0.0)))
+    change, kept = lam / rate - lam, 1.0 - lam
+    balance = (0.0 if label else kept) - change  # how often a draw that is a one is seen as a zero of the target's
+    bounds = []
+    for (one, zero), (one_away, _) in (parts, parts[::-1]):
+        first = lam / rate * one + (kept * (one + zero) if label else 0.0)
+        second = (lam + (0.0 if label else kept)) * zero + balance * (one if balance >= 0.0 else one_away)
+        bounds.append(np.concatenate([first, np.maximum(second, 0.0)], axis=1))
+    return bounds[0], bounds[1]
+
+
+def draw_law(
+    n: int,
+    first: int,
+    last: int,
+    scale: float,
+    threshold: float,
+    density: int,
+    draws: int | None = None,
+    rate: float = 1.0,
+) -> Draws:
+    """Bounds of E Bin(k; draws, rate·Q) for J = first..last users with label 1.
+
+    Args:
+        n: users. first, last: J, with last at most n/2 + 1. scale: σ. threshold: τ.
+        density: points at which F is evaluated, for each count of users.
+        draws: None: n. rate: in (0, 1].
+    """
+    nodes = _nodes(n, first, last, scale, threshold)
+    points = max(2, math.ceil(density * n * float(nodes[-1] - nodes[0]) / (nodes.size - 1)))
+    weights = _Weights.of(n, np.arange(first, last + 1), nodes, scale, threshold, points)
+    p, trials = rate * nodes, n if draws is None else draws
+    low = bernstein_window(trials * p[0], trials * p[0] * (1.0 - p[0]), trials, _LOG_TAIL)[0]
+    high = bernstein_window(trials * p[-1], trials * p[-1] * (1.0 - p[-1]), trials, _LOG_TAIL)[1]
+    k = np.arange(low, high + 1, dtype=np.float64)
+    kernel = _binomials(trials, k, p)
+    misplaced = np.abs(np.diff(kernel, axis=0)) / (2.0 * points) + _chord_error(trials, k, p, kernel)
+    middle, error = weights.mean @ kernel, weights.rise @ misplaced + weights.doubt @ kernel
+    doubt = 1.2e-14 * trials + 1e-13  # of the kernel
+    return Draws(
+        low,
+        np.maximum(middle - error, 0.0) * (1.0 - doubt),
+        (middle + error) * (1.0 + doubt),
+        weights.missing + 4.0 * math.exp(_LOG_TAIL),  # two for k, and one for more draws than `_block` has
+    )
+
+
+def _binomials(n: int, k: Floats, p: Floats) -> Floats:
+    """Bin(k; n, p): (P, K)."""
+    inner = (p > 0.0) & (p < 1.0)
+    out = np.zeros((p.size, k.size))
+    exponent = np.multiply.outer(np.log(p[inner]) - np.log1p(-p[inner]), k)
+    exponent += n * np.log1p(-p[inner])[:, None]
+    exponent += _log_ways(n, k)
+    out[inner] = np.exp(exponent, out=exponent)
+    out[np.ix_(p <= 0.0, k == 0.0)] = 1.0
+    out[np.ix_(p >= 1.0, k == n)] = 1.0
+    return out
+
+
+def _log_ways(n: int, k: Floats) -> Floats:
+    """Logarithm of the number of ways to choose k of n."""
+    from scipy.special import gammaln
+
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+
+
+def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
+    """Bound of the distance between Bin(k; n, ·) and its chord on each bin: (P - 1, K).
+
+    It is at most the range of values, and at most width²/8 times the second derivative, which is f times the difference
+    of (k/p - (n-k)/(1-p))² and k/p² + (n-k)/(1-p)²; of either the largest value is known from the ends.
+    """
+    from scipy.special import xlog1py, xlogy
+
+    highest = np.maximum(kernel[:-1], kernel[1:])
+    mode = np.searchsorted(p, k / n) - 1
+    inside = (mode >= 0) & (mode < p.size - 1)
+    at = k[inside]
+    peak = np.exp(_log_ways(n, at) + xlogy(at, at / n) + xlog1py(n - at, -at / n))
+    highest[mode[inside], inside] = np.maximum(highest[mode[inside], inside], peak)
+    span = highest - np.minimum(kernel[:-1], kernel[1:])
+    left, right = np.maximum(p[:-1], 1e-100), np.maximum(1.0 - p[1:], 1e-100)
+    score = np.abs(np.subtract.outer(-n * p, -k)) / np.maximum(p * (1.0 - p), 1e-100)[:, None]
+    square = np.maximum(score[:-1], score[1:]) ** 2
+    square = np.maximum(square, np.multiply.outer(left**-2, k) + np.multiply.outer(right**-2, n - k))
+    return np.asarray(np.minimum(span, highest * square * (np.diff(p)[:, None] ** 2 / 8.0)))
+
+
+def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Floats:
+    """Ends of the bins, ascending in [τ, 1-τ], where Q can be for J = first..last; 1/2 is one of them or outside."""
+    reach = _REACH * scale
+    start, end = max(threshold, (first - reach) / n), min(1.0 - threshold, (last + reach) / n)
+    end = min(max(end, threshold + 0.5 / n), 1.0 - threshold)
+    spread = math.sqrt(n * min(start * (1.0 - start), end * (1.0 - end)))  # of the draws, which the bins must resolve
+    bins = max(_FEWEST_BINS, math.ceil(n * (end - start) / min(max(0.0625, 0.015 * spread), 0.25)))
+    if start < 0.5 < end:
+        left = min(max(1, round(bins * (0.5 - start) / (end - start))), bins - 1)
+        halves = np.linspace(start, 0.5, left + 1), np.linspace(0.5, end, bins - left + 1)[1:]
+        return np.concatenate(halves)
+    return np.linspace(start, end, bins + 1)
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """The law of Q on nodes, for R values of J.
+
+    mean: (R, P) weights of the nodes; rise: (R, P - 1) mass of each bin; doubt: (R, P) rounding of the weights;
+    missing: (R,) mass outside.
+    """
+
+    mean: Floats
+    rise: Floats
+    doubt: Floats
+    missing: Floats
+
+    @staticmethod
+    def of(n: int, ones: NDArray[np.int64], nodes: Floats, scale: float, threshold: float, points: int) -> "_Weights":
+        """From F below the share of ones and 1 - F above, so that both tails keep their relative accuracy."""
+        share, bins = ones / n, nodes.size - 1
+        split = int(np.searchsorted(nodes, min(float(share.mean()), 0.5)))
+        split = min(max(split, 1), bins - 1)
+        steps = np.arange(points) / points
+        at = np.append((nodes[:-1, None] + np.diff(nodes)[:, None] * steps).ravel(), nodes[-1])
+        lower, upper = at[: split * points + 1], at[split * points :]
+        below = share_cdf(share, lower, scale / n, threshold)
+        above = share_cdf(1.0 - share, np.maximum(1.0 - upper, threshold), scale / n, threshold)
+        start = below[:, :1] * (nodes[0] > threshold)
+        end = above[:, -1:] * (nodes[-1] < 1.0 - threshold)
+        up = np.concatenate([start, _bin_means(below, points)], axis=1)
+        down = np.concatenate([_bin_means(above, points), end], axis=1)
+        centre = 1.0 - up[:, -1:] - down[:, :1]
+        mean = np.concatenate([np.diff(up, axis=1), centre, -np.diff(down, axis=1)], axis=1)
+        sizes = [up[:, 1:] + up[:, :-1], np.ones_like(centre), down[:, 1:] + down[:, :-1]]
+        rise = [np.diff(below[:, ::points], axis=1), -np.diff(above[:, ::points], axis=1)]
+        doubt = (4e-13 + 8e-15 * n / scale) * np.concatenate(sizes, axis=1)
+        return _Weights(mean, np.concatenate(rise, axis=1), doubt, (start + end)[:, 0] * (1.0 + 1e-9))
+
+
+def _bin_means(values: Floats, points: int) -> Floats:
+    """Means over the bins of a monotone function known at `points` a bin: off by at most its rise / (2 points)."""
+    pieces = 0.5 * (values[:, 1:] + values[:, :-1])
+    return np.asarray(pieces.reshape(len(values), -1, points).mean(axis=2))

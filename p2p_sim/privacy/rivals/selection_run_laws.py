@@ -1,0 +1,303 @@
+"""Laws of the number of runs K of a private selection, as its bounds need them.
+
+φ is the generating function of K: φ(x) = E x^K. A law answers three questions about it, with u in [0, 1]: the weight
+φ'(1-u), which falls from E K as u grows; the largest share 1 - φ(1-δ) of releases that can come from the best outputs
+of a run, of probability δ together; and the δ that has such a share.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from p2p_sim.privacy.binomial_windows import Floats
+from p2p_sim.privacy.python_numbers import PlainNumbers
+
+LEAST_GAMMA = 1e-6
+LARGEST_MEAN, LARGEST_ETA = 1e6, 10.0
+_MARGIN = 1e-12
+
+
+class RunLaw(PlainNumbers, ABC):
+    """A public law of the number of runs, which depends on no label."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> float:
+        """E K."""
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """The u below which the weight is nearly E K."""
+
+    @property
+    def none(self) -> float:
+        """φ(0), the probability of no run."""
+        return 0.0
+
+    @property
+    def silent(self) -> float | None:
+        """None if the best run is released; for a threshold, the weight of nothing as a multiple of a success's."""
+        return None
+
+    @abstractmethod
+    def log_weight(self, u: Floats) -> Floats:
+        """ln φ'(1-u), for u in [0, 1]."""
+
+    @abstractmethod
+    def best_share(self, delta: float) -> float:
+        """1 - φ(1-δ), rounded up: at most E K · δ. δ in [0, 1]."""
+
+    @abstractmethod
+    def delta_of(self, share: float) -> float:
+        """The largest δ in [0, 1] whose `best_share` is no larger than this share in [0, 1], rounded down."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator) -> int:
+        """One number of runs."""
+
+
+@dataclass(frozen=True)
+class TruncatedNegativeBinomial(RunLaw):
+    """Pr[K = k] = (1-γ)^k / (γ^-η - 1) · Π_{l<k} (l+η)/(l+1), k >= 1; φ'(1-u) = E K (γ/(γ + (1-γ)u))^(1+η).
+
+    η = 1 is the geometric law. η = 0 is the logarithmic law, with mass (1-γ)^k / (k ln(1/γ)): the limit of the formula,
+    as (γ^-η - 1)/η tends to ln(1/γ) (Papernot and Steinke 2022, Definition 1).
+
+    Args:
+        eta: η, above -1, at most 10; a small one costs less privacy and has a longer tail.
+        gamma: γ, 1e-6 to below 1; a small one means many runs.
+
+    >>> TruncatedNegativeBinomial(eta=1.0, gamma=0.1).mean
+    10.0
+    """
+
+    eta: float
+    gamma: float
+
+    def __post_init__(self) -> None:
+        if not -1.0 < self.eta <= LARGEST_ETA:
+            raise ValueError(f"eta = {self.eta}: must be above -1, and at most {LARGEST_ETA:g}")
+        if not LEAST_GAMMA <= self.gamma < 1.0:
+            raise ValueError(f"gamma = {self.gamma}: must be at least {LEAST_GAMMA:g} and below 1")
+
+    @staticmethod
+    def of_mean(mean: float, eta: float) -> "TruncatedNegativeBinomial":
+        """The law of this η whose mean is at most this, and less by a part in 10⁹ at most.
+
+        Args:
+            mean: above 1. eta: η.
+
+        Raises:
+            ValueError: no γ in range has this mean.
+        """
+        most = TruncatedNegativeBinomial(eta, LEAST_GAMMA).mean
+        if not 1.0 < mean <= most:
+            raise ValueError(f"mean = {mean}: must be above 1, and at most {most:.6g} for eta = {eta:g}")
+        low, high = LEAST_GAMMA, 1.0 - 1e-12  # the mean falls with γ
+        while high - low > 1e-10 * low * min(1.0, high):
+            middle = math.sqrt(low * high)
+            if not low < middle < high:
+                break
+            low, high = (middle, high) if TruncatedNegativeBinomial(eta, middle).mean > mean else (low, middle)
+        return TruncatedNegativeBinomial(eta, high)
+
+    @property
+    def mean(self) -> float:
+        """η(1/γ-1)/(1-γ^η); for η = 0 it is (1/γ-1)/ln(1/γ)."""
+        return self._odds / self._norm
+
+    @property
+    def scale(self) -> float:
+        """γ."""
+        return self.gamma
+
+    def log_weight(self, u: Floats) -> Floats:
+        """ln E K - (1+η) ln(1 + (1-γ)u/γ)."""
+        return np.asarray(math.log(self.mean) - (1.0 + self.eta) * np.log1p(self._odds * u))
+
+    def best_share(self, delta: float) -> float:
+        """(1 - (1 + (1-γ)δ/γ)^-η)/(1-γ^η)."""
+        grown = math.log1p(self._odds * delta)
+        return min(1.0, _scaled(self.eta, grown) / self._norm * (1.0 + _MARGIN))
+
+    def delta_of(self, share: float) -> float:
+        """The inverse of `best_share`."""
+        target = share * (1.0 - 2.0 * _MARGIN) * self._norm
+        grown = target if self.eta == 0.0 else -math.log1p(-self.eta * target) / self.eta
+        return min(1.0, math.expm1(grown) / self._odds * (1.0 - _MARGIN))
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """By the masses, one after another."""
+        left, k = rng.random(), 1
+        mass = (1.0 - self.gamma) * self.gamma**self.eta / self._norm
+        while left >= mass and mass > 0.0:
+            left -= mass
+            mass *= (1.0 - self.gamma) * (k + self.eta) / (k + 1.0)
+            k += 1
+        return k
+
+    @property
+    def _odds(self) -> float:
+        return (1.0 - self.gamma) / self.gamma
+
+    @property
+    def _norm(self) -> float:
+        """(1-γ^η)/η, or ln(1/γ) for η = 0."""
+        return _scaled(self.eta, -math.log(self.gamma))
+
+
+@dataclass(frozen=True)
+class Poisson(RunLaw):
+    """K is Poisson: it may be 0, and then a constant is released. φ'(1-u) = μ e^(-μu).
+
+    Args:
+        mu: μ, the mean, above 0 and at most 1,000,000.
+    """
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.mu <= LARGEST_MEAN:
+            raise ValueError(f"mu = {self.mu}: must be above 0, and at most {LARGEST_MEAN:,.0f}")
+
+    @property
+    def mean(self) -> float:
+        """μ."""
+        return self.mu
+
+    @property
+    def none(self) -> float:
+        """e^-μ."""
+        return math.exp(-self.mu)
+
+    @property
+    def scale(self) -> float:
+        """1/μ."""
+        return 1.0 / self.mu
+
+    def log_weight(self, u: Floats) -> Floats:
+        """ln μ - μu."""
+        return np.asarray(math.log(self.mu) - self.mu * u)
+
+    def best_share(self, delta: float) -> float:
+        """1 - e^(-μδ)."""
+        return min(1.0, -math.expm1(-self.mu * delta) * (1.0 + _MARGIN))
+
+    def delta_of(self, share: float) -> float:
+        """-ln(1 - share)/μ."""
+        kept = share * (1.0 - 2.0 * _MARGIN)
+        return min(1.0, -math.log1p(-kept) / self.mu * (1.0 - _MARGIN))
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """By NumPy."""
+        return int(rng.poisson(self.mu))
+
+
+@dataclass(frozen=True)
+class Binomial(RunLaw):
+    """K is binomial: it may be 0, and then a constant is released. φ'(1-u) = np (1-pu)^(n-1).
+
+    Args:
+        n: the most runs, 1 to 1,000,000. p: above 0, below 1; p = 1 would be a fixed number of runs.
+    """
+
+    n: int
+    p: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.n, int) or not 1 <= self.n <= LARGEST_MEAN:
+            raise ValueError(f"n = {self.n}: must be a whole number from 1 to {LARGEST_MEAN:,.0f}")
+        if not 0.0 < self.p < 1.0:
+            raise ValueError(f"p = {self.p}: must be above 0 and below 1; a fixed number of runs has no bound here")
+
+    @property
+    def mean(self) -> float:
+        """np."""
+        return self.n * self.p
+
+    @property
+    def none(self) -> float:
+        """(1-p)^n."""
+        return math.exp(self.n * math.log1p(-self.p))
+
+    @property
+    def scale(self) -> float:
+        """1/(np)."""
+        return 1.0 / self.mean
+
+    def log_weight(self, u: Floats) -> Floats:
+        """ln np + (n-1) ln(1-pu)."""
+        return np.asarray(math.log(self.mean) + (self.n - 1) * np.log1p(-self.p * u))
+
+    def best_share(self, delta: float) -> float:
+        """1 - (1-pδ)^n."""
+        return min(1.0, -math.expm1(self.n * math.log1p(-self.p * delta)) * (1.0 + _MARGIN))
+
+    def delta_of(self, share: float) -> float:
+        """(1 - (1-share)^(1/n))/p."""
+        kept = share * (1.0 - 2.0 * _MARGIN)
+        return min(1.0, -math.expm1(math.log1p(-kept) / self.n) / self.p * (1.0 - _MARGIN))
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """By NumPy."""
+        return int(rng.binomial(self.n, self.p))
+
+
+@dataclass(frozen=True)
+class Threshold(RunLaw):
+    """Liu and Talwar's rule: release the first output whose score reaches a public threshold, and stop.
+
+    After each failure the search ends with probability γ, and nothing is released: there are at most K runs, with K
+    geometric. Let a be the probability that one run reaches the threshold. An output that does so is then released
+    with 1/(γ + (1-γ)a) times its probability in one run, and nothing with γ/(γ + (1-γ)a) times that of a failure. So
+    the weight is 1/(γ + (1-γ)u) at u = a, the same for all outputs.
+
+    Args:
+        gamma: γ, 1e-6 to below 1.
+    """
+
+    gamma: float
+
+    def __post_init__(self) -> None:
+        if not LEAST_GAMMA <= self.gamma < 1.0:
+            raise ValueError(f"gamma = {self.gamma}: must be at least {LEAST_GAMMA:g} and below 1")
+
+    @property
+    def mean(self) -> float:
+        """1/γ, the mean if no run reaches the threshold."""
+        return 1.0 / self.gamma
+
+    @property
+    def scale(self) -> float:
+        """γ."""
+        return self.gamma
+
+    @property
+    def silent(self) -> float:
+        """γ."""
+        return self.gamma
+
+    def log_weight(self, u: Floats) -> Floats:
+        """-ln(γ + (1-γ)u)."""
+        return np.asarray(-np.log(self.gamma + (1.0 - self.gamma) * u))
+
+    def best_share(self, delta: float) -> float:
+        """δ/(γ + (1-γ)δ): all outputs that reach the threshold, of probability δ together."""
+        return min(1.0, delta / (self.gamma + (1.0 - self.gamma) * delta) * (1.0 + _MARGIN))
+
+    def delta_of(self, share: float) -> float:
+        """γ share/(1 - (1-γ) share)."""
+        kept = share * (1.0 - 2.0 * _MARGIN)
+        return min(1.0, self.gamma * kept / (1.0 - (1.0 - self.gamma) * kept) * (1.0 - _MARGIN))
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """The most runs, by NumPy."""
+        return int(rng.geometric(self.gamma))
+
+
+def _scaled(eta: float, log: float) -> float:
+    """(1 - e^(-η log))/η, and its limit for η = 0."""
+    return log if eta == 0.0 else -math.expm1(-eta * log) / eta

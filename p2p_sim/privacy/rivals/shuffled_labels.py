@@ -1,0 +1,137 @@
+"""Randomised response with a trusted shuffler: the learner sees the noisy labels of a cluster without their owners.
+
+For two classes all there is to know is the number of noisy ones. With X noisy ones among the others, of whom m hold
+label 1, it is X if the target's noisy bit is 0 and X + 1 if it is 1; so with her true label changed
+
+    P₀ - e^ε P₁ = keep·Pr[X = k] - lose·Pr[X = k-1],   keep = 1-2α-α(e^ε-1), lose = 1-2α+(1-α)(e^ε-1),
+
+and likewise with the labels swapped. Summed where it is positive, it is the hockey-stick divergence, exactly. The label
+exchange draws from these noisy labels with replacement, a post-processing: its ε is never larger.
+
+Above 2,048 users not every m is evaluated: reveal the noisy labels of b others, chosen so that one m' among the rest
+serves every m from m' to m' + b.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, Floats, rounding, tail_mass
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
+from p2p_sim.privacy.exchange.cluster_exchange import World
+from p2p_sim.privacy.exchange.delta_evaluator import SUMMED_IN_FULL
+from p2p_sim.privacy.exchange.kary import ShuffledLabels
+from p2p_sim.privacy.exchange.one_cluster import EXHAUSTIVE
+from p2p_sim.privacy.inversion import invert
+from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, outward, worth
+from p2p_sim.privacy.ranges import check_delta, check_epsilon
+from p2p_sim.privacy.where_bounds_hold import ANYWHERE
+
+SHUFFLER_CONDITIONS = (
+    Condition(
+        "trusted-shuffler", "a trusted shuffler permutes the noisy labels within a cluster and shows nothing else"
+    ),
+    Condition("one-draw", "every user draws one noisy label"),
+    LABEL_FREE_CLUSTERS,
+)
+_LOG_TAIL = -60.0
+
+
+@dataclass(frozen=True)
+class ShuffledResponse(Accountant):
+    """Privacy of one user's label against the learner, in one cluster whose noisy labels are shuffled.
+
+    Args:
+        cluster_size: n, 2 to 1,000,000.
+        flip_prob: α, 0 or in [1e-300, (K-1)/K], the K-1 other classes equally likely.
+        num_classes: K, at least 2.
+    """
+
+    requires = ANYWHERE
+    conditions = SHUFFLER_CONDITIONS
+
+    cluster_size: int
+    flip_prob: float
+    num_classes: int = 2
+
+    def __post_init__(self) -> None:
+        self._labels()  # checks all three
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return local_epsilon(self.flip_prob, self.num_classes)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε), ε at least 0, over all data sets: exact for K = 2 up to 2,048 users, certified else."""
+        check_epsilon(epsilon)
+        if self.num_classes > 2:
+            return self._labels().delta(epsilon)
+        alpha = self.flip_prob
+        if epsilon >= local_epsilon(alpha):
+            return Bracket(0.0, 0.0)
+        if alpha == 0.0:
+            return Bracket(1.0, 1.0)
+        if self.cluster_size <= EXHAUSTIVE:
+            return _divergence(_laws(self.cluster_size, alpha, 1), alpha, epsilon)
+        lower = _divergence(_others_zero(self.cluster_size, alpha), alpha, epsilon).lower
+        revealed = self.cluster_size // 100
+        upper = _divergence(_laws(self.cluster_size - revealed, alpha, revealed + 1), alpha, epsilon).upper
+        return Bracket(lower, upper)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), δ in (0, 1), over all data sets, bracketed."""
+        check_delta(delta)
+        if self.num_classes > 2:
+            return replace(self._labels().epsilon(delta), conditions=SHUFFLER_CONDITIONS)
+        basis = "exact, over all data sets" if self.cluster_size <= EXHAUSTIVE else "certified over all data sets"
+        return invert(self.delta, delta, self.flip_prob, "learner", basis, self.conditions)
+
+    def _labels(self) -> ShuffledLabels:
+        """The bound for any number of classes."""
+        return ShuffledLabels(self.cluster_size, self.flip_prob, 1.0, self.num_classes)
+
+
+@lru_cache(maxsize=8)
+def _laws(n: int, flip_prob: float, step: int) -> Floats:
+    """Pr[X = k] for m = 0, step, 2 step, ... up to (n-1)/2, each from its own first k on: (M, N)."""
+    tail = -math.inf if n <= SUMMED_IN_FULL else _LOG_TAIL
+    half = (n - 1) // 2 if step == 1 else (n + step - 2) // 2
+    found = [World(n, n - 1 - m, m, flip_prob).noisy_ones(tail)[1] for m in range(0, min(half, n - 1) + 1, step)]
+    table = np.zeros((len(found), max(len(weights) for weights in found)))
+    for row, weights in zip(table, found, strict=True):
+        row[: len(weights)] = weights
+    return table
+
+
+@lru_cache(maxsize=8)
+def _others_zero(n: int, flip_prob: float) -> Floats:
+    """The same for m = 0 alone: (1, N)."""
+    return World(n, n - 1, 0, flip_prob).noisy_ones(_LOG_TAIL)[1][None, :]
+
+
+def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
+    """The largest hockey-stick divergence over data sets and directions, with its rounding.
+
+    A law of N values comes of two windows of at most N + 1 values each, which is charged as in `World.rounding`; the
+    sum adds Nu. What X's windows miss, 6 exp(_LOG_TAIL), is charged in full: normalising adds as much to the rest.
+    """
+    keep, lose, doubt = worth(flip_prob, epsilon)
+    if keep == 0.0:
+        return Bracket(0.0, 0.0)
+    same, more = np.pad(laws, ((0, 0), (0, 1))), np.pad(laws, ((0, 0), (1, 0)))
+    values = 2 * laws.shape[1] + 2
+    error, sums = rounding(values) + 2e-15, (laws.shape[1] + 4) * UNIT
+    less, most = keep * (1.0 - error - doubt), keep * (1.0 + error + doubt)
+    missed = 8.0 * tail_mass(_LOG_TAIL) * min(1, laws.shape[1] // (SUMMED_IN_FULL + 1))
+    tiny, lower, upper = (keep + lose) * 2.0 * values * values * SUBNORMAL, 0.0, 0.0
+    for own, other in ((same, more), (more, same)):
+        sure = np.maximum(less * own - lose * (1.0 + error) * other, 0.0).sum(axis=1)
+        possible = np.maximum(most * own - lose * (1.0 - error) * other, 0.0).sum(axis=1)
+        lower = max(lower, float(sure.max()) * (1.0 - sums) - (keep + lose) * missed - tiny)
+        upper = max(upper, float(possible.max()) * (1.0 + sums) + keep * missed + tiny)
+    return outward(lower, min(upper, local_delta(flip_prob, epsilon).upper))

@@ -1,0 +1,158 @@
+"""Privacy amplification by shuffling for any local randomizer, from its ε₀ and the total variation of its laws.
+
+Let every output o have probability P(o) or P'(o) under the target's two labels, and at least b(o) under every label;
+where all are ε₀-private, b = max(P, P') e^-ε₀ will do. Tell the learner which of the others did not draw from b, and
+what they said. Then (Balle et al. 2019, Lemma 5.3; for fewer submissions see `exchange.blanket`)
+
+    δ(ε) <= (1/n) E [Y_1 + ... + Y_n]_+,    Y_i = (P(o) - e^ε P'(o)) / b(o) with probability b(o) for each o, else 0,
+
+independent, with mean 1 - e^ε. The bound grows with Y in the convex order. For convex f with f(0) = 0,
+E f(Y) = Σ_o F(P(o), P'(o)), where F is homogeneous and convex on either side of P = P'. An output with P > P' is
+s (e^ε₀, 1) + r (1, 1) with s = (P - P')/(e^ε₀-1) and r >= 0, likewise where P < P', and the s of either side sum to
+σ = β/(e^ε₀-1), β the total variation of P and P'. Hence E f(Y) is at most that of
+
+    Y = e^ε₀ - e^ε  or  1 - e^(ε₀+ε)  with probability σ each,   e^ε₀ (1 - e^ε)  with e^-ε₀ (1 - σ (e^ε₀+1)),   else 0.
+
+It grows with σ, for the third value alone is smaller in the convex order than the first two alone (compare E [Y - k]_+
+for k above 0, between the two negative values, and below), so β may be that of the worst pair of labels. At most it is
+(e^ε₀-1)/(e^ε₀+1), which leaves no third value: randomised response between two labels is the worst of all, and the
+bound that of Feldman, McMillan and Talwar (Stronger privacy amplification by shuffling, 2023). That β
+matters beside ε₀ is due to Wang et al. (Privacy amplification via shuffling: unified, simplified, and tightened, 2024):
+where few outputs point either way, as among the bits of vector approximation, β and with it ε is much smaller.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import Bracket, PrivacyBound
+from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
+from p2p_sim.privacy.disk_cache import kept
+from p2p_sim.privacy.exchange.blanket import BLOCKS, Blanket
+from p2p_sim.privacy.exchange.kary import COARSE, LARGEST_CLUSTER, VISITED
+from p2p_sim.privacy.exchange.visited_users import visited
+from p2p_sim.privacy.inversion import bisect, bisect_twice, log_ratio
+from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_sampling_rate
+from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE
+
+WEAKEST = 100.0
+"""ε₀ from which on no number of users amplifies anything worth computing."""
+_UP = 1.0 + 1e-12
+
+
+@dataclass(frozen=True)
+class ShuffledMessages(Accountant):
+    """Privacy of one user's label if n users each run the same local randomizer once and their messages are shuffled.
+
+    The bound holds for one changed label and all other labels, for everything computed from the messages without their
+    senders, also for the learner of the exchange. It does not hold if a user's randomizer depends on others' messages.
+
+    Args:
+        users: n, at least 1; more than 1,000,000 count as 1,000,000.
+        local_epsilon: ε₀ of the randomizer, at least 0, infinite allowed.
+        total_variation: β in [0, 1], the largest total variation between the laws of one message under two labels,
+            which is its δ(0); 1 if only ε₀ is known.
+        caveats: conditions of ε₀ itself; they are conditions of the bound, too.
+        sampling_rate: θ in (0, 1] if the learner gets the messages of an exchange: each user submits with probability
+            θ, and then the message of one of all n users. None: all n messages.
+        submissions: in place of θ, how many messages the learner got, each that of one of all n users; at least 0.
+    """
+
+    requires = ANY_MESSAGE
+
+    users: int
+    local_epsilon: float
+    total_variation: float = 1.0
+    caveats: tuple[str, ...] = ()
+    sampling_rate: float | None = None
+    submissions: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.local_epsilon >= 0.0:
+            raise ValueError(f"local_epsilon = {self.local_epsilon}: must be at least 0")
+        if self.users < 1:
+            raise ValueError(f"users = {self.users}: must be at least 1")
+        if not 0.0 <= self.total_variation <= 1.0:
+            raise ValueError(f"total_variation = {self.total_variation}: must lie in [0, 1]")
+        if self.sampling_rate is not None:
+            check_sampling_rate(self.sampling_rate)
+        if self.submissions is not None and (self.submissions < 0 or self.sampling_rate is not None):
+            raise ValueError(
+                f"submissions = {self.submissions}: must be at least 0, and stand in place of a sampling rate"
+            )
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label."""
+        return self.local_epsilon
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε): 0 and a certified bound, which is 0 from ε₀ on and 1 if nothing better is known."""
+        check_epsilon(epsilon)
+        if epsilon >= self.local_epsilon or self.total_variation == 0.0:
+            return Bracket(0.0, 0.0)
+        return Bracket(0.0, self._bound(epsilon) if self._amplified else 1.0)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ): 0 and a certified bound, never above ε₀."""
+        check_delta(delta)
+        low, high, basis = 0.0, self.local_epsilon, "local randomizer alone"
+        if self._amplified and self.delta(low).upper <= delta:
+            high = low
+        elif self._amplified:
+            high = _epsilon(replace(self, caveats=()), delta).upper
+        if high < self.local_epsilon:
+            basis = "bound for shuffled messages of any local randomizer"
+        return PrivacyBound(0.0, high, delta, "learner", "label", basis, self.conditions)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return (*LEARNER_CONDITIONS, *self.caveats)
+
+    @property
+    def _amplified(self) -> bool:
+        """Whether anything better than ε₀ is looked for."""
+        return self.users > 1 and 0.0 < self.local_epsilon < WEAKEST
+
+    def _bound(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
+        """Upper bound on δ(ε); see `KaryExchange`, whose counts these are.
+
+        Of more than 1,000,000 users the messages of those beyond are told, and who carries them.
+        """
+        walk = self._blanket(epsilon)
+        if self._complete:
+            return walk.delta()
+        rate = 1.0 if self.sampling_rate is None else self.sampling_rate
+        return walk.delta(visited(walk.users, rate, values, self.users, self.submissions), blocks)
+
+    @property
+    def _complete(self) -> bool:
+        """Whether the learner has all messages."""
+        return self.sampling_rate is None and self.submissions is None
+
+    def _blanket(self, epsilon: float) -> Blanket:
+        """The walk of the module's docstring; ε₀ and β are rounded up, which is the safe side."""
+        local = self.local_epsilon * _UP
+        grown, growth = math.expm1(local), math.expm1(epsilon)
+        variation = min(self.total_variation * _UP, grown / (grown + 2.0))
+        side = variation / grown  # σ
+        neither = max(0.0, 1.0 - side * (grown + 2.0)) * math.exp(-local)
+        share = 2.0 * side + neither
+        keep, lose, rest = grown - growth, grown + growth * (grown + 1.0), growth * (grown + 1.0)
+        worths = side * keep, side * lose, side * rest
+        return Blanket(min(self.users, LARGEST_CLUSTER), share, share / side, *worths, growth * (1.0 - 2.0**-50))
+
+
+@kept
+def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
+    """ε(δ) where δ(0) is above δ."""
+    high = messages.local_epsilon
+    if messages._complete:
+        return Bracket(0.0, bisect(lambda epsilon: messages.delta(epsilon).upper > delta, 0.0, high, 1e-6)[1])
+    _, upper = bisect_twice(
+        lambda epsilon: messages._bound(epsilon, *COARSE) > delta,
+        lambda epsilon: log_ratio(messages.delta(epsilon).upper, delta),
+        high,
+        1e-5,
+    )
+    return Bracket(0.0, upper)

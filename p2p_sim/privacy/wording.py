@@ -1,0 +1,126 @@
+"""Answers as people read them: the same lines on a terminal and in a browser."""
+
+import math
+from typing import TYPE_CHECKING
+
+from p2p_sim.base.notebook_view import bound_text
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.guess_sentences import SEES, equally_likely, guessed
+
+if TYPE_CHECKING:
+    from p2p_sim.privacy.questions import Answer, Calibration, EnoughNeighbours, Question
+
+Line = tuple[str, str]
+PROTECTED = {
+    "label": "It protects one user's label",
+    "example": "It protects one user's whole example, features and label",
+}
+"""What a statement protects, by adjacency."""
+EACH_NETWORK = "Each realised network has a figure of its own: the worst is shown, and they must not be averaged."
+ADDS_NOTHING = (
+    "The noise on a label alone needs this α, rounded up. The exchange adds nothing here: with it, too, no smaller α "
+    "of three digits is certified."
+)
+
+
+def answer_lines(question: "Question", found: "Answer") -> list[Line]:
+    """A statement beside the local figure and the paper's: names and figures; bounds are rounded to the safe side."""
+    from p2p_sim.privacy.questions import RATED
+
+    bound = found.bound
+    rate = f", θ = {question.sampling_rate:g}" if bound.observer in RATED else ""
+    size = "any size" if question.cluster_size is None else f"{question.cluster_size:,} users"
+    if question.degree is not None:
+        size += f", each with {question.degree:,} neighbour{'s' * (question.degree != 1)}"
+    lines = [("cluster", f"{size}, α = {question.flip_prob:g}{rate}"), ("observer", _who(bound, question.members))]
+    if found.delta_upper is not None and found.delta_lower is not None:
+        lines.append((f"δ at ε = {bound.epsilon_upper:g}, at most", bound_text(found.delta_upper, True)))
+        lines.append(("  no smaller δ holds than", bound_text(found.delta_lower, False)))
+    else:
+        lines.append((f"ε at δ = {bound.delta:g}, at most", bound_text(bound.epsilon_upper, True)))
+        lines.append(("  no smaller ε holds than", bound_text(bound.epsilon_lower, False)))
+        lines += [("  the paper's Lemma 9", str(found.lemma9))] * (bound.observer == "learner")
+    return [*lines, ("noisy label alone, ε₀", bound_text(found.local, True)), ("basis", bound.basis)]
+
+
+def gain(question: "Question", advantage: float) -> str:
+    """What the observer gains, as a sentence about 100 labels; advantage: as of an `Answer`."""
+    who = SEES[question.observer]
+    if question.members is not None:
+        who = f"a coalition of {question.members:,} with the learner"
+    told = guessed(who, 1.0 / question.num_classes, advantage, equally_likely(question.num_classes))
+    if question.observer == "peer":  # of a flipped label 1 - α are right
+        told += f" Of 100 users whom peers asked, they guess about {100.0 * (1.0 - question.flip_prob):.3g} right."
+    return told
+
+
+def exposed(observer: str, cluster_size: int | None, delta: float | None, asked: int = 1) -> str:
+    """What to beware of where δ allows that a peer or a coalition gets the target's noisy label itself; else empty.
+
+    Each of `asked` requests goes to a uniform one of n users: with probability 1 - (1 - 1/n)^asked one is the target's.
+    """
+    if cluster_size is None or delta is None or observer not in ("peer", "coalition"):
+        return ""
+    chance = -math.expm1(asked * math.log1p(-1.0 / cluster_size))
+    if delta < 0.1 * chance:
+        return ""
+    return (
+        f"δ = {delta:g} is large: with probability {chance:.2g} the {observer} receives a user's noisy label and knows "
+        f"whose it is. The ε at this δ says little about that user. Choose δ far below {chance:.2g}."
+    )
+
+
+def calibration_lines(found: "Calibration") -> list[Line]:
+    """A flip probability for all clusters, and for each size on its own, with what it is certified for."""
+    bound, alone = found.bound, found.each if len(found.each) > 1 else {}
+    return [
+        ("flip probability α, all clusters", f"{found.flip_prob}"),
+        *((f"  clusters of {size:,} alone", f"{alpha}") for size, alpha in alone.items()),
+        ("sampling rate θ", "any" if found.sampling_rate is None else f"{found.sampling_rate:g}"),
+        (
+            f"certified ε at δ = {bound.delta:g}",
+            f"{bound_text(bound.epsilon_upper, True)} (target {found.epsilon:g})",
+        ),
+        ("  noisy label alone, ε₀", bound_text(found.local, True)),
+        ("observer", _who(bound, found.members)),
+        ("basis", bound.basis),
+    ]
+
+
+def neighbour_lines(found: "EnoughNeighbours") -> list[Line]:
+    """The smallest degree of an overlay for a target, beside ε where users may ask everybody, and ε₀."""
+    bound, everybody = found.bound, found.everybody
+    looked_at = found.most if found.degree is None else found.degree
+    degree = f"none: {looked_at:,} neighbours are not enough" if found.degree is None else f"{looked_at:,} neighbours"
+    epsilon = f"{bound_text(bound.epsilon_upper, True)} (target {found.target:g})"
+    return [
+        ("smallest degree of the overlay", degree),
+        (f"  ε with {looked_at:,}, at δ = {bound.delta:g}", epsilon),
+        ("  ε if users may ask everybody", bound_text(everybody.epsilon_upper, True)),
+        ("  noisy label alone, ε₀", bound_text(found.local, True)),
+        ("observer", bound.observer),
+        ("basis", bound.basis),
+    ]
+
+
+def protects(bound: PrivacyBound) -> str:
+    """Whom a statement protects and from whom; its conditions follow the last word if `promises`."""
+    if not promises(bound):
+        what = PROTECTED[bound.adjacency].removeprefix("It protects ")
+        why = f"no finite ε is known at δ = {bound.delta:g} ({bound.basis})"
+        if math.isfinite(bound.epsilon_upper):
+            why = f"δ is {bound_text(bound.delta, True)}: with this probability the observer may see all"
+        return f"Nothing here protects {what} from the {bound.observer}, because {why}."
+    given = f", given {bound.conditional_on}" if bound.conditional_on else ""
+    who = "learner who also sees when submissions arrive" if bound.observer == "learner-times" else bound.observer
+    return f"{PROTECTED[bound.adjacency]}, for every data set{given}, from the {who}, if"
+
+
+def promises(bound: PrivacyBound) -> bool:
+    """Whether a statement promises anything: ε is finite, and δ leaves more often something hidden than not."""
+    return math.isfinite(bound.epsilon_upper) and bound.delta < 0.5
+
+
+def _who(bound: PrivacyBound, members: int | None) -> str:
+    """An observer, a coalition with its size."""
+    return bound.observer if members is None else f"{bound.observer} of {members:,} with the learner"

@@ -1,0 +1,164 @@
+"""Accountants made of others: many clusters, further conditions, a single statement."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.bound import Bracket, PrivacyBound, together
+from p2p_sim.privacy.loss_law import TAIL
+from p2p_sim.privacy.ranges import check_delta, check_epsilon
+from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE, ANYWHERE
+
+EVERY = 16
+"""Most models for each of which ε is found."""
+
+
+def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
+    """ε(δ) of each model, worst first; the largest of them is found, and the last one's.
+
+    Among more than 16 those between are only held against the worst so far, all together where that succeeds, else one
+    by one. Their upper end is then the worst one's, and their lower end 0.
+
+    Args:
+        models: at least one, ordered so that earlier ones are expected to be worse (smaller clusters).
+        delta: δ in (0, 1).
+    """
+    if len(models) <= EVERY:
+        return [model.epsilon(delta) for model in models]
+    worst = models[0].epsilon(delta)
+    found = [worst]
+    all_held = math.isfinite(worst.epsilon_upper) and models[0].all_satisfy(models[1:-1], worst.epsilon_upper, delta)
+    for model in models[1:-1]:
+        if all_held or model.satisfies(worst.epsilon_upper, delta):
+            found.append(replace(worst, epsilon_lower=0.0, basis="no more than in the worst cluster"))
+            continue
+        worst = model.epsilon(delta)
+        found.append(worst)
+    return [*found, models[-1].epsilon(delta)]
+
+
+@dataclass(frozen=True)
+class WorstOf(Accountant):
+    """Whichever of several accountants is a user's own: at every ε the largest δ.
+
+    models: at least one, about one observer and adjacency.
+    """
+
+    requires = ANYWHERE
+
+    models: tuple[Accountant, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether all are."""
+        return all(model.kept for model in self.models)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The largest."""
+        return max(model.pure_epsilon for model in self.models)
+
+    @property
+    def least_delta(self) -> float:
+        """The largest."""
+        return max(model.least_delta for model in self.models)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Those of all."""
+        return tuple(dict.fromkeys(condition for model in self.models for condition in model.conditions))
+
+    def delta(self, epsilon: float) -> Bracket:
+        """The largest δ(ε)."""
+        return self.profile([epsilon])[0]
+
+    def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
+        """The largest δ at each of the given ε."""
+        each = zip(*(model.profile(epsilons) for model in self.models), strict=True)
+        return [Bracket(max(b.lower for b in found), max(b.upper for b in found)) for found in each]
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """The largest ε(δ), under all conditions."""
+        return together([model.epsilon(delta) for model in self.models])
+
+
+@dataclass(frozen=True)
+class Under(Accountant):
+    """An accountant of a message that is a flipped label once public parameters are fixed, under further conditions.
+
+    Args:
+        model: of flipped labels. caveats: conditions of the public parameters, which are conditions of every bound.
+    """
+
+    requires = ANY_MESSAGE
+
+    model: Accountant
+    caveats: tuple[str, ...]
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The model's."""
+        return self.model.pure_epsilon
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The model's, and the further ones."""
+        return (*self.model.conditions, *self.caveats)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """The model's δ(ε)."""
+        return self.model.delta(epsilon)
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """The model's ε(δ), under all conditions."""
+        return replace(self.model.epsilon(delta), conditions=self.conditions)
+
+
+@dataclass(frozen=True)
+class OnePoint(Accountant):
+    """What follows from a single statement, ε at δ: the worst mechanism of which it is true.
+
+    With probability δ everything is given away, else the label is flipped as randomised response does at ε:
+    δ(ε') = δ + (1-δ)(1 - e^(ε'-ε))/(1 + e^-ε) up to ε (Kairouz, Oh and Viswanath 2015, Theorem 3.4's pair).
+    """
+
+    requires = ANYWHERE
+
+    stated: PrivacyBound
+
+    def __post_init__(self) -> None:
+        if not (0.0 <= self.stated.epsilon_upper < math.inf and 0.0 <= self.stated.delta < 1.0):
+            raise ValueError(f"epsilon = {self.stated.epsilon_upper}: must be at least 0 and finite, with δ in [0, 1)")
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε if δ is 0."""
+        return self.stated.epsilon_upper if self.stated.delta == 0.0 else math.inf
+
+    @property
+    def least_delta(self) -> float:
+        """δ of the statement: nothing holds at a smaller one."""
+        return self.stated.delta or TAIL
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Those of the statement."""
+        return self.stated.conditions
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ(ε), at most."""
+        check_epsilon(epsilon)
+        top, delta = self.stated.epsilon_upper, self.stated.delta
+        beyond = -math.expm1(min(epsilon - top, 0.0)) / (1.0 + math.exp(-top))
+        return Bracket(0.0, min(1.0, (delta + (1.0 - delta) * beyond) * (1.0 + 2.0**-50)))
+
+    def epsilon(self, delta: float) -> PrivacyBound:
+        """ε(δ), at most; infinite below the statement's δ."""
+        check_delta(delta)
+        top, more = self.stated.epsilon_upper, (delta - self.stated.delta) / (1.0 - self.stated.delta)
+        if more < 0.0:
+            return replace(self.stated, epsilon_lower=0.0, epsilon_upper=math.inf, delta=delta)
+        share = more * (1.0 + math.exp(-top))
+        found = max(0.0, top + math.log1p(-share)) if share < 1.0 else 0.0
+        return replace(self.stated, epsilon_lower=0.0, epsilon_upper=found, delta=delta)

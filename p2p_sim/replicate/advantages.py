@@ -1,0 +1,125 @@
+"""How much more often somebody guesses a user's label right because she took part, and how often without her."""
+
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from cachetools import LRUCache, cached
+from numpy.typing import NDArray
+
+from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
+from p2p_sim.mechanisms.mechanism import Accounted, Mechanism
+from p2p_sim.mechanisms.outcome import Outcome, Predictor
+from p2p_sim.population.population import People, Population
+from p2p_sim.privacy.advantage import advantages, local_advantage
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.loss_law import LossLaw
+from p2p_sim.replicate.replicate import Case
+
+Floats = NDArray[np.float64]
+GUESSES = (
+    "advantage_uniform", "advantage_cluster", "advantage_cluster_worst", "advantage_model", "advantage_model_worst",
+    "advantage_local", "advantage_times", "advantage_coalition", "guess_uniform", "guess_cluster", "guess_model",
+)  # fmt: skip
+"""Columns of a row, in their order."""
+LARGEST_PUBLIC = 2_000
+"""Most held-out rows from which the public model learns."""
+_UP, _BLOCK = 1.0 + 1e-12, 2**16
+
+
+def guesses(case: Case, people: People, mechanism: Mechanism, outcome: Outcome, accounted: Accounted) -> dict[str, Any]:
+    """The columns of `GUESSES`; None where there is no such observer or no such prior.
+
+    Args:
+        case, people: what was run, and with whom. mechanism, outcome, accounted: how, what came of it, and its account.
+    """
+    learner, classes = accounted.statements["epsilon_upper"], people.num_classes
+    assert isinstance(learner, PrivacyBound)
+    law = mechanism.learner_law(outcome, people.cluster_sizes, case.scenario.situation(classes), learner)
+    local = _local(mechanism, accounted, classes)
+    uniform = float(advantages(law, np.full((1, classes), 1.0 / classes))[0])
+    alone = uniform if local is None else min(uniform, local)
+    row: dict[str, Any] = dict.fromkeys(GUESSES) | {
+        "advantage_uniform": alone,
+        "advantage_local": local,
+        "guess_uniform": 1.0 / classes,
+    }
+    for column, most in mechanism.network_advantages(outcome, classes).items():
+        row[column] = max(most, alone)  # the learner is one of the coalition
+    if isinstance(timed := accounted.statements.get("epsilon_times_upper"), PrivacyBound):
+        row["advantage_times"] = alone if timed.epsilon_upper <= learner.epsilon_upper else local
+    for name, found in (("cluster", cluster_counts(people, outcome)), ("model", _model(case, people, outcome))):
+        if found is not None:
+            row |= _averaged(name, law, *found)
+    return row
+
+
+def _averaged(name: str, law: LossLaw, priors: Floats, users: Floats, right: float | None = None) -> dict[str, float]:
+    """Mean and largest advantage of users (m,) who have these priors (m, K), and the share that is guessed without."""
+    each = np.concatenate([advantages(law, priors[i : i + _BLOCK]) for i in range(0, len(priors), _BLOCK)])
+    total = users.sum()
+    return {
+        f"advantage_{name}": min(float(users @ each / total) * _UP, float(each.max())),
+        f"advantage_{name}_worst": float(each.max()),
+        f"guess_{name}": float(users @ priors.max(axis=1) / total) if right is None else right,
+    }
+
+
+def _local(mechanism: Mechanism, accounted: Accounted, classes: int) -> float | None:
+    """Of whoever sees a user's own message, if she sends one."""
+    stated = accounted.statements.get("epsilon_local")
+    if not isinstance(stated, PrivacyBound):
+        return None
+    found = mechanism.local_advantage(classes)
+    return local_advantage(1.0, stated.epsilon_upper, classes) if found is None else found
+
+
+def cluster_counts(people: People, outcome: Outcome) -> tuple[Floats, Floats] | None:
+    """The share of each label in each cluster that has users (C, K), and its users (C,)."""
+    classes = people.num_classes
+    if isinstance(people, Population):
+        cluster = np.repeat(np.arange(len(people.cluster_sizes)), people.cluster_sizes)
+        cell = cluster * classes + people.labels
+        counts = np.bincount(cell, minlength=len(people.cluster_sizes) * classes).reshape(-1, classes)
+    elif people.law is not None and outcome.truth is not None:
+        counts = np.zeros((int(people.law.cluster.max()) + 1, classes), dtype=np.int64)
+        np.add.at(counts, people.law.cluster, outcome.truth.counts)
+    else:
+        return None
+    users = counts.sum(axis=1)
+    return counts[users > 0] / users[users > 0, None], users[users > 0].astype(np.float64)
+
+
+def _model(case: Case, people: People, outcome: Outcome) -> tuple[Floats, Floats, float | None] | None:
+    """What somebody thinks of users' labels who knows the law, or learned from held-out rows; None without either.
+
+    Returns:
+        Priors (m, K), how many users have each, and the share of labels that a learned model guesses right.
+    """
+    if people.law is not None:
+        points = len(people.law.points)
+        if isinstance(people, Population):
+            assert people.point is not None
+            users = np.bincount(people.point, minlength=points)
+        else:
+            assert outcome.truth is not None
+            users = outcome.truth.counts.sum(axis=1)
+        return people.law.label_distribution[users > 0], users[users > 0].astype(np.float64), None
+    assert isinstance(people, Population)
+    if people.holdout is None or not len(people.holdout.labels):
+        return None
+    parts = range(0, people.num_users, _BLOCK)
+    model = _public_model(case, people)
+    priors = np.concatenate([model.probabilities(people.features[i : i + _BLOCK]) for i in parts])
+    priors /= priors.sum(axis=1, keepdims=True)
+    return priors, np.ones(len(priors)), float(np.mean(priors.argmax(axis=1) == people.labels))
+
+
+@cached(LRUCache(8), key=lambda case, people: case.people_key, lock=Lock())
+def _public_model(case: Case, people: Population) -> Predictor:
+    """A logistic regression of the first held-out rows: of nobody whose label is to be guessed."""
+    assert people.holdout is not None
+    rows = slice(0, LARGEST_PUBLIC)
+    return LogisticRegressionConfig().fit(
+        people.holdout.features[rows], people.holdout.labels[rows], people.num_classes
+    )

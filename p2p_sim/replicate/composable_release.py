@@ -1,0 +1,49 @@
+"""What one run of a scenario released, as something that can be composed."""
+
+import math
+from pathlib import Path
+
+from p2p_sim.base.arguments import count_of, optional_path
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import MECHANISMS, method_of, offer_of
+from p2p_sim.mechanisms.plug_in_results import check_accounted
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.composition import RunRelease
+from p2p_sim.privacy.worst_of_several import OnePoint
+from p2p_sim.replicate.replicate import Case, scenario_of
+from p2p_sim.replicate.run import exchange
+from p2p_sim.scenario import Scenario
+
+
+def release(
+    scenario: Scenario | str | Path,
+    replicate: int = 0,
+    data_dir: str | Path | None = None,
+    at_delta: float = 1e-8,
+) -> RunRelease:
+    """What a replicate released, for `compose`: its accountant, and what its random numbers depend on.
+
+    Args:
+        scenario: what to run, the path of its file, or the name of a shipped one; `noise_salt` gives the same users
+            fresh noise.
+        replicate: its index.
+        data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
+        at_delta: δ of the statement that is composed where a mechanism states ε at one δ alone.
+
+    Raises:
+        InputError: an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.
+    """
+    case = Case(scenario_of(scenario), count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
+    ran, done = case.scenario, exchange(case)
+    mechanism, sizes = done.mechanism, done.population.cluster_sizes
+    situation = ran.situation(done.population.num_classes)
+    accountant = mechanism.accountant_of(done.outcome, sizes, situation)
+    if accountant is None:
+        account = mechanism.account(done.outcome, sizes, situation, at_delta)
+        if (offer := offer_of(MECHANISMS, ran.mechanism.kind)) is not None:
+            check_accounted(method_of(offer, mechanism, "account"), account, done.outcome, len(sizes), at_delta)
+        stated = account.statements["epsilon_upper"]
+        if not isinstance(stated, PrivacyBound) or math.isinf(stated.epsilon_upper):
+            raise InputError(f"{ran.name}: states no finite ε at δ = {at_delta:g}")
+        accountant = OnePoint(stated)
+    return RunRelease(accountant, ran.seed, case.replicate, ran.noise_salt)

@@ -1,0 +1,350 @@
+"""What happened on the network in one replicate: arrays by user, numbers for a table, and figures."""
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.whole_files import directory_made, in_place_of, no_directory, writing
+from p2p_sim.exchange.message_trace import Sent, Trace
+from p2p_sim.exchange.transcript import KIND_NAMES, LEARNER, REPLY, REQUEST, SUBMISSION, Messages
+from p2p_sim.mechanisms.exchange_accounting import user_epsilons
+from p2p_sim.mechanisms.label_exchange import exchange_of
+from p2p_sim.network.overlay import Overlay
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.statement_record import whole
+from p2p_sim.replicate import row as rows
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.row import Row
+from p2p_sim.replicate.run import Exchanged, exchange
+from p2p_sim.replicate.true_labels import Labels
+from p2p_sim.scenario import Scenario
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+MOST_DRAWN = 400
+"""Users of a cluster whose overlay is drawn whole; of a larger one, as many of those nearest to the worst placed."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What reached one observer's eyes: delivered messages, and their bytes, headers included."""
+
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedNetwork:
+    """One replicate's network; arrays have one entry for each user, (n,), unless stated otherwise.
+
+    name, replicate, sampling_rate (θ), deadline_s, delta: the scenario's. counts: as in the result row.
+    cluster_offsets: (C+1,). messages: every delivered message. overlay: None if every user may ask every user.
+    answered_s: when a user first got somebody's noisy label in time, seconds, or infinity.
+    submitted_s: when the learner accepted the user's submission, seconds, or infinity.
+    handled, handled_bytes: delivered messages that a user sent or received. answers: her replies that were delivered.
+    member: tells the learner what she sees. own: passed on her own noisy label in time because no reply came.
+    held: a member received the user's noisy label.
+    source: whose noisy label the user submitted, -1 if she submitted none. reached: her submission came to the learner,
+    in time or too late: the learner drops what comes too late, but has seen it.
+    epsilon: certified ε of the user's label against a learner who sees the set of submissions; epsilon_local: ε₀.
+    statement: the statement of the largest of these ε.
+    observers: what the learner, the eavesdropper and, if there is one, the coalition saw.
+    trace: how messages were sent, requests expired and users came and went. labels: true and noisy ones.
+    """
+
+    name: str
+    replicate: int
+    sampling_rate: float
+    deadline_s: float | None
+    delta: float
+    counts: Row
+    cluster_offsets: Counts
+    messages: Messages
+    overlay: Overlay | None
+    answered_s: Floats
+    submitted_s: Floats
+    handled: Counts
+    handled_bytes: Counts
+    answers: Counts
+    member: Bools
+    own: Bools
+    held: Bools
+    source: Counts
+    reached: Bools
+    epsilon: Floats
+    epsilon_local: float
+    statement: PrivacyBound
+    observers: dict[str, Seen]
+    trace: Trace
+    labels: Labels
+
+    @property
+    def num_users(self) -> int:
+        """n."""
+        return len(self.handled)
+
+    @property
+    def cluster_sizes(self) -> Counts:
+        """Users in each cluster (C,)."""
+        return np.diff(self.cluster_offsets)
+
+    @property
+    def submissions(self) -> Counts:
+        """Submissions that the learner accepted from each cluster (C,)."""
+        return np.add.reduceat(np.isfinite(self.submitted_s).astype(np.int64), self.cluster_offsets[:-1])
+
+    @property
+    def worst(self) -> int:
+        """The user with the largest certified ε; of several, the first."""
+        return int(np.argmax(self.epsilon))
+
+    def cluster(self, user: int) -> int:
+        """A user's cluster."""
+        return int(np.searchsorted(self.cluster_offsets, user, side="right")) - 1
+
+
+def check(scenario: Scenario, replicate: int, directory: Path) -> None:
+    """Refuse what cannot work before anything runs."""
+    if scenario.engine != "events":
+        raise InputError(f"engine = {scenario.engine!r}: sends no messages; what happened needs engine = 'events'")
+    if replicate < 0:
+        raise InputError(f"--replicate {replicate}: must be at least 0")
+    found = next(path for path in (directory, *directory.parents) if path.exists())
+    if not found.is_dir():
+        raise InputError(f"--out {directory}: {found} {no_directory(found)}")
+    if not os.access(found, os.W_OK):
+        raise InputError(f"--out {directory}: cannot be written")
+
+
+def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None) -> ObservedNetwork:
+    """Run one replicate with its transcript and return its network.
+
+    Args:
+        scenario: with engine = "events".
+        replicate: its index, from 0.
+        data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
+    """
+    return look(scenario, replicate, exchange(Case(scenario, replicate, data_dir), record=True))
+
+
+def look(scenario: Scenario, replicate: int, done: Exchanged) -> ObservedNetwork:
+    """What happened in an exchange that was recorded."""
+    mechanism = exchange_of(done.mechanism, "what happened on the network")
+    outcome, users = done.outcome, done.population.num_users
+    assert outcome.transcript is not None
+    assert outcome.transcript.trace is not None
+    assert outcome.realised is not None
+    assert outcome.arrival_s is not None
+    m, facts, noise = outcome.transcript.messages, outcome.realised, mechanism.randomizer
+    size = _bytes(m, scenario.network.header_bytes, -(-noise.payload_bits // 8))
+    member = np.concatenate([shard.member for shard in facts])
+    reply = m.kind == REPLY
+    fetched = m.select(reply & ~m.late)
+    answered, submitted = np.full(users, np.inf), np.full(users, np.inf)
+    np.minimum.at(answered, fetched.receiver, fetched.time_s)
+    submitted[outcome.labels.user] = outcome.arrival_s
+    held = np.zeros(users, dtype=np.bool_)
+    held[m.sender[reply & member[m.receiver]]] = True
+    held &= ~member & ~np.concatenate([shard.constant for shard in facts])
+    epsilon, statement = user_epsilons(facts, noise, scenario.privacy.delta)
+    counts = rows.network(done.population, outcome)
+    return ObservedNetwork(
+        name=scenario.name,
+        replicate=replicate,
+        sampling_rate=mechanism.sampling_rate,
+        deadline_s=scenario.network.deadline_s,
+        delta=scenario.privacy.delta,
+        counts=counts,
+        cluster_offsets=done.population.cluster_offsets,
+        messages=m,
+        overlay=outcome.overlay,
+        answered_s=answered,
+        submitted_s=submitted,
+        handled=_per_user(m, users),
+        handled_bytes=_per_user(m, users, size),
+        answers=np.bincount(m.sender[reply], minlength=users),
+        member=member,
+        own=np.concatenate([shard.own for shard in facts]),
+        held=held,
+        source=_sources(outcome.transcript.trace.sent, users),
+        reached=np.isin(np.arange(users), m.sender[m.kind == SUBMISSION]),
+        epsilon=epsilon,
+        epsilon_local=noise.local_epsilon,
+        statement=statement,
+        observers=_observers(m, size, member, counts),
+        trace=outcome.transcript.trace,
+        labels=Labels.of(Case(scenario, replicate), done, mechanism),
+    )
+
+
+def _sources(sent: Sent, users: int) -> Counts:
+    """Whose noisy label each user submitted (n,), whatever became of the submission; -1 where she submitted none."""
+    source, rows = np.full(users, -1), sent.kind == SUBMISSION
+    source[sent.sender[rows]] = sent.whose[rows]
+    return source
+
+
+def _bytes(m: Messages, header: int, payload: int) -> Counts:
+    """Bytes of each message; a request carries no label."""
+    return np.where(m.kind == REQUEST, header, header + payload).astype(np.int64)
+
+
+def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
+    """Messages, or their weights, that each user sent or received."""
+    inner = m.receiver != LEARNER
+    sent = np.bincount(m.sender, weights, users)
+    received = np.bincount(m.receiver[inner], None if weights is None else weights[inner], users)
+    return (sent + received).astype(np.int64)
+
+
+def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[str, Seen]:
+    """Who saw how much; a coalition sees what its members and the learner see.
+
+    The eavesdropper listens where messages are sent, so that she sees those that never arrive, too.
+    """
+    learner = m.receiver == LEARNER
+    seen = {"learner": learner}
+    if member.any():
+        seen["coalition"] = learner | member[m.sender] | member[m.receiver]
+    known = {who: Seen(int(np.count_nonzero(rows)), int(size[rows].sum())) for who, rows in seen.items()}
+    return {**known, "eavesdropper": Seen(int(counts["messages_sent"]), int(counts["bytes_sent"]))}
+
+
+def record(found: ObservedNetwork) -> dict[str, Any]:
+    """All numbers of the table as one record; times in seconds, None where there is none."""
+    arrived = np.isfinite(found.submitted_s)
+    busiest, others = int(np.argmax(found.handled)), int(np.count_nonzero(~found.member))
+    median, high = (int(np.quantile(found.handled, q, method="inverted_cdf")) for q in (0.5, 0.99))
+    members = int(np.count_nonzero(found.member))
+    return {
+        "name": found.name,
+        "replicate": found.replicate,
+        "num_users": found.num_users,
+        "num_clusters": len(found.cluster_sizes),
+        "sampling_rate": found.sampling_rate,
+        "effective_sampling_rate": float(arrived.mean()),
+        **found.counts,
+        **books(found.num_users, found.counts),
+        "arrival_last_s": float(found.submitted_s[arrived].max()) if arrived.any() else None,
+        "deadline_s": found.deadline_s,
+        "load_median": median,
+        "load_p99": high,
+        "load_max": int(found.handled.max()),
+        "load_median_bytes": int(np.quantile(found.handled_bytes, 0.5, method="inverted_cdf")),
+        "load_p99_bytes": int(np.quantile(found.handled_bytes, 0.99, method="inverted_cdf")),
+        "load_max_bytes": int(found.handled_bytes.max()),
+        "busiest_user": busiest,
+        "busiest_cluster": found.cluster(busiest),
+        "busiest_neighbours": int(found.overlay.degrees[busiest]) if found.overlay else None,
+        "busiest_answers": int(found.answers[busiest]),
+        "observers": {who: asdict(seen) for who, seen in found.observers.items()},
+        "coalition_members": members,
+        "held_labels": int(np.count_nonzero(found.held)) if members else None,
+        "held_share": float(np.count_nonzero(found.held) / others) if members and others else None,
+        **{key: value for key, value in whole(found.statement).items() if key != "epsilon_lower"},
+        "epsilon_median_user": float(np.quantile(found.epsilon, 0.5, method="inverted_cdf")),
+        "epsilon_local": found.epsilon_local,
+    }
+
+
+def books(users: int, counts: Row) -> Row:
+    """What became of every user, by the counts of an exchange in which each user asks for one label.
+
+    The four numbers add up to the users: those who got a label, whose last request expired or failed, who went offline
+    for good while their request was open, and who never asked.
+    """
+    unanswered = counts["expired"] + counts["failed"] - counts["retries"] - counts["departed"]
+    return {
+        "users_answered": counts["answered"],
+        "users_unanswered": unanswered,
+        "users_departed": counts["departed"],
+        "users_absent": users - (counts["fetches"] - counts["retries"]),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of an overlay to look at: `users` (p,) of one cluster, edges (e, 2) as positions among them."""
+
+    cluster: int
+    users: Counts
+    edges: Counts
+
+
+def worst_part(found: ObservedNetwork, most: int = MOST_DRAWN) -> Part:
+    """The cluster with the largest certified ε; of more than `most` users, those nearest to the worst placed."""
+    assert found.overlay is not None
+    worst = int(np.argmax(found.epsilon))
+    cluster = found.cluster(worst)
+    first, last = found.cluster_offsets[cluster : cluster + 2].tolist()
+    whole = found.overlay.shard(first, last)
+    users = _nearest(whole, worst - first, most) if last - first > most else np.arange(last - first)
+    place = np.full(last - first, -1)
+    place[users] = np.arange(users.size)
+    ends = np.stack([np.repeat(np.arange(whole.num_users), whole.degrees), whole.indices], axis=1)
+    ends = place[ends]
+    return Part(cluster, users + first, ends[(ends[:, 0] >= 0) & (ends[:, 0] < ends[:, 1])])
+
+
+def _travelled(found: ObservedNetwork, edges: Counts) -> Bools:
+    """Along which edges (e, 2), pairs of users, a reply came in time (e,)."""
+    replies = found.messages.select((found.messages.kind == REPLY) & ~found.messages.late)
+    ends = np.sort(np.stack([replies.sender, replies.receiver], axis=1).astype(np.int64), axis=1)
+    return np.isin(np.sort(edges, axis=1) @ (found.num_users, 1), ends @ (found.num_users, 1))
+
+
+def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
+    """The `most` users who are the fewest steps away from a user, ascending; fewer if no more can be reached."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    shape = (overlay.num_users, overlay.num_users)
+    graph = csr_array((np.ones(len(overlay.indices), dtype=np.int8), overlay.indices, overlay.indptr), shape=shape)
+    order = breadth_first_order(graph, start, directed=False, return_predecessors=False)
+    return np.sort(order[:most]).astype(np.int64)
+
+
+def draw(found: ObservedNetwork, directory: Path) -> list[Path]:
+    """Draw the figures into a directory, each whole or not at all, over those of an earlier run; returns the files."""
+    from p2p_sim.figures import message_times as figures
+    from p2p_sim.figures.user_epsilons import plot_epsilon, plot_overlay
+
+    m, caption = found.messages, f"{found.name}, replicate {found.replicate}"
+    times = {name: m.time_s[m.kind == kind] for kind, name in KIND_NAMES.items()}
+    clusters = (found.cluster_sizes, found.submissions, found.sampling_rate)
+    arrivals = (found.answered_s, found.submitted_s, found.cluster_offsets)
+    statement = f"learner who sees the set of submissions, δ = {found.delta:g}; conditional on the realised network"
+    drawings: dict[str, Callable[[Path], None]] = {
+        "timeline": lambda path: figures.plot_timeline(times, m.time_s[m.late], found.deadline_s, path, caption),
+        "coverage": lambda path: figures.plot_coverage(*arrivals, found.sampling_rate, found.deadline_s, path, caption),
+        "load": lambda path: figures.plot_load(found.handled, found.answers, path, caption),
+        "sampling": lambda path: figures.plot_sampling(*clusters, path, caption),
+        "epsilon": lambda path: plot_epsilon(
+            found.epsilon, found.epsilon_local, found.own, found.cluster_offsets, path, statement, caption
+        ),
+    }
+    if found.overlay is not None:
+        part, position = worst_part(found), found.overlay.position
+        who, size = part.users, int(found.cluster_sizes[part.cluster])
+        shown = (
+            f"all {size:,} users" if size == who.size else f"{who.size:,} of its {size:,} users, nearest to the worst"
+        )
+        drawings["overlay"] = lambda path: plot_overlay(
+            part.edges, _travelled(found, who[part.edges]), found.overlay.degrees[who],  # type: ignore[union-attr]
+            found.epsilon[who], found.epsilon_local, found.member[who], found.own[who],
+            None if position is None else position[who], path, statement,
+            f"{caption}; cluster {part.cluster}, where the worst placed user is: {shown}",
+        )  # fmt: skip
+    paths = {directory / f"{name}.png": plot for name, plot in drawings.items()}
+    with writing(directory), directory_made(directory):
+        for path, plot in paths.items():
+            with in_place_of(path) as partial:
+                plot(partial)
+    return list(paths)

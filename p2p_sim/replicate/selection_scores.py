@@ -1,0 +1,108 @@
+"""Judging a choice without the right to look: by released labels that are held back, or by a curator's noisy count."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.learning.released_accuracy import Estimate, validated
+from p2p_sim.mechanisms.mechanism import Mechanism
+from p2p_sim.mechanisms.outcome import ByCluster, LabelRelease, Outcome, Predictor
+from p2p_sim.mechanisms.plug_in_results import check_released
+from p2p_sim.population.population import Population
+from p2p_sim.privacy.statement_record import Terms
+from p2p_sim.replicate.holdout_score import evidence_of
+from p2p_sim.replicate.learn import learned_from
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.row import Row
+from p2p_sim.replicate.run import exchange, measure, set_up
+
+HELD_BACK = 1.0 / 3.0
+"""Share of the released labels that judge; the others teach."""
+VALUE, LOWER, UPPER, PRIVATE = "validated", "validated_lower", "validated_upper", "private_score"
+"""Columns of rows: the estimate by released labels and its interval, and the curator's noisy share of right answers."""
+
+
+@dataclass(frozen=True)
+class Halves:
+    """A release in two parts: labels that teach, and labels that judge (m,). Both are post-processing."""
+
+    teaching: Outcome
+    judging: NDArray[np.bool_]
+
+
+def split(case: Case, outcome: Outcome) -> Halves:
+    """Hold a third of the released labels back, at random and whatever they are.
+
+    Raises:
+        InputError: the mechanism releases a model.
+    """
+    release = outcome.labels
+    judging = case.streams.generator("labels held back").random(len(release)) < HELD_BACK
+    kept = LabelRelease(release.user[~judging], release.payload[~judging], release.kind)
+    candidates = None if outcome.candidates is None else outcome.candidates[~judging]
+    return Halves(replace(outcome, release=kept, candidates=candidates, arrival_s=None), judging)
+
+
+def judged(case: Case, people: Population, mechanism: Mechanism, outcome: Outcome) -> Estimate:
+    """The accuracy of what the case's learner makes of two thirds of a release, by the other third.
+
+    It is for choosing between learners. Where peers are drawn, one noisy label may be in both parts: the estimate then
+    favours models that follow their cluster's labels closely.
+
+    Raises:
+        InputError: the release says nothing of accuracy, or its law is not known.
+    """
+    parts = split(case, outcome)
+    evidence = evidence_of(case, people, mechanism, outcome)
+    model = learned_from(case, people, mechanism, parts.teaching)
+    upper = None if evidence.upper is None else evidence.upper[parts.judging]
+    held = replace(evidence, user=evidence.user[parts.judging], weights=evidence.weights[parts.judging], upper=upper)
+    return validated(_said(model, people), held, people.cluster_offsets)
+
+
+def _said(model: Predictor, people: Population) -> NDArray[np.integer]:
+    """(n,) what a model says of all users."""
+    if isinstance(model, ByCluster):
+        home = np.repeat(np.arange(len(people.cluster_sizes)), people.cluster_sizes)
+        return np.asarray(model.within(people.features, home).argmax(axis=1))
+    return np.asarray(model.probabilities(people.features).argmax(axis=1))
+
+
+def row_judged(case: Case) -> tuple[Row, Terms]:
+    """A replicate's row with the estimate by released labels."""
+    done = exchange(case)
+    row, terms, _ = measure(case, done.population, done.mechanism, done.outcome)
+    found = judged(case, done.population, done.mechanism, done.outcome)
+    return {**row, VALUE: found.value, LOWER: found.lower, UPPER: found.upper}, terms
+
+
+def row_scored(case: Case, noise_scale: float) -> tuple[Row, Terms]:
+    """The row of one run of a private selection: the users of replicate 0, the noise of the case's own replicate.
+
+    Args:
+        noise_scale: of the two-sided geometric noise on the number of users about whom the model is right.
+    """
+    people = replace(case, replicate=0).people()
+    mechanism, network = set_up(case, people)
+    outcome = check_released(case.scenario.mechanism, mechanism, mechanism.release_on(network, people), people)
+    row, terms, _ = measure(case, people, mechanism, outcome)
+    return {**row, PRIVATE: scored(case, people, mechanism, outcome, noise_scale)}, terms
+
+
+def scored(case: Case, people: Population, mechanism: Mechanism, outcome: Outcome, noise_scale: float) -> float:
+    """The noisy share of the users about whom the model is right."""
+    model = learned_from(case, people, mechanism, outcome)
+    right = int(np.count_nonzero(_said(model, people) == people.labels))
+    return (right + two_sided_geometric(noise_scale, case.streams.generator("private score"))) / people.num_users
+
+
+def two_sided_geometric(scale: float, rng: np.random.Generator) -> int:
+    """Pr[Z = z] = (1-t)/(1+t) t^|z| with t = e^(-1/scale): the difference of two geometric numbers."""
+    if not scale > 0.0:
+        raise InputError(f"noise_scale = {scale:g}: must be above 0")
+    stop = -math.expm1(-1.0 / scale)
+    first, second = rng.geometric(stop, 2)
+    return int(first - second)

@@ -1,0 +1,170 @@
+"""What was run, in plain words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from p2p_sim.base.notebook_view import count
+from p2p_sim.figures.column_labels import loss_text
+from p2p_sim.measures.baseline import points_not_above, warnings_of
+from p2p_sim.report.cell_text import number, plain, span
+from p2p_sim.report.privacy_statement import Mechanisms
+
+ENGINES = {
+    "events": "sent as messages over a simulated network",
+    "vectorised": "drawn at once from the law of the exchange, without messages",
+}
+POPULATIONS = {
+    "synthetic": "a synthetic population whose law is known",
+    "digits": "scikit-learn's handwritten digits",
+    "mnist": "MNIST",
+    "fashion-mnist": "Fashion-MNIST",
+    "adult": "UCI Adult",
+    "uci-heart": "UCI Heart Disease",
+    "table": "a table of the user's own",
+}
+
+
+def replicates_text(counts: Sequence[int]) -> str:
+    """How many replicates the points have."""
+    low, high = min(counts), max(counts)
+    return count(low, "replicate") if low == high else f"{low:,d} to {high:,d} replicates"
+
+
+def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
+    """A sweep of so many points, or a run."""
+    kind = f"A sweep of {count(len(table), 'point')}" if keys else "A run"
+    return f"{kind}, {replicates_text(table['replicates'].tolist())}" + (" each" if len(table) > 1 else "")
+
+
+def what_was_run(
+    rows: pd.DataFrame,
+    table: pd.DataFrame,
+    axes: Sequence[Mapping[str, Any]],
+    mechanisms: Mechanisms,
+    clusters: object = None,
+) -> list[str]:
+    """Paragraphs that say what was simulated, measured and varied; clusters: as the base scenario says them."""
+    varied = any(str(key).startswith("clusters") for axis in axes for key in axis["keys"])
+    users = _users(rows) + ("" if varied else _asked_for(rows, clusters))
+    text = f"{users} {_mechanism(rows, mechanisms)} {_engine(rows)} {_learner(rows)} {_measure(rows)}"
+    return [text, *([_varied(axes, table)] if axes else [])]
+
+
+def unfinished(table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], wanted: int | None) -> str:
+    """What is missing of a sweep or run, or an empty text."""
+    planned = 1
+    for axis in axes:
+        planned *= len(axis["values"])
+    have = int((table["replicates"] > 0).sum())
+    short = int((table["replicates"] < (wanted or 0)).sum())
+    found = []
+    if axes and have < planned:
+        found.append(f"{have:,d} of {count(planned, 'point')} have results")
+    if short > planned - have:
+        found.append(f"{count(short, 'point')} with fewer than {count(wanted or 0, 'replicate')}")
+    return f"Not everything is there: {'; '.join(found)}." if found else ""
+
+
+def _users(rows: pd.DataFrame) -> str:
+    kinds = _kinds(rows, "population", POPULATIONS)
+    if set(rows["adjacency"].astype(str)) == {"example"}:
+        return (
+            f"{span(rows['num_users'])} private rows from {kinds} belong to {span(rows['num_clusters'])} organisations."
+        )
+    groups = f"grouped by their features into {span(rows['num_clusters'])} clusters"
+    return f"{span(rows['num_users'])} users from {kinds}, each with one private label, are {groups}."
+
+
+def _asked_for(rows: pd.DataFrame, clusters: object) -> str:
+    """Why there are fewer clusters than were asked for."""
+    asked = clusters.get("count") if isinstance(clusters, Mapping) else None
+    if not isinstance(clusters, Mapping) or not isinstance(asked, int) or rows["num_clusters"].min() >= asked:
+        return ""
+    return (
+        f" {asked:,d} clusters were asked for; those of fewer than {plain(clusters.get('min_size'))} users were merged "
+        "into their nearest neighbour."
+    )
+
+
+def learned_nothing(rows: pd.DataFrame) -> list[str]:
+    """Warnings about what is not clearly more accurate than always saying one class."""
+    if rows["scenario"].nunique() == 1:
+        return [f"{line[0].upper()}{line[1:]}." for line in warnings_of(rows)]
+    low, known = points_not_above(rows)
+    if not low:
+        return []
+    return [
+        f"In {low:,d} of {count(known, 'point')}, what is learned is not clearly more accurate than always saying the "
+        "majority class."
+    ]
+
+
+def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms) -> str:
+    if set(rows["mechanism_kind"]) != {"label_exchange"}:
+        names = {kind: plain(said) for kind, said in mechanisms.items() if said}
+        what = "Rows" if set(rows["adjacency"].astype(str)) == {"example"} else "Labels"
+        return f"{what} are privatised by {_kinds(rows, 'mechanism_kind', names)}."
+    noise, what = f"user flips her label once, with probability α = {span(rows['flip_prob'])}", "noisy label"
+    if rows["flip_prob"].isna().any():
+        noise, what = f"user makes a noisy message of her label once, ε₀ = {span(rows['epsilon_local'])}", "message"
+    return (
+        f"Each {noise}, fetches the {what} of a random peer of her cluster, and passes that {what} on to a learner "
+        f"with probability θ = {span(rows['sampling_rate'])}."
+    )
+
+
+def _engine(rows: pd.DataFrame) -> str:
+    kinds = list(dict.fromkeys(map(str, rows["engine"])))
+    if "label_exchange" not in set(rows["mechanism_kind"]):
+        sent = "protocol_events" in rows and rows["protocol_events"].notna().all()
+        return "Models were sent as messages over a simulated network." if sent else "No messages were simulated."
+    return f"The exchange was {' or '.join(ENGINES.get(kind, plain(kind)) for kind in kinds)}."
+
+
+def _learner(rows: pd.DataFrame) -> str:
+    if rows["learner"].isna().all():
+        return "Nothing is learned from it: it is a density of the features."
+    kinds = _kinds(rows, "learner", {})
+    return f"A learner ({kinds.replace('_', ' ')}) learns from what arrives, and predicts labels from features."
+
+
+def _measure(rows: pd.DataFrame) -> str:
+    if rows["learner"].isna().all():
+        known = rows["half_l1"].notna().all()
+        return (
+            "Its half-L1 distance follows from the known law." if known else "The law is not known: cells are counted."
+        )
+    exact = rows["excess_risk"].notna()
+    if exact.all():
+        return (
+            f"Its accuracy and its excess risk (expected {loss_text(rows)}, above the best model of its class) "
+            "follow from the known law; they are not estimated on a test set."
+        )
+    held_out = "Its accuracy is measured on rows that were held out"
+    return f"{held_out}, except where the law is known." if exact.any() else f"{held_out}."
+
+
+def _varied(axes: Sequence[Mapping[str, Any]], table: pd.DataFrame) -> str:
+    parts = []
+    for axis in axes:
+        names = " together with ".join(plain(key) for key in axis["keys"])
+        parts.append(f"{names} ({_values(axis, table)})")
+    company = "" if len(axes) == 1 else ", in all combinations"
+    return f"The sweep varies {'; '.join(parts)}{company}. All else is as in the scenario below, for every point."
+
+
+def _values(axis: Mapping[str, Any], table: pd.DataFrame) -> str:
+    size = count(len(axis["values"]), "value")
+    column = table[axis["keys"][0]].dropna() if axis["keys"][0] in table else pd.Series([], dtype=object)
+    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in column)
+    if len(column) and numeric:
+        return f"{size}, {number(float(column.min()))} to {number(float(column.max()))}"
+    shown = [plain(value, 30) for value in dict.fromkeys(column)]
+    return f"{size}: {', '.join(shown[:6])}{', …' if len(shown) > 6 else ''}" if shown else size
+
+
+def _kinds(rows: pd.DataFrame, column: str, names: Mapping[str, str]) -> str:
+    kinds = list(dict.fromkeys(map(str, rows[column])))
+    return " or ".join(names.get(kind, plain(kind)) for kind in kinds[:6]) + (" or others" if len(kinds) > 6 else "")

@@ -1,0 +1,153 @@
+"""The whole page."""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from p2p_sim.base.notebook_view import count
+from p2p_sim.privacy.statement_record import Terms
+from p2p_sim.report.cards import key_figures
+from p2p_sim.report.cell_text import plain
+from p2p_sim.report.chart_data import Chart
+from p2p_sim.report.columns import Failure, standing, with_failures
+from p2p_sim.report.description import learned_nothing, subtitle, unfinished, what_was_run
+from p2p_sim.report.group_table import groups_table
+from p2p_sim.report.point_table import points_table, ranges
+from p2p_sim.report.privacy_statement import Mechanisms, statement
+from p2p_sim.report.scenario_listing import base_file, blocks, scenario_in_order, sweep_file
+from p2p_sim.report.svg import embedded
+from p2p_sim.report.tuning_note import choices
+
+SCRIPTS, STYLES = ("page.js", "chart.js"), ("page.css", "chart.css")
+TEMPLATES = Path(__file__).parent / "templates"
+MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: the text of an SVG file, and a caption that says what it shows and how many replicates are behind it.
+
+    A figure that could not be drawn has no text, and the caption says why. chart: its values, if a reader can ask for
+    them in a browser; as `report.chart` makes it.
+    """
+
+    caption: str
+    svg: str = ""
+    chart: Chart | None = None
+
+
+def report_page(
+    rows: pd.DataFrame,
+    manifest: Mapping[str, Any],
+    failures: Sequence[Failure] = (),
+    pictures: Sequence[Picture] = (),
+    mechanisms: Mechanisms = MappingProxyType({}),
+    terms: Mapping[str, Terms] = MappingProxyType({}),
+) -> str:
+    """The report on a run or a sweep: one HTML page that loads nothing; the same text for the same arguments.
+
+    Args:
+        rows: one line a point and replicate, sorted, with the columns of `points.NEEDED` and one column a swept key.
+        manifest: what was run: name, identity, seed, replicates, scenario, axes, plots, versions, model_version.
+        failures: replicates without a row: point, replicate, error and the swept keys.
+        pictures: figures, in their order.
+        mechanisms: what is known of mechanisms, by kind.
+        terms: what is said of the figures besides the numbers, by the rows' column `statement`.
+    """
+    axes = manifest.get("axes") or []
+    keys = [key for axis in axes for key in axis["keys"]]
+    left = standing(failures, rows)
+    points = with_failures(rows, keys, left)
+    name = plain(manifest["name"])
+    script = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    content = {
+        "name": name,
+        "subtitle": subtitle(points, keys),
+        "paragraphs": what_was_run(rows, points, axes, mechanisms, manifest["scenario"].get("clusters")),
+        "learned_nothing": learned_nothing(rows),
+        "choices": choices(rows),
+        "unfinished": unfinished(points, axes, manifest.get("replicates")),
+        "key_figures": key_figures(points),
+        "privacy": statement(rows, points, mechanisms, terms),
+        "pictures": [_embedded(picture, number) for number, picture in enumerate(pictures, 1)],
+        "table": points_table(points, keys),
+        "ranges": ranges(points),
+        "groups": groups_table(points, keys),
+        "size": len(points),
+        "failures": [_failure(failure, keys) for failure in left[:MOST_FAILURES]],
+        "all_failures": len(left),
+        **_listings(manifest, name),
+        "provenance": _provenance(manifest),
+        "style": Markup("".join((TEMPLATES / name).read_text(encoding="utf-8") for name in STYLES)),
+        "script": Markup(script),
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    }
+    return _environment().get_template("page.html").render(content)
+
+
+def _embedded(picture: Picture, number: int) -> tuple[str, Markup, str]:
+    """Caption, <svg> element, and the chart's values as JSON or nothing."""
+    alt = plain(picture.caption, LONGEST_ERROR)
+    svg = Markup(embedded(picture.svg, f"figure-{number}-", alt) if picture.svg else "")
+    values = json.dumps(picture.chart, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return alt, svg, values if picture.chart else ""
+
+
+def _environment() -> Environment:
+    loader = FileSystemLoader(TEMPLATES)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"count": count, "breakable": _breakable}
+    return environment
+
+
+def _failure(failure: Failure, keys: Sequence[str]) -> tuple[str, str, str, str]:
+    where = ", ".join(f"{plain(key)} = {plain(failure.get(key))}" for key in keys if key in failure)
+    what = plain(failure.get("error"), LONGEST_ERROR)
+    return plain(failure.get("point")), where, plain(failure.get("replicate")), what
+
+
+def _provenance(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    names = (("identity", "identity (SHA-256)"), ("model_version", "model version"), ("seed", "seed"))
+    found = [(text, plain(manifest[key])) for key, text in names if key in manifest]
+    found.append(("replicates of each point", plain(manifest.get("replicates"))))
+    return found + [(plain(name), plain(version)) for name, version in sorted((manifest.get("versions") or {}).items())]
+
+
+def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The scenario and the sweep as files, block by block, and the command that runs them."""
+    swept = bool(manifest.get("axes"))
+    return {
+        "base_file": plain(base_file(manifest)),
+        "base": _cut(blocks(scenario_in_order(manifest["scenario"]))),
+        "sweep": _cut(blocks(sweep_file(manifest))) if swept else [],
+        "command": f"p2p-sim {'sweep' if swept else 'run'} {name}.toml",
+    }
+
+
+def _cut(listing: list[str]) -> list[str]:
+    """As much of a listing as a page can hold."""
+    room = LONGEST_LISTING
+    kept: list[str] = []
+    for block in listing:
+        room -= len(block)
+        if room < 0:
+            return [*kept, "# cut here; manifest.json has the rest"]
+        kept.append(block)
+    return kept
+
+
+def _breakable(text: str) -> Markup:
+    """A dotted key that may go on in the next line after a dot or an underscore."""
+    return Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(text))))

@@ -1,0 +1,248 @@
+"""What the privacy figures promise, to whom, against whom and on which conditions."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from p2p_sim.base.notebook_view import count, four_digits
+from p2p_sim.measures.advantages_of_rows import population, sentences
+from p2p_sim.measures.little_hiding import DOMINATED, NEAR_LOCAL, adds_little, adds_nothing
+from p2p_sim.measures.point_means import POINT
+from p2p_sim.privacy.statement_record import Terms
+from p2p_sim.report.cell_text import number, plain, span
+from p2p_sim.report.columns import worst_bases
+from p2p_sim.report.tuning_note import choices
+
+OBSERVERS = (
+    ("epsilon_upper", "the learner, who sees the set of submissions, or what else is released"),
+    ("epsilon_others_upper", "the learner, about users who did not pass on their own label"),
+    ("epsilon_times_upper", "a learner who also sees when each submission came"),
+    ("epsilon_coalition_upper", "the learner together with the coalition of the scenario"),
+    ("epsilon_unmet_upper", "the learner together with that coalition, about users whose label no member fetched"),
+    ("epsilon_local", "a peer who asked that very user; an eavesdropper on the wire (ε₀, the noise alone)"),
+)
+COMPARED = (
+    ("epsilon_lower", "no smaller ε holds for the learner than"),
+    ("epsilon_paper", "the paper's Theorem 1 would state"),
+    ("epsilon_paper_lemma9", "the paper's Lemma 9 would state"),
+    ("epsilon_paper_theorem3", "the paper's Theorem 3 would state, at its own δ"),
+)
+NOT_KEPT = (
+    "These results do not say under which conditions their figures hold: an earlier version of p2p-sim wrote them. Run "
+    "the scenario again to have the conditions beside the figures."
+)
+LONGEST = 300
+"""Characters of a condition that are shown."""
+Mechanisms = Mapping[str, str]
+"""What mechanisms other than the exchange say of themselves, by kind; it goes after "privatised by"."""
+
+
+class Line(NamedTuple):
+    """One line of the table of observers: who, and ε over the points, each at its worst."""
+
+    who: str
+    smallest: str
+    largest: str
+    note: str = ""
+
+
+def statement(
+    rows: pd.DataFrame, table: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]
+) -> dict[str, Any]:
+    """The privacy section of a report, by name.
+
+    promise: paragraphs. lines, compared: figures by observer, and what others say; partial: whether one of them is not
+    known for all points. refused: which of the papers' bounds do not apply, and why. conditions: groups of a heading
+    and its conditions. bases: where the figures come from, with how many points.
+
+    Args:
+        rows: one line a point and replicate. table: one line a point, from `with_failures`.
+        mechanisms: other than the exchange.
+        terms: what is said of the figures besides the numbers, by the rows' column `statement`.
+    """
+    done = table[table["replicates"] > 0]
+    bases = worst_bases(rows).map(plain).value_counts()
+    lines = [_line(done, *entry) for entry in OBSERVERS if done[entry[0]].notna().any()]
+    compared = [_line(done, *entry) for entry in COMPARED if (done[entry[0]] > 0).any()]
+    return {
+        "promise": (
+            *(
+                _who(rows),
+                *filter(
+                    None, (_figure(rows, done), _guesses(rows), _little(rows), *choices(rows), _caution(rows, done))
+                ),
+            ),
+        ),
+        "lines": lines,
+        "compared": compared,
+        "partial": any(line.note for line in (*lines, *compared)),
+        "refused": _refused(rows, terms),
+        "conditions": _conditions(rows, mechanisms, terms),
+        "bases": [(str(basis), count(int(size), "point")) for basis, size in bases.items()],
+    }
+
+
+def _who(rows: pd.DataFrame) -> str:
+    protected = {
+        "label": "Two data sets are neighbours if they differ in the label of one user. Features, clusters and who "
+        "takes part are public and not protected.",
+        "example": "Two data sets are neighbours if they differ in one whole example, features and label.",
+    }
+    kinds = dict.fromkeys(map(str, rows["adjacency"]))
+    seen = " or ".join(plain(kind) for kind in dict.fromkeys(map(str, rows["observer"])))
+    text = " ".join(protected.get(kind, f"Adjacency: {plain(kind)}.") for kind in kinds)
+    what = "Any one whole row" if set(kinds) == {"example"} else "Any one user's label"
+    finite = np.isfinite(rows["epsilon_upper"].fillna(math.inf).astype(float))
+    if not finite.any():
+        return f"{what} is not protected from the {seen}, who sees what is released. {text}"
+    some = "" if finite.all() else ", except where ε = ∞,"
+    return f"{what} is{some} protected from the {seen}, who sees what is released. {text}"
+
+
+def _figure(rows: pd.DataFrame, done: pd.DataFrame) -> str:
+    worst = float(done["epsilon_upper"].fillna(math.inf).max())
+    place = "worst cluster and the worst replicate"
+    if len(done) > 1:
+        place = f"{place} of the worst of {count(len(done), 'point')}"
+    if math.isinf(worst):
+        return (
+            f"In the {place} no finite ε is known to hold: ε = ∞. Nothing is promised there. Each point has its own ε."
+        )
+    factor = rounded_up(math.exp(worst)) if worst < 50 else f"e^{rounded_up(worst)}"
+    changed = "row" if set(rows["adjacency"].astype(str)) == {"example"} else "user's label"
+    each = " Each point has its own ε, in the table." if len(done) > 1 else ""
+    coalition = done["epsilon_coalition_upper"].dropna().astype(float)
+    if len(coalition):
+        each = f" A learner who is one of the scenario's coalition has ε = {rounded_up(float(coalition.max()))}.{each}"
+    return (
+        f"At δ = {span(done['delta'])}, ε is at most {rounded_up(worst)} in the {place}: changing one {changed} "
+        f"multiplies the probability of anything the learner may conclude by at most e^ε = {factor}, plus δ.{each}"
+    )
+
+
+def _guesses(rows: pd.DataFrame) -> str:
+    """What the figures come to for somebody who guesses labels; empty for rows of earlier versions."""
+    found = sentences(rows)
+    if found and rows[POINT].nunique() > 1:
+        found = ["Where most is learned of a label:", *found]
+    return " ".join(filter(None, (*found, population(rows) if found else "")))
+
+
+def _little(rows: pd.DataFrame) -> str:
+    """Where the exchange adds little; empty where it adds more at every point."""
+    exchanged = rows[(rows["mechanism_kind"] == "label_exchange") & rows["epsilon_local"].notna()]
+    worst = exchanged.groupby(POINT)[["epsilon_upper", "epsilon_local"]].max().astype(float)
+    basis = exchanged.groupby(POINT)["basis"].first()
+    said = [text for text in map(adds_little, worst["epsilon_upper"], worst["epsilon_local"], basis) if text]
+    if not said or rows[POINT].nunique() == 1:
+        nothing = exchanged["flip_prob"].notna().all() and any(map(adds_nothing, *worst.to_numpy().T))
+        return " ".join([*said, *([DOMINATED] if said and nothing else ())])
+    return (
+        f"At {len(said):,d} of {count(rows[POINT].nunique(), 'point')} the exchange adds little: ε is more than "
+        f"{NEAR_LOCAL:.0%} of ε₀, which the noise on each label gives."
+    )
+
+
+def _caution(rows: pd.DataFrame, done: pd.DataFrame) -> str:
+    text = "Each ε is about one release"
+    if len(done) > 1 or len(rows) > 1:
+        text += "; if several replicates or points about the same users were released, their ε would add up"
+    conditional = rows["epsilon_others_upper"].notna()  # figures that hold given the network as it turned out
+    if conditional.any():
+        some = "" if conditional.all() else "Where the network has faults or other observers, "
+        text += (
+            f". {some}{'the' if some else 'The'} figures are conditional on each replicate's realised network (who "
+            "was online, what was lost, who submitted); the worst replicate's is shown, and they must not be averaged"
+        )
+    if rows["oracle"].any():
+        some = "The" if rows["oracle"].all() else "At some points the"
+        text += (
+            f". {some} mechanism was told φ by an oracle, which looked at the population; ε does not account for that"
+        )
+    return f"{text}. The noise is simulated: it protects nobody's real data."
+
+
+def _conditions(
+    rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]
+) -> list[tuple[str, tuple[str, ...]]]:
+    """The conditions that the rows' statements carry, in groups: figures with equal conditions share one."""
+    groups: dict[tuple[str, str, tuple[str, ...]], dict[str, set[str]]] = {}
+    texts = dict(OBSERVERS)
+    for point, kind, said in _said(rows, terms):
+        for column, here in said.items():
+            if "not_applicable" in here or column not in texts:
+                continue
+            conditions = tuple(plain(condition["text"], LONGEST) for condition in here["conditions"])
+            who = groups.setdefault((kind, here["claimed_by"], conditions), {})
+            who.setdefault(column, set()).add(point)
+    found = [
+        (_heading(kind, claimed, who, mechanisms, rows[POINT].nunique()), conditions)
+        for (kind, claimed, conditions), who in groups.items()
+        if conditions
+    ]
+    kept = "statement" in rows and bool(rows["statement"].astype(str).isin(list(terms)).all())
+    return found if kept else [*found, (NOT_KEPT, ())]
+
+
+def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: Mechanisms, everywhere: int) -> str:
+    """Whose figures the conditions are of, and of how many points where it is not all."""
+    text = mechanisms.get(kind, kind)
+    about = "" if kind == "label_exchange" else f"{plain(text)}: "
+    if claimed:
+        about = f"{plain(text)}, as {plain(claimed)} claims, which p2p-sim has not checked: "
+    parts = []
+    for column, observer in OBSERVERS:
+        size = len(who.get(column, ()))
+        some = f" (at {size:,d} of {count(everywhere, 'point')})" if size < everywhere else ""
+        parts += [f"{observer}{some}"] if size else []
+    return f"For {about}{'; '.join(parts)}"
+
+
+def _refused(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[str]:
+    """Which bounds of the papers do not apply, and the first condition that fails, with how many points."""
+    points: dict[str, set[str]] = {}
+    for point, _, said in _said(rows, terms):
+        for column, text in COMPARED:
+            fails = said.get(column, {}).get("not_applicable")
+            if fails is not None:
+                name = text.removesuffix(" would state").removesuffix(" would state, at its own δ")
+                points.setdefault(f"{name} does not apply: {plain(fails['text'], LONGEST)}", set()).add(point)
+    everywhere = rows[POINT].nunique()
+    some = (f" (at {len(at):,d} of {everywhere:,d} points)" * (len(at) < everywhere) for at in points.values())
+    return [f"{text[0].upper()}{text[1:]}{which}." for text, which in zip(points, some, strict=True)]
+
+
+def _said(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[tuple[str, str, Terms]]:
+    """Every point with its mechanism's kind and the terms of its statements; none for rows whose terms are not kept."""
+    if "statement" not in rows:
+        return []
+    lines = rows[[POINT, "mechanism_kind", "statement"]].drop_duplicates().astype(str)
+    return [(point, kind, terms[name]) for point, kind, name in lines.itertuples(index=False) if name in terms]
+
+
+def _line(done: pd.DataFrame, column: str, who: str) -> Line:
+    values = done[column].dropna().astype(float)
+    note = "" if len(values) == len(done) else f"{len(values):,d} of {count(len(done), 'point')}"
+    show = rounded_down if column == "epsilon_lower" else rounded_up
+    return Line(who, show(float(values.min())), show(float(values.max())), note)
+
+
+def rounded_up(value: float) -> str:
+    """An upper bound in four digits, never below what it bounds.
+
+    >>> rounded_up(0.74211), rounded_up(0.5), rounded_up(float("inf"))
+    ('0.7422', '0.5', '∞')
+    """
+    return number(four_digits(value, up=True))
+
+
+def rounded_down(value: float) -> str:
+    """A lower bound in four digits, never above what it bounds.
+
+    >>> rounded_down(0.74219)
+    '0.7421'
+    """
+    return number(four_digits(value, up=False))

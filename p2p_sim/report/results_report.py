@@ -1,0 +1,187 @@
+"""A results directory as one HTML file."""
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import ParseError
+
+import pandas as pd
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.notebook_view import count
+from p2p_sim.base.plugins import member
+from p2p_sim.base.whole_files import write_whole
+from p2p_sim.measures.point_means import points
+from p2p_sim.measures.quality_column import quality
+from p2p_sim.mechanisms.mechanism import MechanismBase
+from p2p_sim.results.figure_request import Request, request_of, view_of
+from p2p_sim.results.plots import draw, titles
+from p2p_sim.results.results_directory import Results, read_results
+from p2p_sim.results.rows import FAILURES, ROWS, read_manifest
+from p2p_sim.results.statements import read_lines, read_terms
+from p2p_sim.scenario import MechanismConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from p2p_sim.report.chart_data import Chart
+    from p2p_sim.report.page import Picture
+
+REPORT = "report.html"
+MOST_FIGURES, MOST_LINES, MOST_PANELS = 8, 7, 9
+"""Figures of a report; lines without panels, and panels, that are drawn unasked."""
+
+
+def write_report(directory: Path, out: Path | None = None) -> Path:
+    """Write the report on a run or a sweep and return where it is; the same results give the same bytes.
+
+    Args:
+        directory: results of `p2p-sim run` or `p2p-sim sweep`.
+        out: the file; default report.html in the directory.
+
+    Raises:
+        InputError: there are no results, they cannot be read, or the file cannot be written. Nothing is changed then.
+    """
+    from p2p_sim.report.page import report_page
+
+    path = directory / REPORT if out is None else out
+    if path.suffix not in (".html", ".htm"):
+        raise InputError(f"--out {path}: must end in .html or .htm")
+    if path.is_dir():
+        raise InputError(f"--out {path}: is a directory")
+    results, manifest = read_results(directory), read_manifest(directory)
+    rows, failures = _checked(directory, results.rows), read_failures(directory)
+    page = report_page(rows, manifest, failures, _pictures(results), _mechanisms(rows), read_terms(directory))
+    try:
+        write_whole(path, page.encode("utf-8", "replace"))
+    except OSError as error:
+        raise InputError(f"--out {path}: cannot be written ({error.strerror})") from None
+    return path
+
+
+def read_failures(directory: Path) -> list[dict[str, Any]]:
+    """What failed, in the order of the file; a half-written last line is left out."""
+    path = directory / FAILURES
+    found = read_lines(path)
+    for failure in found:
+        nested = not isinstance(failure, dict) or any(isinstance(cell, dict | list) for cell in failure.values())
+        if nested or not isinstance(failure.get("replicate"), int):
+            raise InputError(f"{path}: damaged (a line is no record)")
+    return found
+
+
+def _mechanisms(rows: pd.DataFrame) -> dict[str, str]:
+    """What the mechanisms of some rows say of themselves; those that are not installed say nothing."""
+    found = {}
+    for kind in sorted(set(map(str, rows["mechanism_kind"]))):
+        config = member(MechanismConfig, kind)
+        if config is not None and issubclass(config, MechanismBase):
+            found[kind] = config.described or kind
+    return found
+
+
+def _pictures(results: Results) -> "list[Picture]":
+    """The figure of a run; those that a sweep's author asked for, or what is learned and ε along the first axis."""
+    from p2p_sim.figures.privacy_utility import plot_privacy_utility
+    from p2p_sim.figures.sweep_lines import reference_text
+    from p2p_sim.report.chart_data import run_chart
+
+    shown = quality(results.rows)
+    if not results.axes:
+        title = f"{_named(shown)} beside every ε that one could state for it"
+        drawing = partial(plot_privacy_utility, results.rows, results.name)
+        note = f"Each ε is the largest over clusters and replicates. Dashed: {reference_text(shown)}."
+        told = f"{title}. {_behind(results, True)} {note}{_chosen(results)}"
+        return [_picture(drawing, told, partial(run_chart, results.rows))]
+    requests = [request_of(entry, results) for entry in results.plots] or _usual(results, shown)
+    table = points(results.rows, results.keys)
+    return [_of_sweep(results, table, request) for request in requests[:MOST_FIGURES]]
+
+
+def _usual(results: Results, shown: str) -> list[Request]:
+    """What is learned and ε, against each other and along the first axis; panels where there would be many lines."""
+    first = results.keys[0]
+    others = [axis[0] for axis in results.axes[1:]]
+    sizes = {key: int(results.rows[key].nunique()) for key in others}
+    panels = [key for key in others if 1 < sizes[key] <= MOST_PANELS]
+    facet = max(panels, key=lambda key: sizes[key]) if panels and math.prod(sizes.values()) > MOST_LINES else None
+    pairs = (("epsilon_upper", shown), (first, shown), (first, "epsilon_upper"))
+    return [Request(x, y, None, facet) for x, y in pairs]
+
+
+def _of_sweep(results: Results, table: pd.DataFrame, request: Request) -> "Picture":
+    title = f"{_named(request.y)} against {_named(request.x)}"
+    if request.heat:
+        title = f"{_named(request.heat)} over {_named(request.x)} and {_named(request.y)}"
+    by = "".join(f", by {_named(column)}" for column in (request.group, request.facet) if column)
+    shown = str(request.heat or request.y)
+    told = _behind(results, not shown.startswith("epsilon"))
+    if "epsilon" in f"{request.x} {shown}":
+        told += " ε is the largest over clusters and replicates."
+    caption = f"{title}{by}. {told}{_chosen(results)}"
+    return _picture(partial(draw, request, results, table), caption, partial(_chart, results, table, request))
+
+
+def _chart(results: Results, table: pd.DataFrame, request: Request) -> "Chart | None":
+    """The values of a figure of lines; colours over two axes and fitted curves are pictures alone."""
+    from p2p_sim.report.chart_data import sweep_chart
+
+    if request.heat or request.fit:
+        return None
+    return sweep_chart(table, view_of(request, results, table), results.keys, titles(results, table, "")[1])
+
+
+def _chosen(results: Results) -> str:
+    """What every figure of a search says if ε does not count its choices."""
+    from p2p_sim.report.tuning_note import choices
+
+    return "".join(f" {sentence}" for sentence in choices(results.rows))
+
+
+def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") -> "Picture":
+    """A figure, or why there is none: what a sweep asks for need not fit its rows, and a label may hold anything."""
+    from p2p_sim.report.page import Picture
+    from p2p_sim.report.svg import drawn, embedded
+
+    caption = caption if caption.startswith("ε") else caption[0].upper() + caption[1:]
+    try:
+        text = drawn(drawing)
+        embedded(text, "", "")
+    except (InputError, OSError, ValueError, ParseError) as error:
+        return Picture(f"{caption} Not drawn: {error}")
+    return Picture(caption, text, chart())
+
+
+def _named(column: str | None) -> str:
+    from p2p_sim.figures.column_labels import short
+
+    return "a chosen column" if column is None else short(column)
+
+
+def _behind(results: Results, means: bool) -> str:
+    """What stands behind each point of a figure."""
+    counts = results.rows.groupby("scenario").size()
+    low, high = int(counts.min()), int(counts.max())
+    replicates = f"{low:,d} to {high:,d} replicates" if low < high else count(low, "replicate")
+    each = "Each point" if results.axes else "The result"
+    kind = "the mean and its 95% confidence interval (Student's t)" if high > 1 else "no interval"
+    return f"{each} stands for {replicates}" + (f": {kind}." if means else ".")
+
+
+def _checked(directory: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows, if they have what a report needs, with numbers as numbers."""
+    from p2p_sim.report.columns import NEEDED, NUMBERS
+    from p2p_sim.report.point_table import FIGURES, MORE
+
+    missing = [name for name in NEEDED if name not in rows]
+    if missing:
+        raise InputError(f"{directory / ROWS}: has no column {missing[0]}; another version of p2p-sim wrote it")
+    shown = [name for name, *_ in (*FIGURES, *MORE) if name in rows]
+    numbers = {}
+    for name in dict.fromkeys((*NUMBERS, *shown)):
+        try:
+            numbers[name] = rows[name].astype(float)
+        except (TypeError, ValueError):
+            raise InputError(f"{directory / ROWS}: column {name} must hold numbers alone") from None
+    return rows.assign(**numbers)

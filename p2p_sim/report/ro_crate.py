@@ -1,0 +1,78 @@
+"""A results directory as RO-Crate 1.1 metadata, for archives and for programs that read such metadata."""
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from p2p_sim.base.version import PACKAGE
+from p2p_sim.base.whole_files import write_whole, writing
+from p2p_sim.results.results_directory import described
+from p2p_sim.results.rows import MANIFEST, read_manifest
+from p2p_sim.sweeps.citation import PROJECT, references
+
+CRATE = "ro-crate-metadata.json"
+VERSION = "https://w3id.org/ro/crate/1.1"
+NO_LICENCE = "No licence is stated: whoever publishes these results names it here"
+MEDIA = {
+    ".csv": "text/csv", ".html": "text/html", ".journal": "application/jsonl", ".json": "application/json",
+    ".jsonl": "application/jsonl", ".parquet": "application/vnd.apache.parquet", ".pdf": "application/pdf",
+    ".png": "image/png", ".svg": "image/svg+xml", ".toml": "application/toml",
+}  # fmt: skip
+"""Media types by the ends of file names."""
+
+
+def write_crate(directory: Path) -> Path:
+    """Describe a run, a sweep or a search and the files of its directory; return where the description is.
+
+    Raises:
+        InputError: the directory has no manifest. RunFailed: it cannot be written to.
+    """
+    manifest = read_manifest(directory)
+    name = f"p2p-sim {manifest.get('kind', 'run')} of {described(directory, manifest)['name']}"
+    files, project = _files(directory), references()[PROJECT].fields
+    authors, licence = project["author"][0].strip("{}"), project["license"]
+    version = str((manifest.get("versions") or {}).get(PACKAGE, "unknown"))
+    parts = [{"@id": file["@id"]} for file in files]
+    root = {
+        "name": name,
+        "description": f"Results of a simulation with the seed {manifest['seed']}; {MANIFEST} has the whole scenario",
+        "identifier": str(manifest.get("identity", "unknown")),
+        "datePublished": datetime.now(UTC).date().isoformat(),
+        "license": {"@id": "#licence"},
+        "hasPart": parts,
+        "mentions": {"@id": "#run"},
+    }
+    run = {"name": name, "instrument": {"@id": "#software"}, "result": parts}
+    terms = {"license": {"@id": "#software-licence"}, "author": {"@id": "#authors"}}
+    graph = [
+        _entity(CRATE, "CreativeWork", about={"@id": "./"}, conformsTo={"@id": VERSION}),
+        _entity("./", "Dataset", **root),
+        _entity("#licence", "CreativeWork", name="Licence of the results", description=NO_LICENCE),
+        _entity("#run", "CreateAction", **run),
+        _entity("#software", "SoftwareApplication", name=PACKAGE, softwareVersion=version, **terms),
+        _entity("#software-licence", "CreativeWork", name=licence, description="Licence of the software"),
+        _entity("#authors", "Organization", name=authors),
+        *files,
+    ]
+    with writing(directory):
+        content = {"@context": f"{VERSION}/context", "@graph": graph}
+        write_whole(directory / CRATE, (json.dumps(content, indent=2) + "\n").encode())
+    return directory / CRATE
+
+
+def _entity(place: str, kind: str, **values: Any) -> dict[str, Any]:
+    return {"@id": place, "@type": kind, **values}
+
+
+def _files(directory: Path) -> list[dict[str, Any]]:
+    """The files of a directory, those apart that a name with a dot hides."""
+    files = []
+    for path in sorted(directory.glob("[!.]*")):
+        if path.is_file() and path.name != CRATE:
+            media = {"encodingFormat": MEDIA[path.suffix]} if path.suffix in MEDIA else {}
+            values = {"name": path.name, "contentSize": str(path.stat().st_size), **media}
+            files.append(_entity(quote(os.fsencode(path.name)), "File", **values))
+    return files

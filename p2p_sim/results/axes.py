@@ -1,0 +1,91 @@
+"""Figures for scripts and notebooks: columns of results on matplotlib axes."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from p2p_sim.base.arguments import axes_of_matplotlib, is_a
+from p2p_sim.base.errors import InputError
+from p2p_sim.figures.column_labels import short
+from p2p_sim.figures.style import legend_below, legend_inside, on_axes
+from p2p_sim.figures.sweep_lines import draw_lines
+from p2p_sim.measures.point_means import POINT, REPLICATE, points
+from p2p_sim.results.figure_request import Request, view_of
+from p2p_sim.results.plots import titles
+from p2p_sim.results.results_directory import Results, read_results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot(
+    rows: "pd.DataFrame | str | Path",
+    x: str | None = None,
+    y: str | None = None,
+    group: str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw one column of results against another, with 95% intervals of means; ε is the largest over replicates.
+
+    Args:
+        rows: a data frame that `sweep`, `run_all` or `load_results` returned, or some of its rows; or a results
+            directory.
+        x, y: columns, called as those of `p2p-sim plot --x --y`; default: excess risk if it is known, else accuracy,
+            against ε if it is finite, else against the first swept key.
+        group: column whose values become lines; swept keys that are neither along x nor constant join it.
+        ax: matplotlib axes to draw on; default: those of a new figure, with a title above and a caption below.
+
+    Returns:
+        The axes, with labels and a legend; the figure is `.figure`.
+
+    Raises:
+        InputError: a column is not there or does not fit, or the rows are none of results; one line.
+    """
+    results = read_results(Path(rows)) if isinstance(rows, str | os.PathLike) else _results(rows)
+    table = points(results.rows, results.keys)
+    for name, column in (("x", x), ("y", y), ("group", group)):
+        if column is not None and not isinstance(column, str):
+            raise InputError(f"{name} {is_a(column)}: must be the name of a column")
+    try:
+        view = view_of(Request(x, y, group), results, table)
+    except InputError as error:
+        raise InputError(str(error).removeprefix("--")) from None
+    with on_axes(axes_of_matplotlib("ax", ax)) as axes:
+        title, held = titles(results, table, f"{short(view.y)} against {short(view.x)}")
+        note = draw_lines(axes, table, view, held)
+        if ax is None:
+            figure: Any = axes.figure
+            axes.set_title(title)
+            legend_below(figure, [axes], note, 2, 8.5)
+        else:
+            legend_inside(axes)
+    return axes
+
+
+def _results(rows: Any) -> Results:
+    """A data frame as results: what was swept is told from its columns."""
+    if not isinstance(rows, pd.DataFrame):
+        raise InputError(f"rows {is_a(rows)}: must be a data frame of results, or a results directory")
+    missing = [name for name in (POINT, REPLICATE) if name not in rows]
+    if missing or rows.empty:
+        raise InputError(
+            f"rows: {f'have no column {missing[0]!r}' if missing else 'there are none'}; pass those of sweep"
+        )
+    return Results(Path(), "", 0, rows, _axes(rows), {}, ())
+
+
+def _axes(rows: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
+    """The swept keys: dotted ones, and `engine` or `seed` where they differ; those that change together as one."""
+    fixed = rows.drop_duplicates(POINT)
+    keys = [str(name) for name in rows if "." in str(name) or (name in ("engine", "seed") and rows[name].nunique() > 1)]
+    found: list[list[str]] = []
+    for key in keys:
+        for axis in found:
+            if len(fixed[[axis[0], key]].drop_duplicates()) == fixed[key].nunique() == fixed[axis[0]].nunique():
+                axis.append(key)
+                break
+        else:
+            found.append([key])
+    return tuple(map(tuple, found))

@@ -1,0 +1,20 @@
+"""Results as Python users get them: rows with the columns that figures and tables know."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from p2p_sim.measures.point_means import derived
+from p2p_sim.results import rows
+
+
+def load_results(directory: str | Path) -> pd.DataFrame:
+    """All rows in a results directory as a tidy data frame, one line for each point and replicate.
+
+    Points of a finished sweep are in the sweep's order, others in the order of their completion; replicates ascend.
+    Accuracies and the paired loss of accuracy, which follow from the error rates, are columns too.
+
+    Raises:
+        InputError: the directory holds no results.
+    """
+    return derived(rows.load_results(directory))

@@ -1,0 +1,175 @@
+"""Which columns a figure shows: what somebody asks for, filled in and checked, and the lines that it makes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.figures.sweep_lines import MOST_FACETS, MOST_SERIES, View, is_number, series
+from p2p_sim.measures.point_means import HIGH, LOW, POINT, is_privacy
+from p2p_sim.measures.quality_column import quality
+from p2p_sim.results.results_directory import Results, check_column
+
+FIT_X = ("heterogeneity", "num_users", "users", "flip_prob", "num_clusters", "min_cluster_size", "max_cluster_size")
+"""Last parts of the columns against which theory is fitted."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks for; what is None is chosen for her.
+
+    heat: a column drawn as colours over two axes, x and y. fit: theory beside excess risk.
+    """
+
+    x: str | None = None
+    y: str | None = None
+    group: str | None = None
+    facet: str | None = None
+    heat: str | None = None
+    fit: bool = False
+
+
+@dataclass(frozen=True)
+class Chosen(Request):
+    """A request whose axes are known."""
+
+    x: str = ""
+    y: str = ""
+
+
+def request_of(entry: dict[str, Any], results: Results) -> Request:
+    """The figure that a sweep's author asked for.
+
+    Raises:
+        InputError: a key is unknown.
+    """
+    known = ("facet", "fit", "group", "heat", "x", "y")
+    wrong = [key for key in entry if key not in known]
+    if wrong:
+        raise InputError(f"{results.directory}: plots.{wrong[0]} is unknown; allowed are {', '.join(known)}")
+    return Request(**{**entry, "fit": bool(entry.get("fit"))})
+
+
+def filled(request: Request, results: Results, table: pd.DataFrame) -> Chosen:
+    """A request with what it leaves open filled in, and checked.
+
+    Raises:
+        InputError: a column is not there or not fit for its use.
+    """
+    full = _heat_defaults(request, results) if request.heat else _defaults(request, results, table)
+    _check(full, table)
+    return full
+
+
+def _defaults(request: Request, results: Results, table: pd.DataFrame) -> Chosen:
+    """Fill in x and y: excess risk, accuracy or half-L1 against ε if it is finite anywhere, else the first axis."""
+    risk = "excess_risk" in table and table["excess_risk"].notna().any()
+    y = request.y or ("excess_risk" if risk else quality(table))
+    x = request.x
+    if x is None and request.fit:
+        x = next((key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X), None)
+        if x is None:
+            raise InputError(f"--fit: needs --x, one of {', '.join(FIT_X)}; none of these was swept")
+    if x is None:
+        finite = "epsilon_upper" in table and bool(np.isfinite(table["epsilon_upper"]).any())
+        keys = [key for key in results.keys if key not in (request.group, request.facet)]
+        x = keys[0] if keys and (is_privacy(y) or not finite) else "epsilon_upper"
+    return Chosen(**{**vars(request), "x": x, "y": y})
+
+
+def _heat_defaults(request: Request, results: Results) -> Chosen:
+    """Fill in the two axes of a heat map."""
+    keys = [axis[0] for axis in results.axes if not {request.x, request.y} & set(axis)]
+    x = request.x or (keys.pop(0) if keys else None)
+    y = request.y or (keys.pop(0) if keys else None)
+    if x is None or y is None:
+        raise InputError(f"--heat {request.heat}: needs two axes, and this sweep has {len(results.axes)}")
+    return Chosen(**{**vars(request), "x": x, "y": y})
+
+
+def _check(request: Chosen, table: pd.DataFrame) -> None:
+    """Every column is there; what is measured along an axis is a number, with values."""
+    names = [str(name) for name in table]
+    ends = {name + ending for name in names for ending in (LOW, HIGH) if name + LOW in names}
+    known = [name for name in names if name not in (POINT, *ends)]
+    for option in ("x", "y", "group", "facet", "heat"):
+        name = getattr(request, option)
+        if name is not None:
+            check_column(f"--{option}", name, known)
+    option, name = ("--heat", request.heat) if request.heat else ("--y", request.y)
+    if not is_number(table[name]):
+        raise InputError(f"{option} {name}: holds text, such as {table[name].iloc[0]!r}; a column of numbers is needed")
+    if table[name].isna().all():
+        raise InputError(f"{option} {name}: has no value at any of these points")
+    if table[request.x].isna().all():
+        raise InputError(f"--x {request.x}: has no value at any of these points")
+
+
+def view_of(request: Request, results: Results, table: pd.DataFrame) -> View:
+    """The lines that a request without panels and colours asks for.
+
+    Raises:
+        InputError: a column is not there or not fit for its use.
+    """
+    full = _defaults(request, results, table)
+    _check(full, table)
+    return lines_of(full, results, table)
+
+
+def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
+    """Which points make a line of a figure: along x, or along one axis if x is measured; other axes join the group.
+
+    Raises:
+        InputError: more lines or panels than can be told apart.
+    """
+    named = [column for column in (request.group, request.facet) if column]
+    free = [axis[0] for axis in results.axes if not covered(axis, [*named, request.x], table)]
+    along = None
+    own = any(request.x in axis for axis in results.axes)
+    if (
+        not own
+        and is_number(table[request.x])
+        and (is_privacy(request.x) or not _follows_axis(request.x, results, table))
+    ):
+        along = max(free, key=lambda key: _reach(key, request.x, free, table), default=None)
+    rest = [key for key in free if key != along]
+    group = (*((request.group,) if request.group else ()), *rest)
+    view = View(request.x, request.y, group, request.facet, along)
+    lines, facets = len(series(table, group)), table[request.facet].nunique() if request.facet else 1
+    if lines > MOST_SERIES:
+        raise InputError(
+            f"--group {', '.join(group)}: makes {lines} lines, at most {MOST_SERIES} can be told apart; "
+            "put an axis on --facet or use --heat"
+        )
+    if facets > MOST_FACETS:
+        raise InputError(f"--facet {request.facet}: has {facets} values, at most {MOST_FACETS} panels are drawn")
+    return view
+
+
+def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) -> bool:
+    """Whether an axis is fixed, or shown by one of the columns: itself, or one that says the same in other words."""
+    return table[axis[0]].nunique() < 2 or any(
+        column in axis or (not is_privacy(column) and _one_to_one(column, axis[0], table)) for column in columns
+    )
+
+
+def _follows_axis(column: str, results: Results, table: pd.DataFrame) -> bool:
+    return any(_one_to_one(column, axis[0], table) for axis in results.axes if table[axis[0]].nunique() > 1)
+
+
+def _one_to_one(one: str, two: str, table: pd.DataFrame) -> bool:
+    count = len(table[[one, two]].drop_duplicates()) if one != two else table[one].nunique()
+    return count == table[one].nunique(dropna=False) == table[two].nunique(dropna=False)
+
+
+def _reach(key: str, x: str, free: Sequence[str], table: pd.DataFrame) -> float:
+    """How far x moves along an axis while the other free axes are fixed."""
+    finite = table[np.isfinite(table[x])]
+    others = [other for other in free if other != key]
+    if not others or finite.empty:
+        return 0.0
+    spans = finite.groupby(others, sort=False)[x].agg(["min", "max"])
+    return float((spans["max"] - spans["min"]).mean())

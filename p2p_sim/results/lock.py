@@ -1,0 +1,56 @@
+"""A results directory that one process alone writes to."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.whole_files import directory_made
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+LOCK = ".lock"
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Make a directory, if it is not there, and hold its lock; one that was made and stays empty is removed on failure.
+
+    Raises:
+        InputError: it cannot be made, or another process holds the lock.
+    """
+    with ExitStack() as held:
+        try:
+            held.enter_context(directory_made(directory))
+            lock = held.enter_context((directory / LOCK).open("a"))
+        except OSError as error:
+            raise InputError(f"--out {directory}: cannot be written ({error.strerror})") from None
+        try:
+            _lock(lock)
+        except OSError:
+            raise InputError(f"--out {directory}: another run is writing there; wait for it to end") from None
+        if not _is_there(lock, directory / LOCK):  # a run that failed removed it between our two steps
+            raise InputError(f"--out {directory}: another run has just ended there; run the same command again")
+        yield
+
+
+def _lock(file: IO[str]) -> None:
+    """Lock an open file for this process; OSError where another process has it."""
+    if sys.platform == "win32":
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_there(file: IO[str], path: Path) -> bool:
+    """Whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except OSError:
+        return False

@@ -1,0 +1,170 @@
+"""Figures of a results directory: what is asked for, drawn by `p2p_sim.figures`."""
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.whole_files import in_place_of
+from p2p_sim.figures.column_labels import SAME, pairs, short
+from p2p_sim.figures.sweep_lines import is_number, plot_lines, series
+from p2p_sim.measures.point_means import POINT, by_replicate, points
+from p2p_sim.results.figure_request import FIT_X, Chosen, Request, covered, filled, lines_of, request_of
+from p2p_sim.results.results_directory import Results, read_results
+from p2p_sim.results.rows import load_results
+
+FORMATS = ("png", "svg", "pdf")
+_HELD = ("flip_prob", "sampling_rate", "num_users", "heterogeneity")
+
+
+def plot(
+    directory: Path,
+    request: Request,
+    out: Path | None = None,
+    format_: str | None = None,
+    rows: pd.DataFrame | None = None,
+) -> list[Path]:
+    """Draw figures of a results directory: the one asked for, else those its manifest names, else a sensible one.
+
+    Args:
+        directory: of `run` or `sweep`.
+        request: which columns.
+        out: the file, for a single figure; default: plot-<columns>.<format> in the directory.
+        format_: png, svg or pdf; default: the ending of `out`, else png.
+        rows: of those in the directory, which to show; default: all.
+
+    Returns:
+        The files written.
+
+    Raises:
+        InputError: a directory that cannot be read, a column that is not there or not fit for its use.
+    """
+    ending = _ending(out, format_)
+    results = read_results(directory)
+    results = results if rows is None else replace(results, rows=rows)
+    table = points(results.rows, results.keys)
+    usual = request == Request()
+    requests = [request_of(entry, results) for entry in results.plots] if usual and results.plots else [request]
+    if out is not None and len(requests) > 1:
+        raise InputError(f"--out {out}: {len(requests)} figures are to be drawn; choose one with --x and --y")
+    written = []
+    for one in requests:
+        full = filled(one, results, table)
+        path = out or directory / f"plot-{_file_name(full)}.{ending}"
+        try:
+            with in_place_of(path) as partial:
+                draw(full, results, table, partial)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
+        written.append(path)
+    return written
+
+
+def draw(request: Request, results: Results, table: pd.DataFrame, path: Path) -> None:
+    """Draw one figure.
+
+    Args:
+        request: which columns.
+        results: what is drawn. table: the points of its rows.
+        path: the file, which ends in .png, .svg or .pdf.
+
+    Raises:
+        InputError: a column is not there or not fit for its use.
+    """
+    full = filled(request, results, table)
+    (_heat if full.heat else _fit if full.fit else _lines)(full, results, table, path)
+
+
+def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
+    """Draw what a finished sweep asks for; nothing where no replicate succeeded. `rows`: those to show, if not all."""
+    rows = load_results(directory) if rows is None else rows
+    return [] if rows.empty else plot(directory, Request(), rows=rows)
+
+
+def _ending(out: Path | None, format_: str | None) -> str:
+    ending = format_ or (out.suffix[1:] if out else FORMATS[0])
+    if ending not in FORMATS:
+        given = f"--format {format_}: must be" if format_ else f"--out {out}: must end in"
+        raise InputError(f"{given} {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+    if out is not None and out.suffix[1:] != ending:
+        raise InputError(f"--out {out}: must end in .{ending}, the chosen --format")
+    if out is not None and not out.parent.is_dir():
+        raise InputError(f"--out {out}: there is no directory {out.parent}")
+    return ending
+
+
+def _file_name(request: Chosen) -> str:
+    parts = [request.heat, "over", request.x, "and", request.y] if request.heat else [request.y, "vs", request.x]
+    for word, column in (("by", request.group), ("per", request.facet)):
+        parts += [word, column] if column else []
+    return "-".join(str(part).replace(".", "_").replace("/", "_") for part in parts) + "-fit" * request.fit
+
+
+def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
+    """Heading, and what all points share."""
+    shown = {SAME.get(last, last) for last in (key.rsplit(".", 1)[-1] for key in results.keys)}
+    held = [name for name in _HELD if name in table and name not in shown and table[name].nunique(dropna=False) == 1]
+    held = [name for name in held if table[name].notna().all()]
+    note = [pairs(held, [round(float(table[name].iloc[0]), 12) for name in held])] if held else []
+    return f"{results.name}: {text}" if results.name else text, "; ".join(note)
+
+
+def _lines(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
+    view = lines_of(request, results, table)
+    title, note = titles(results, table, f"{short(view.y)} against {short(view.x)}")
+    plot_lines(table, view, title, note, path)
+
+
+def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
+    from p2p_sim.figures.heat_map import plot_heat
+
+    heat = str(request.heat)
+    check_heat(request, results, table)
+    title, note = titles(results, table, f"{short(heat)} over {short(request.x)} and {short(request.y)}")
+    plot_heat(table, request.x, request.y, heat, title, note, path)
+
+
+def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
+    """Raise an InputError if colours over two axes cannot show the points: there is more than one for a pair."""
+    if request.x == request.y:
+        raise InputError(f"--y {request.y}: is --x too; a heat map needs two axes")
+    if request.group or request.facet or request.fit:
+        raise InputError("--heat: does not go with --group, --facet or --fit")
+    others = [axis[0] for axis in results.axes if not covered(axis, [request.x, request.y], table)]
+    if others or table.duplicated([request.x, request.y]).any():
+        more = f"; {', '.join(others)} varies too" if others else ""
+        raise InputError(f"--heat {request.heat}: needs one point for each pair of {request.x} and {request.y}{more}")
+
+
+def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
+    from p2p_sim.base.streams import Streams
+    from p2p_sim.figures.fitted_risk import FLOOR, plot_fit
+    from p2p_sim.measures.scaling import fit_forms, log_log_slope
+
+    if request.y != "excess_risk" or request.x.rsplit(".", 1)[-1] not in FIT_X or not is_number(table[request.x]):
+        raise InputError(f"--fit: needs --y excess_risk and --x one of {', '.join(FIT_X)}, not {request.x}")
+    if request.facet:
+        raise InputError(f"--fit: does not go with --facet {request.facet}; use --group")
+    view = lines_of(request, results, table)
+    risk = by_replicate(results.rows, "excess_risk").loc[table[POINT]]
+    slopes = {}
+    for line in series(table, view.group):
+        part = line.points[line.points[view.x] > 0]
+        if part[view.x].nunique() > 2:
+            with suppress(ValueError):  # a mean of 0 has no logarithm: the line goes without a slope
+                slopes[line.label] = log_log_slope(part[view.x].to_numpy(float), risk.loc[part[POINT]].to_numpy())
+    try:
+        fits = fit_forms(table, risk.to_numpy(), Streams(results.seed, 0).generator("plot-bootstrap"))
+    except ValueError as error:
+        raise InputError(f"--fit: {error}") from None
+    title, note = titles(results, table, f"excess risk against {short(view.x)}, measured and fitted")
+    if short(view.x) == "n":
+        note = "; ".join(filter(None, [note, "Theorem 4's bound falls with slope -1/2 towards its floor"]))
+        if FLOOR in table and table[FLOOR].notna().all() and table[view.x].nunique() > 2:
+            distance = np.abs(risk.to_numpy(float) - table[FLOOR].to_numpy(float)[:, None])
+            slope = log_log_slope(table[view.x].to_numpy(float), distance)
+            note += f"; the measured distance from the exact floor, with slope {slope}"
+    plot_fit(table, view, slopes, [fit for fit in fits if set(fit.constants) != {"fixed"}], title, note, path)

@@ -1,0 +1,119 @@
+"""A scenario's releases or transcripts as one file, for other tools."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.spreadsheet import without_formulas
+from p2p_sim.base.whole_files import in_place_of, writing
+from p2p_sim.exchange.transcript import KIND_NAMES
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.run import exchange
+from p2p_sim.scenario import Scenario
+
+FORMATS = (".csv", ".parquet", ".npz")
+
+
+def check_destination(option: str, path: Path) -> None:
+    """Refuse a file name before anything runs; an existing file is never overwritten."""
+    if path.suffix not in FORMATS:
+        raise InputError(f"{option} {path}: must end in {', '.join(FORMATS)}")
+    if path.exists():
+        raise InputError(f"{option} {path}: exists already; choose another name")
+    if not path.parent.is_dir():
+        raise InputError(f"{option} {path}: there is no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"{option} {path}: {path.parent} cannot be written to")
+
+
+def check_release(scenario: Scenario) -> None:
+    """Refuse to export what is no list of labels."""
+    if scenario.mechanism.releases in ("model", "density"):
+        raise InputError(
+            f"mechanism.kind = {scenario.mechanism.kind!r}: releases a {scenario.mechanism.releases}, and --export "
+            "writes labels; leave it out"
+        )
+
+
+def check_transcript(scenario: Scenario) -> None:
+    """Refuse a transcript of messages that carry more than a class each."""
+    if scenario.mechanism.releases in ("bits", "soft", "values"):
+        raise InputError(
+            f"mechanism.randomizer: a transcript holds one class a message, not {scenario.mechanism.releases}; leave "
+            "out --transcript, or export the release"
+        )
+
+
+def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
+    """Write what the learner receives: replicate, user, cluster, label and her public features; returns the lines.
+
+    A label of several numbers (signed weights, probabilities, bits) has a column for each, label_0, label_1, ...
+
+    Users are numbered in the replicate's cluster order.
+    """
+    return _write(pd.concat(_releases(scenario, data_dir), ignore_index=True), path)
+
+
+def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
+    """Write every delivered message: replicate, time, kind, sender, receiver, noisy label, late; returns the lines.
+
+    The learner is user -1. An eavesdropper sees all lines, the learner sees the lines of messages that it receives, a
+    peer the lines of messages that she sends or receives. A request and a model of an organisation have label -1. The
+    scenario needs the event engine, and messages that carry a class or a model.
+    """
+    check_transcript(scenario)
+    return _write(pd.concat(_transcripts(scenario, data_dir), ignore_index=True), path)
+
+
+def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
+    for replicate in range(scenario.replicates):
+        done = exchange(Case(scenario, replicate, data_dir))
+        release, population = done.outcome.labels, done.population
+        cluster = np.searchsorted(population.cluster_offsets, release.user, side="right") - 1
+        labels = release.payload
+        if release.kind == "bits":
+            labels = np.unpackbits(labels.astype(np.uint8), axis=1, count=population.num_classes)
+        names = {"label": labels} if labels.ndim == 1 else {f"label_{k}": labels[:, k] for k in range(labels.shape[1])}
+        frame = pd.DataFrame({"replicate": replicate, "user": release.user, "cluster": cluster, **names})
+        features = population.features[release.user]
+        columns = pd.DataFrame(features, columns=[f"x{i}" for i in range(features.shape[1])])
+        yield pd.concat([frame, columns], axis=1)
+
+
+def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
+    for replicate in range(scenario.replicates):
+        done = exchange(Case(scenario, replicate, data_dir), record=True)
+        transcript = done.outcome.transcript
+        if transcript is None:
+            raise InputError(
+                f"mechanism.kind = {scenario.mechanism.kind!r}: a transcript needs messages, and it has none"
+            )
+        m = transcript.messages
+        kind = np.array(["", *KIND_NAMES.values()])[m.kind]
+        yield pd.DataFrame(
+            {"replicate": replicate, "time_s": m.time_s, "kind": kind, "sender": m.sender,
+             "receiver": m.receiver, "label": m.label, "late": m.late}
+        )  # fmt: skip
+
+
+def _write(frame: pd.DataFrame, path: Path) -> int:
+    with writing(path), in_place_of(path) as partial, partial.open("wb") as file:
+        if path.suffix == ".csv":
+            without_formulas(frame).to_csv(file, index=False)
+        elif path.suffix == ".parquet":
+            frame.to_parquet(file, index=False)
+        else:
+            arrays: dict[str, Any] = {name: _plain(frame[name].to_numpy()) for name in frame.columns}
+            np.savez_compressed(file, **arrays)
+    return len(frame)
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """A column that NumPy reads back without pickling."""
+    return values if values.dtype.kind in "biuf" else values.astype("U16")

@@ -1,0 +1,336 @@
+"""Rows on disk: appended and synced while running, one tidy table at the end, never lost, never mixed."""
+
+import importlib.metadata
+import json
+import math
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+
+from p2p_sim.base.arguments import path_of
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.version import version
+from p2p_sim.base.whole_files import (
+    append_jsonl,
+    in_place_of,
+    no_directory,
+    partial_of,
+    repair_jsonl,
+    write_whole,
+    writing,
+)
+from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.statement_record import Terms, identifier, statement_of
+from p2p_sim.results.lock import LOCK, locked
+from p2p_sim.results.statements import STATEMENTS, read_terms, write_terms
+from p2p_sim.scenario import MODEL_VERSION, Scenario
+
+ROWS, TABLE, TIMINGS, MANIFEST = "rows.jsonl", "rows.parquet", "timings.jsonl", "manifest.json"
+FAILURES = "failures.jsonl"
+NETWORK = "network"  # the directory of `p2p-sim network`, which keeps no rows
+CHUNK = 5_000
+"""Rows that are turned into a part of the table at a time."""
+LARGEST = 1e150
+"""The largest finite number of a row: its square is finite, and so is the interval of a mean."""
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")
+Row = dict[str, Any]
+Key = tuple[str, int]
+"""A point, by the first 16 digits of its identity, and a replicate."""
+
+
+class Store:
+    """The results in one directory; use `open_store` to get one. Rows stay on disk, their keys in memory."""
+
+    def __init__(self, directory: Path, check: Callable[[Row], None]) -> None:
+        self.directory, self._check = directory, check
+        self.done: dict[str, set[int]] = {}
+        self._terms = set(read_terms(directory))
+        for row in read_rows(directory):
+            check(row)
+            self._note(row)
+
+    def _note(self, row: Row) -> None:
+        self.done.setdefault(row["scenario"], set()).add(row["replicate"])
+
+    def has(self, point: str, replicate: int) -> bool:
+        """Whether a replicate of a point is on disk."""
+        return replicate in self.done.get(point, ())
+
+    @property
+    def size(self) -> int:
+        """How many rows are on disk."""
+        return sum(map(len, self.done.values()))
+
+    @property
+    def replicates(self) -> int:
+        """One more than the largest replicate's index."""
+        return max((index + 1 for indices in self.done.values() for index in indices), default=0)
+
+    def append(self, rows: Sequence[Row], wall_s: Sequence[float], terms: Sequence[Terms | None] = ()) -> None:
+        """Add finished replicates; they are on disk when this returns. Clock times go to a file of their own.
+
+        Args:
+            rows, wall_s: of each replicate. terms: what is said of the rows' figures; written once for equal ones.
+        """
+        for row in rows:
+            self._check(row)
+        times = [
+            {"scenario": row["scenario"], "replicate": row["replicate"], "wall_s": round(wall, 6)}
+            for row, wall in zip(rows, wall_s, strict=True)
+        ]
+        fresh = {identifier(said): said for said in terms if said is not None and identifier(said) not in self._terms}
+        with writing(self.directory):
+            if fresh:  # before the rows that refer to them
+                lines = [{"statement": name, "columns": said} for name, said in fresh.items()]
+                append_jsonl(self.directory / STATEMENTS, lines)
+                self._terms |= fresh.keys()
+            append_jsonl(self.directory / TIMINGS, times, sync=False)
+            append_jsonl(self.directory / ROWS, rows)
+        for row in rows:
+            self._note(row)
+
+    def fail(self, record: Row) -> None:
+        """Note a replicate that could not be run, and why."""
+        with writing(self.directory):
+            append_jsonl(self.directory / FAILURES, [record])
+
+    def finish(self, order: Callable[[Row], Any], asked: Callable[[Row], bool]) -> pd.DataFrame:
+        """Sort the rows, write them all as lines and as a Parquet table, and return those that were asked for.
+
+        Args:
+            order: a row's place among the others, besides its replicate. asked: whether a row is returned.
+        """
+        path, places = self.directory / ROWS, []
+        with writing(self.directory):
+            with path.open("ab+") as file:
+                for offset, length, row in _lines(file, path):
+                    places.append((order(row), row["replicate"], offset, length))
+                places.sort(key=lambda place: place[:2])
+                with in_place_of(path) as partial, partial.open("wb") as out:
+                    for *_, offset, length in places:
+                        file.seek(offset)
+                        out.write(file.read(length))
+                    out.flush()
+                    os.fsync(out.fileno())
+            frame = _frame(self.directory)
+            write_terms(self.directory, frame)
+            with in_place_of(self.directory / TABLE) as partial, partial.open("wb") as out:
+                frame.to_parquet(out, index=False)
+        return frame if all(map(asked, read_rows(self.directory))) else _frame(self.directory, asked)
+
+
+@contextmanager
+def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> Iterator[Store]:
+    """Open a results directory for writing, alone.
+
+    Args:
+        directory: where.
+        identity: hash of what its rows are of.
+        check: raises InputError for a row that does not belong there.
+
+    If the work within fails before any replicate is finished, what says why replicates failed is all that is left.
+
+    Raises:
+        InputError: it holds something else, or another process is writing to it. Nothing is changed then.
+    """
+    _check_directory(directory, identity)
+    with locked(directory):
+        _check_directory(directory, identity)  # it may have changed hands while we waited for the lock
+        for name in (ROWS, TIMINGS, STATEMENTS):
+            repair_jsonl(directory / name)
+        (directory / FAILURES).unlink(missing_ok=True)  # what failed is tried again
+        store = Store(directory, check)
+        try:
+            yield store
+        except BaseException:
+            if not store.done:
+                for name in (ROWS, TIMINGS, STATEMENTS, MANIFEST, LOCK):
+                    (directory / name).unlink(missing_ok=True)
+            raise
+
+
+def held_replicates(directory: Path, identity: str) -> set[Key]:
+    """The points and replicates of these results that a directory holds."""
+    if not directory.exists():
+        return set()
+    _check_directory(directory, identity)
+    return {(row["scenario"], row["replicate"]) for row in read_rows(directory)}
+
+
+def _check_directory(directory: Path, identity: str) -> None:
+    """Refuse a directory that holds anything but these results."""
+    if (directory / MANIFEST).exists():
+        held = str(read_manifest(directory).get("identity", ""))
+        if held != identity:
+            raise InputError(
+                f"--out {directory}: already holds another scenario's results (hash {held[:8]}, this one is "
+                f"{identity[:8]}); choose another directory"
+            )
+        if (directory / TABLE).exists() and not (directory / ROWS).exists():
+            raise InputError(f"--out {directory}: holds a published table without its rows; choose another directory")
+    elif directory.exists() and not (directory.is_dir() and all(_ours(path.name) for path in directory.iterdir())):
+        raise InputError(f"--out {directory}: exists and holds no results of p2p-sim; choose another directory")
+    for name in (ROWS, TABLE, TIMINGS, FAILURES, STATEMENTS):
+        if (directory / name).exists() and not (directory / name).is_file():
+            raise InputError(f"{directory / name}: is not a file")
+
+
+def _ours(name: str) -> bool:
+    """Whether a file may be there before the manifest: left by a run without rows, or the figures of one replicate."""
+    return name in (LOCK, partial_of(Path(MANIFEST)).name, NETWORK, FAILURES)
+
+
+def load_results(directory: str | Path) -> pd.DataFrame:
+    """The rows in a results directory as a tidy data frame, one line for each point and replicate.
+
+    Points of a finished sweep are in the sweep's order, others in the order of their completion; replicates ascend.
+
+    Raises:
+        InputError: the directory holds no results of a run or a sweep.
+    """
+    directory = path_of("directory", directory)
+    if not (directory / MANIFEST).is_file():
+        why = f" ({no_directory(directory)})" * (not directory.is_dir())
+        raise InputError(f"{directory}: holds no results of p2p-sim{why}")
+    frame = _frame(directory) if (directory / ROWS).exists() else _table(directory)
+    if frame.empty:
+        return frame
+    if not {"scenario", "replicate"} <= set(frame):
+        raise InputError(
+            f"{directory}: holds a study that is no run and no sweep; its tables (*.csv) say what it found"
+        )
+    first = pd.factorize(frame["scenario"])[0]
+    frame = frame.assign(_first=first).drop_duplicates(["scenario", "replicate"], keep="last")
+    return frame.sort_values(["_first", "replicate"], kind="stable").drop(columns="_first").reset_index(drop=True)
+
+
+def _table(directory: Path) -> pd.DataFrame:
+    """The rows of a published study, of which the table alone is kept; none before the first replicate."""
+    path = directory / TABLE
+    try:
+        return pd.read_parquet(path) if path.exists() else pd.DataFrame()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+
+
+def _frame(directory: Path, asked: Callable[[Row], bool] = lambda row: True) -> pd.DataFrame:
+    """The rows that are asked for as a data frame, built piece by piece, in the order of the lines."""
+    pieces, rows = [], []
+    for row in filter(asked, read_rows(directory)):
+        rows.append(row)
+        if len(rows) == CHUNK:
+            pieces.append(pd.DataFrame(rows))
+            rows = []
+    if rows or not pieces:
+        pieces.append(pd.DataFrame(rows))
+    if len(pieces) == 1:
+        return pieces[0]
+    kept = [piece.dropna(axis="columns", how="all") for piece in pieces]
+    columns = list(dict.fromkeys(name for piece in pieces for name in piece.columns))
+    return pd.concat(kept, ignore_index=True).reindex(columns=columns)
+
+
+def write_manifest(
+    directory: Path,
+    name: str,
+    base: Scenario,
+    identity: str,
+    replicates: int,
+    packages: Mapping[str, str],
+    sweep: dict[str, Any] | None = None,
+) -> None:
+    """Say what the rows are of: the scenario in full, the axes of a sweep, its hash, the seed and the versions.
+
+    Args:
+        packages: versions of those besides the simulator that offer kinds which are used.
+    """
+    content = {
+        "identity": identity,
+        "model_version": MODEL_VERSION,
+        "name": name,
+        "kind": "run" if sweep is None else "sweep",
+        "seed": base.seed,
+        "replicates": replicates,
+        "scenario": base.model_dump(mode="json"),
+        "axes": [],
+        "plots": [],
+        **(sweep or {}),
+        "versions": {
+            "p2p-sim": version(),
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in _LIBRARIES},
+            **packages,
+        },
+    }
+    with writing(directory):
+        write_whole(directory / MANIFEST, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """The manifest of a results directory."""
+    try:
+        content = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{directory / MANIFEST}: cannot be read ({error})") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{directory / MANIFEST}: is not a manifest")
+    return content
+
+
+def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
+    """The complete privacy statements of each row of `load_results`, by the column that holds their ε.
+
+    A row that an earlier version wrote without its statements has none.
+
+    Raises:
+        InputError: the directory holds no results, or they are damaged.
+    """
+    rows, kept = load_results(directory), read_terms(Path(directory))
+    found = []
+    for row in rows.to_dict("records"):
+        said = kept.get(str(row.get("statement")), {})
+        whole = {column: statement_of({str(name): cell for name, cell in row.items()}, said, column) for column in said}
+        found.append({column: bound for column, bound in whole.items() if bound is not None})
+    return found
+
+
+def read_rows(directory: Path) -> Iterator[Row]:
+    """All whole lines of a directory's rows, one after another; none where there are no rows yet."""
+    path = directory / ROWS
+    if path.exists():
+        try:
+            with path.open("rb") as file:
+                yield from (row for *_, row in _lines(file, path))
+        except OSError as error:
+            raise InputError(f"{path}: damaged ({error})") from None
+
+
+def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, int, Row]]:
+    """Offset, length and content of every whole line; a half-written last one is left out."""
+    offset = 0
+    file.seek(0)
+    for number, line in enumerate(file, 1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            row = json.loads(line)
+            if not _is_row(row):
+                raise ValueError(f"line {number} is no row")
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: damaged ({error})") from None
+        yield offset, len(line), row
+        offset += len(line)
+
+
+def _is_row(row: object) -> bool:
+    """Whether a line holds cells, of a point and a replicate."""
+    if not isinstance(row, dict) or type(row.get("scenario")) is not str or type(row.get("replicate")) is not int:
+        return False
+    if not 0 <= row["replicate"] < 2**31 or any(isinstance(cell, dict | list) for cell in row.values()):
+        return False
+    return not any(LARGEST < abs(cell) < math.inf for cell in row.values() if type(cell) is float)

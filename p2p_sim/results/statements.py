@@ -1,0 +1,63 @@
+"""Statements on disk: what is said of the rows' figures besides the numbers, each once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base.whole_files import write_whole
+from p2p_sim.privacy.statement_record import Terms, identifier
+
+STATEMENTS = "statements.jsonl"
+
+
+def read_lines(path: Path) -> list[Any]:
+    """What the whole lines of a file of JSON lines say; a half-written last one is left out, and no file has none.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]] if path.exists() else []
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({error})") from None
+
+
+def read_terms(directory: Path) -> dict[str, Terms]:
+    """What is said of the rows' figures, by the rows' column `statement`; nothing where an earlier version wrote them.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = directory / STATEMENTS
+    lines = read_lines(path)
+    try:
+        found = {line["statement"]: line["columns"] for line in lines}
+        wrong = next((name for name, said in found.items() if identifier(said) != name or not _whole(said)), None)
+    except (AttributeError, KeyError, TypeError):
+        raise InputError(f"{path}: damaged (a line is no statement)") from None
+    if wrong is not None:
+        raise InputError(f"{path}: damaged (statement {shortened(wrong)} is not what its name says)")
+    return found
+
+
+def _whole(said: Terms) -> bool:
+    """Whether every column says either why it does not apply, or under which conditions it holds."""
+    return all(
+        "text" in here["not_applicable"]
+        if "not_applicable" in here
+        else all({"id", "text"} <= set(condition) for condition in here["conditions"])
+        for here in said.values()
+    )
+
+
+def write_terms(directory: Path, frame: pd.DataFrame) -> None:
+    """Keep the statements that rows refer to, in the order of the rows."""
+    kept = read_terms(directory)
+    names = dict.fromkeys(frame["statement"]) if "statement" in frame else {}
+    lines = [{"statement": name, "columns": kept[name]} for name in names if name in kept]
+    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+    if lines:
+        write_whole(directory / STATEMENTS, text.encode())

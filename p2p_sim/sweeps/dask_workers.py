@@ -1,0 +1,228 @@
+"""Workers of a Dask cluster: other processes, other machines, any of which may go at any moment."""
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from p2p_sim.base.errors import InputError, RunFailed, needs
+from p2p_sim.scenario import MODEL_VERSION
+from p2p_sim.sweeps.on_a_dask_worker import compare, perform_there, versions
+from p2p_sim.sweeps.task_queue import TaskQueue
+from p2p_sim.sweeps.tasks import Batch, Done, Perform, one_line
+
+_IN_FLIGHT = 2
+"""Batches handed out ahead, for each thread of the workers."""
+_LOOK_S = 1.0
+"""Seconds between two looks at the scheduler and its workers."""
+_AGAIN_S = 0.2
+"""Seconds until workers are asked again, one of which did not answer."""
+_ANSWER_S = 10.0
+"""Seconds within which the scheduler must say what workers it has."""
+
+
+@dataclass
+class DaskWorkers:
+    """Runs batches on the workers of a Dask scheduler that somebody else started.
+
+    Dask hands a task whose worker died to another worker, until that has happened too often (its setting
+    `allowed-failures`, 3). As it blames whatever the dead worker had, tasks of such batches run again one by one with
+    nothing beside them, after all others; what then kills its workers again is given up.
+
+    address: of the scheduler, tcp://HOST:PORT or tls://HOST:PORT, or a scheduler file.
+    connect_s: seconds within which the scheduler must answer and a worker be there, above 0.
+    patience_s: seconds without any worker after which the run fails.
+    packages: names and versions of plug-ins that every worker must have.
+    """
+
+    address: str
+    connect_s: float = 5.0
+    patience_s: float = 60.0
+    packages: Mapping[str, str] = field(default_factory=dict)
+    _client: Any = field(default=None, init=False, repr=False)
+
+    @property
+    def workers(self) -> int:
+        """Threads of all workers.
+
+        Raises:
+            InputError: if there is no scheduler, no worker, or one without the same version of the simulator.
+        """
+        return _threads(self._connected(), self.address)
+
+    def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
+        """Results as they come; every task exactly once.
+
+        Raises:
+            InputError: as for `workers`.
+            RunFailed: if the scheduler is lost, all workers stay away, or a worker has another version.
+        """
+        flight = _Flight(self, self._connected(), TaskQueue(batches, attempts=1), perform)
+        try:
+            while flight.fill():
+                yield from flight.landed()
+        finally:
+            flight.abort()
+            self.close()
+
+    def close(self) -> None:
+        """Leave the cluster; it goes on for others."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close(timeout=2)
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            self._client = _connect(self.address, self.connect_s)
+            try:
+                _check(self._client, self.address, self.connect_s, self.packages)
+            except BaseException:
+                self.close()
+                raise
+        return self._client
+
+
+def _connect(address: str, within_s: float) -> Any:
+    """A client of the scheduler."""
+    try:
+        import dask
+        from distributed import Client, Security
+    except ImportError:
+        raise InputError(f"dask {address}: " + needs("Dask's distributed", "dask")) from None
+    scheduler = _scheduler(address)
+    for name in ("distributed", "distributed.client"):  # each has a level of its own; what they say, we say in a line
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    dask.config.set({"distributed.comm.timeouts.connect": within_s})  # of later connections, once the scheduler is lost
+    try:
+        if scheduler.startswith("tls://") and Security().get_connection_args("client")["ssl_context"] is None:
+            raise InputError(f"dask {address}: needs certificates, see docs/many-machines.md")
+        return Client(scheduler, timeout=within_s, set_as_default=False, direct_to_workers=False)
+    except InputError:
+        raise
+    except Exception as fault:
+        raise InputError(f"dask {address}: no scheduler can be reached there ({one_line(fault)})") from None
+
+
+def _scheduler(address: str) -> str:
+    """The address itself, or that in a scheduler file."""
+    if address.startswith(("tcp://", "tls://")):
+        return address
+    try:
+        return str(json.loads(Path(address).read_text(encoding="utf-8"))["address"])
+    except (OSError, ValueError, KeyError, TypeError):
+        wanted = "must be tcp://HOST:PORT, tls://HOST:PORT or a file that dask scheduler --scheduler-file wrote"
+        raise InputError(f"dask {address}: {wanted}") from None
+
+
+def _check(client: Any, address: str, within_s: float, packages: Mapping[str, str]) -> None:
+    """Wait for the first worker, then see that all have the same version of the simulator and of plug-ins."""
+    try:
+        client.wait_for_workers(1, timeout=within_s)
+    except TimeoutError:
+        raise InputError(f"dask {address}: the scheduler has no workers; start some: dask worker {address}") from None
+    found, until = client.run(versions, on_error="return"), time.monotonic() + within_s
+    while any(isinstance(answer, OSError) for answer in found.values()) and time.monotonic() < until:
+        time.sleep(_AGAIN_S)  # a worker went while it was asked; the scheduler soon knows
+        found = client.run(versions, on_error="return")
+    try:
+        found["the scheduler"] = client.run_on_scheduler(versions)
+    except Exception as fault:
+        found["the scheduler"] = fault
+    compare(address, versions(), found, packages)
+
+
+def _threads(client: Any, address: str) -> int:
+    """Threads of all workers; fails promptly if the scheduler is lost."""
+    try:
+        if client.status != "running":
+            raise OSError(client.status)
+        return sum(client.nthreads(callback_timeout=_ANSWER_S).values())
+    except Exception:
+        raise _lost(address) from None
+
+
+def _lost(address: str) -> RunFailed:
+    return RunFailed(f"dask: lost the scheduler at {address}")
+
+
+class _Flight:
+    """Batches that are with the cluster in one run."""
+
+    def __init__(self, plan: DaskWorkers, client: Any, queue: TaskQueue, perform: Perform) -> None:
+        from distributed import as_completed
+
+        self._plan, self._client, self._queue, self._perform = plan, client, queue, perform
+        self._arrivals = as_completed(loop=client.loop)
+        self._air: dict[Any, tuple[Batch, float]] = {}
+        self._threads = _threads(client, plan.address)
+        self._looked = self._seen = time.monotonic()
+        self._alone = False
+
+    def fill(self) -> bool:
+        """Hand out batches up to the limit, suspects one by one at the end; whether anything is in the air."""
+        limit = _IN_FLIGHT * max(self._threads, 1)
+        while not self._alone and len(self._air) < limit and (batch := self._queue.fresh()):
+            self._submit(batch)
+        if not self._air:
+            suspect = self._queue.suspect()
+            self._alone = suspect is not None
+            if suspect is not None:
+                self._submit(suspect)
+        return bool(self._air)
+
+    def _submit(self, batch: Batch) -> None:
+        future = self._client.submit(perform_there, self._perform, batch, MODEL_VERSION, pure=False)
+        self._air[future] = batch, time.perf_counter()
+        self._arrivals.add(future)
+
+    def landed(self) -> list[list[Done]]:
+        """Wait for results; what landed is replaced before anybody looks at it."""
+        self._look()
+        while not self._arrivals.has_ready():
+            time.sleep(0.002)
+            self._look()
+        found = [self._done(future) for future in self._arrivals.next_batch(block=False)]
+        self.fill()
+        return [done for done in found if done]
+
+    def _look(self) -> None:
+        """Now and then, see that the scheduler and any worker are there."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_S:
+            return
+        self._looked = now
+        self._threads = _threads(self._client, self._plan.address)
+        if self._threads:
+            self._seen = now
+        elif now - self._seen > self._plan.patience_s:
+            seconds = f"{self._plan.patience_s:g} s"
+            raise RunFailed(f"dask: no worker at {self._plan.address} for {seconds}; start some")
+
+    def _done(self, future: Any) -> list[Done]:
+        from distributed import CancelledError, KilledWorker
+
+        batch, since = self._air.pop(future)
+        if future.status in ("cancelled", "lost"):
+            raise _lost(self._plan.address)
+        try:
+            done: list[Done] = future.result(timeout=_ANSWER_S)
+            return done
+        except TimeoutError:  # its worker went before the result was fetched, so that it is computed again
+            self._air[future] = batch, since
+            self._arrivals.add(future)
+            return []
+        except KilledWorker as fault:
+            error = f"killed its worker {fault.allowed_failures + 1} times"
+            return self._queue.lost(batch, self._alone, time.perf_counter() - since, error)
+        except (CancelledError, OSError):
+            raise _lost(self._plan.address) from None
+        except Exception as fault:  # no fault of a task, which never raises
+            raise RunFailed(f"dask: a worker at {self._plan.address} cannot work ({one_line(fault)})") from None
+
+    def abort(self) -> None:
+        """Take back what nobody waits for any more."""
+        if self._air and self._client.status == "running":
+            self._client.cancel(list(self._air))

@@ -1,0 +1,195 @@
+"""Worker processes on this machine, any of which may be killed at any moment."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+
+from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.sweeps import worker
+from p2p_sim.sweeps.task_queue import TaskQueue
+from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial
+
+ALONE_S = 2.0
+"""Seconds that a run may take before it starts workers, which need about as long until they are ready."""
+_STILLBORN = 5
+"""Workers that may die one after another before any becomes ready."""
+
+
+@dataclass(frozen=True)
+class LocalProcesses:
+    """Runs batches in processes of this machine, one batch at a time in each.
+
+    Each worker has a pipe of its own, so that the death of one costs the others nothing and it is known which batch it
+    had: that one goes out again, task by task. Workers compute with one thread, and end when this process does. They do
+    not import the main module, so that a script needs no `if __name__ == "__main__"`.
+
+    workers: processes, at least 1.
+    attempts: deaths after which a task that was alone in its worker is given up.
+    imports: module that each worker imports at its start, so that no task waits for it.
+    alone_s: above 0: this process runs batches itself at first; others start after so many seconds, and it stops when
+        one of them is ready. A run that is shorter starts none.
+    """
+
+    workers: int
+    attempts: int = 3
+    imports: str = "p2p_sim.replicate.run"
+    alone_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise InputError(f"workers {self.workers}: must be at least 1")
+
+    def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
+        """Results as they come; every task exactly once.
+
+        Raises:
+            RunFailed: if workers cannot even start.
+        """
+        queue = TaskQueue(batches, self.attempts)
+        crew = _Crew(self, queue, perform)
+        try:
+            if self.alone_s:
+                yield from crew.alone(self.alone_s)
+            for _ in range(queue.draw(self.workers - crew.size)):
+                crew.hire()
+            while crew.busy or not queue.over:
+                yield from crew.results()
+        finally:
+            crew.dismiss()
+
+
+def at_a_time(workers: int) -> Executor:
+    """So many replicates of a run at a time: with 1, here, one after another."""
+    return LocalProcesses(workers, alone_s=ALONE_S) if workers > 1 else Serial()
+
+
+@dataclass
+class _Hired:
+    """A worker, and the batch that it was given last, until the result is here."""
+
+    worker: worker.Worker
+    ready: bool = False
+    batch: Batch | None = None
+    since: float = 0.0
+
+
+class _Crew:
+    """The workers of one run."""
+
+    def __init__(self, plan: LocalProcesses, queue: TaskQueue, perform: Perform) -> None:
+        self._plan, self._queue, self._perform = plan, queue, perform
+        self._workers: dict[Connection, _Hired] = {}
+        self._stillborn = 0
+        self._lock = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """How many workers there are."""
+        return len(self._workers)
+
+    @property
+    def busy(self) -> bool:
+        """Whether any worker has a batch."""
+        return any(hired.batch for hired in self._workers.values())
+
+    def hire(self, at_once: bool = False) -> None:
+        """Start a worker; it will say when it is ready.
+
+        Args:
+            at_once: give it a batch already, which waits for it.
+        """
+        started = worker.start(self._plan.imports, self._perform)
+        self._workers[started.pipe] = hired = _Hired(started)
+        if at_once:
+            self._give(hired)
+
+    def alone(self, seconds: float) -> Iterator[list[Done]]:
+        """Results of batches that are run here, until another worker is ready; the others start after some seconds."""
+        later = threading.Timer(seconds, self._hire_others)
+        later.start()
+        try:
+            while batch := self._next_here():
+                yield self._perform(batch)
+        finally:
+            later.cancel()
+            later.join()
+
+    def _hire_others(self) -> None:
+        """All workers but this process, with a batch each that they take up as soon as they are ready."""
+        with self._lock:
+            for _ in range(self._queue.draw(self._plan.workers - 1)):
+                self.hire(at_once=True)
+
+    def _next_here(self) -> Batch | None:
+        """What to run here: a new batch, or one that waits for a worker that is not ready; None if one is, or dead."""
+        with self._lock:
+            if wait(list(self._workers), 0):
+                return None
+            return self._queue.fresh() or self._recalled()
+
+    def _recalled(self) -> Batch | None:
+        """The batch of a worker that is not ready, and is ended; None if there is no such worker."""
+        for pipe, hired in self._workers.items():
+            if not hired.ready and hired.batch is not None:
+                del self._workers[pipe]
+                hired.worker.process.kill()
+                hired.worker.ended()
+                return hired.batch
+        return None
+
+    def results(self) -> list[list[Done]]:
+        """Wait for news from any worker; the free ones get something to do before anybody looks at the results."""
+        ready = set(wait(list(self._workers)))
+        news = [self._news(hired) for pipe, hired in list(self._workers.items()) if pipe in ready]
+        for hired in self._workers.values():
+            if hired.ready and hired.batch is None:
+                self._give(hired)
+        return [done for done in news if done]
+
+    def _news(self, hired: _Hired) -> list[Done]:
+        try:
+            message: list[Done] = hired.worker.pipe.recv()
+        except (EOFError, OSError):
+            return self._bury(hired)
+        if hired.ready:
+            hired.batch = None
+        hired.ready, self._stillborn = True, 0
+        return message
+
+    def _give(self, hired: _Hired) -> None:
+        batch = self._queue.suspect() or self._queue.fresh()
+        if batch is None:
+            return
+        try:
+            hired.worker.pipe.send(batch)
+        except OSError:  # it died idle, which will be the next news of it
+            self._queue.back(batch)
+            return
+        hired.batch, hired.since = batch, time.perf_counter()
+
+    def _bury(self, hired: _Hired) -> list[Done]:
+        """Take the batch back from a dead worker, and hire another if there is work."""
+        del self._workers[hired.worker.pipe]
+        status = hired.worker.ended()
+        if not hired.ready:
+            self._stillborn += 1
+            if hired.batch is not None:  # which it never looked at
+                self._queue.back(hired.batch)
+                hired.batch = None
+            if self._stillborn > _STILLBORN:
+                raise RunFailed(f"{_STILLBORN} worker processes ended while they started, with exit status {status}")
+        error = f"killed its worker {self._plan.attempts} times"
+        wall = time.perf_counter() - hired.since
+        given_up = self._queue.lost(hired.batch, True, wall, error) if hired.batch else []
+        if not self._queue.over:
+            self.hire()
+        return given_up
+
+    def dismiss(self) -> None:
+        """End all workers at once: they hold nothing worth keeping."""
+        for hired in self._workers.values():
+            hired.worker.process.kill()
+        for hired in self._workers.values():
+            hired.worker.ended()

@@ -1,0 +1,118 @@
+"""One huge replicate over many workers: each runs some of the shards, the driver puts them together.
+
+Shards are whole clusters with random streams of their own, so that the release is the same as of a run in one piece.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+
+from p2p_sim.base.threads import one_thread
+from p2p_sim.mechanisms.outcome import Outcome
+from p2p_sim.mechanisms.plug_in_results import check_released
+from p2p_sim.privacy.statement_record import Terms
+from p2p_sim.replicate.memory_need import streams
+from p2p_sim.replicate.row import Row
+from p2p_sim.replicate.run import Prepared, measure, prepare
+from p2p_sim.replicate.streamed import Streamed, exchange_streamed, measure_streamed, prepare_streamed
+from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Task, done
+
+PARTS_PER_WORKER = 2
+
+
+@dataclass(frozen=True)
+class Part(Task):
+    """The share `index` of `count` of a replicate's shards."""
+
+    index: int = 0
+    count: int = 1
+
+    @property
+    def whole(self) -> Task:
+        """The replicate."""
+        return Task(self.point, self.replicate, self.scenario, self.folder, self.data_dir)
+
+
+def _prepare(task: Task) -> Prepared | Streamed:
+    """The users of a replicate, held only where they must be."""
+    return prepare_streamed(task.case) if streams(task.case.scenario) else prepare(task.case)
+
+
+_prepared = lru_cache(maxsize=1)(_prepare)
+"""A worker that runs several parts of a replicate draws its users once."""
+
+
+def perform_parts(batch: Batch) -> list[Done]:
+    """Run parts of a replicate; what comes back in place of a row is an Outcome."""
+    return [done(task, lambda part: (_outcome(part), None)) for task in batch]
+
+
+def _outcome(part: Task) -> Outcome | None:
+    """What a share of the shards leaves behind; None where there are fewer shards than shares and it has none."""
+    assert isinstance(part, Part)
+    ready = _prepared(part.whole)
+    people = ready.people if isinstance(ready, Streamed) else ready.population
+    first, last = _range(people.num_shards, part.index, part.count)
+    if first == last:
+        return None
+    if isinstance(ready, Streamed):
+        return exchange_streamed(ready, (first, last))
+    with one_thread():
+        outcome = ready.mechanism.release_on(ready.network, ready.population, part=(first, last))
+        check_released(part.case.scenario.mechanism, ready.mechanism, outcome, ready.population, (first, last))
+    return replace(outcome, overlay=None)  # the driver has its own
+
+
+def _range(total: int, index: int, count: int) -> tuple[int, int]:
+    """Shards first to last - 1 of one share."""
+    return total * index // count, total * (index + 1) // count
+
+
+@dataclass(frozen=True)
+class SplitShards:
+    """An executor that spreads every single task over the workers of another one."""
+
+    inner: Executor
+    workers = 1
+
+    def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
+        """Results one by one; `perform` is not used, since the driver puts each replicate together.
+
+        Meanwhile the workers go on with the next one.
+        """
+        begin, count = time.perf_counter(), PARTS_PER_WORKER * self.inner.workers
+        tasks = (task for batch in batches for task in batch)
+        parts = ((Part(**asdict(task), index=index, count=count),) for task in tasks for index in range(count))
+        found: dict[Task, list[Done]] = {}
+        for results in self.inner.run(parts, perform_parts):
+            for share in results:
+                assert isinstance(share.task, Part)
+                task = share.task.whole
+                found.setdefault(task, []).append(share)
+                if len(found[task]) == count:
+                    yield [replace(_whole(task, found.pop(task)), wall_s=time.perf_counter() - begin)]
+                    begin = time.perf_counter()
+
+
+def _whole(task: Task, shares: list[Done]) -> Done:
+    """The replicate from all its shares, or the error of one."""
+    for share in shares:
+        if share.error is not None:
+            return replace(share, task=task, row=None)
+    shares.sort(key=_place)
+    return done(task, lambda whole: _result(whole, [share.row for share in shares if share.row is not None]))
+
+
+def _place(share: Done) -> int:
+    assert isinstance(share.task, Part)
+    return share.task.index
+
+
+def _result(task: Task, parts: list[Outcome]) -> tuple[Row, Terms]:
+    """The row of a replicate from its parts, and what is said of it."""
+    case, ready = task.case, _prepare(task)
+    if isinstance(ready, Streamed):
+        return measure_streamed(case, ready, parts)
+    outcome = Outcome.join(parts, ready.network.overlay)
+    return measure(case, ready.population, ready.mechanism, outcome)[:2]

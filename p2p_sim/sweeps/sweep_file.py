@@ -1,0 +1,137 @@
+"""What a sweep file says, and the same as arguments of Python."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from pydantic import Field, ValidationError, model_validator
+
+from p2p_sim.base.arguments import is_a
+from p2p_sim.base.configuration import Config, refusal
+from p2p_sim.base.errors import InputError
+
+MOST_POINTS = 1_000_000
+"""Points of a sweep, and values of an axis, at most."""
+
+
+class Axis(Config):
+    """One direction of a sweep: a key and its values, or several keys that change together."""
+
+    key: str | None = None
+    """Dotted key of the scenario, such as mechanism.flip_prob."""
+    keys: tuple[str, ...] | None = Field(default=None, min_length=2)
+    """Several keys that change together; each of `values` is then a list with one value a key."""
+    values: tuple[Any, ...] | None = Field(default=None, min_length=1)
+    """The values, at least one. Give this, `linear` or `log`."""
+    linear: tuple[float, float, int] | None = None
+    """[first, last, count]: evenly spaced values, both ends included."""
+    log: tuple[float, float, int] | None = None
+    """[first, last, count]: evenly spaced on a logarithmic scale, both ends included and above 0."""
+    labels: tuple[str, ...] | None = None
+    """How tables, texts and figures name the values, one each; absent: the values themselves."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Axis":
+        if (self.key is None) == (self.keys is None):
+            raise ValueError("give either key or keys")
+        if sum(given is not None for given in (self.values, self.linear, self.log)) != 1:
+            raise ValueError("give one of values, linear and log")
+        if self.keys is not None and self.values is None:
+            raise ValueError("keys need values, a list for each point of the axis")
+        if self.keys is not None and any(
+            not isinstance(value, list | tuple) or len(value) != len(self.keys) for value in self.values or ()
+        ):
+            raise ValueError(f"values: each must be a list of {len(self.keys)} values, one a key")
+        for given in (self.linear, self.log):
+            if given is not None and (not 2 <= given[2] <= MOST_POINTS or (given is self.log and min(given[:2]) <= 0)):
+                raise ValueError(
+                    f"{list(given)}: [first, last, count] with a count from 2 to {MOST_POINTS:,}; log above 0"
+                )
+        if self.labels is not None and len(self.labels) != len(self.steps):
+            raise ValueError(f"labels: {len(self.labels)} for {len(self.steps)} values")
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The keys."""
+        return self.keys if self.keys is not None else (str(self.key),)
+
+    @property
+    def steps(self) -> list[tuple[Any, ...]]:
+        """The values, one for each key."""
+        if self.linear is not None:
+            return [(float(f"{value:.12g}"),) for value in np.linspace(*self.linear[:2], self.linear[2])]
+        if self.log is not None:
+            return [(float(f"{value:.12g}"),) for value in np.geomspace(*self.log[:2], self.log[2])]
+        assert self.values is not None
+        return [tuple(value) if self.keys is not None else (value,) for value in self.values]
+
+
+class Plot(Config):
+    """A figure of the sweep; columns are those of the rows."""
+
+    x: str
+    """Column on the horizontal axis."""
+    y: str
+    """Column on the vertical axis."""
+    group: str | None = None
+    """Column whose values become lines."""
+    facet: str | None = None
+    """Column whose values become panels."""
+    fit: bool = False
+    """Draw the theory's form, fitted."""
+
+
+class SweepFile(Config):
+    """A sweep as its file says it."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """Names the output directory; letters, digits, dots, dashes and underscores."""
+    base: str = Field(min_length=1)
+    """The base scenario: a file, looked for beside the sweep's, or the name of a shipped one."""
+    replicates: int | None = Field(default=None, ge=1)
+    """Repetitions of each point, at least 1; absent: the base scenario's."""
+    set: dict[str, Any] = Field(default_factory=dict)
+    """Dotted keys of the base scenario to change for all points."""
+    axes: tuple[Axis, ...] = Field(min_length=1)
+    """The sweep runs over all combinations of the axes' values."""
+    plots: tuple[Plot, ...] = ()
+    """Figures to draw."""
+
+
+def axes_of(given: Any) -> list[Axis]:
+    """Axes from a mapping of dotted keys to their values, each a list, a range, an array or a column.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if not isinstance(given, Mapping) or not given:
+        raise InputError(f"axes {is_a(given)}: must map keys to lists of values, such as {_EXAMPLE}")
+    found = []
+    for key, values in given.items():
+        if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__") or np.ndim(values) == 0:
+            raise InputError(f"axes: {key} {is_a(values)}: must be a list of values, such as {_EXAMPLE}")
+        plain = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+        try:
+            found.append(Axis(key=key, values=plain))
+        except ValidationError as error:
+            raise refusal(error, Axis).within(f"axes: {key}") from None
+    return found
+
+
+def plots_of(given: Any) -> list[Plot]:
+    """Figures from a list of mappings.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if not isinstance(given, list | tuple) or not all(isinstance(entry, Mapping) for entry in given):
+        raise InputError(f"plots {is_a(given)}: must be a list of mappings, such as {_PLOTS}")
+    try:
+        return [Plot(**entry) for entry in given]
+    except ValidationError as error:
+        raise refusal(error, Plot).within("plots") from None
+
+
+_EXAMPLE = '{"mechanism.flip_prob": [0.1, 0.2]}'
+_PLOTS = '[{"x": "epsilon_upper", "y": "error_rate"}]'

@@ -1,0 +1,93 @@
+"""What a search is for: the best score within an ε, or the least ε with a given accuracy."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.replicate.selection_scores import LOWER, VALUE
+
+SCORES = {"accuracy": True, "error_rate": False, "excess_risk": False, "half_l1": False}
+"""Columns that may be a goal, and whether more is better."""
+LARGEST_VIOLATION = 1e6
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one replicate of a setting gave: its score, in the goal's column, and its certified ε."""
+
+    score: float
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A goal.
+
+    column: of the score. epsilon: the largest ε allowed, at the scenario's δ; or None.
+    accuracy: the least mean accuracy allowed, in which case the least ε is searched; or None.
+    judged: whether scores are those that released labels show, and not those on true labels.
+    """
+
+    column: str = "accuracy"
+    epsilon: float | None = None
+    accuracy: float | None = None
+    judged: bool = False
+
+    def __post_init__(self) -> None:
+        if self.column not in SCORES:
+            raise InputError(f"--goal {self.column}: must be one of {', '.join(SCORES)}")
+        if (self.epsilon is None) == (self.accuracy is None):
+            raise InputError("--epsilon, --accuracy: give one of them: the largest ε, or the least accuracy")
+        if self.accuracy is not None and self.column != "accuracy":
+            raise InputError(f"--goal {self.column}: does not go with --accuracy, which searches for the least ε")
+        if self.epsilon is not None and not 0 < self.epsilon <= 100:
+            raise InputError(f"--epsilon {self.epsilon:g}: must be above 0 and at most 100")
+        if self.accuracy is not None and not 0 < self.accuracy <= 1:
+            raise InputError(f"--accuracy {self.accuracy:g}: must be above 0 and at most 1")
+
+    def measured(self, row: Mapping[str, Any]) -> Measured:
+        """What a row says.
+
+        Raises:
+            InputError: the row has no such figure.
+        """
+        if self.judged:
+            known = row[VALUE]
+            found = row[LOWER] if known is None else known  # where labels leave a range, what is certain of it
+            value = found if self.column == "accuracy" else 1.0 - found
+        else:
+            found = row.get("error_rate" if self.column == "accuracy" else self.column)
+            value = 1.0 - found if self.column == "accuracy" and found is not None else found
+        if value is None:
+            other = "accuracy" if row["error_rate"] is not None else "half_l1"
+            raise InputError(f"--goal {self.column}: the rows of this scenario have no such figure; choose {other}")
+        epsilon = row["epsilon_upper"]
+        return Measured(float(value), math.inf if epsilon is None else float(epsilon))
+
+    def score(self, found: Sequence[Measured]) -> float:
+        """The mean score over replicates."""
+        return math.fsum(one.score for one in found) / len(found)
+
+    def loss(self, found: Sequence[Measured]) -> float:
+        """What is made small: ε, or the mean score with its sign."""
+        if self.accuracy is not None:
+            return min(max(one.epsilon for one in found), LARGEST_VIOLATION)
+        return -self.score(found) if SCORES[self.column] else self.score(found)
+
+    def violation(self, found: Sequence[Measured]) -> float:
+        """By how much the condition fails, above 0 where it does; ε is the largest over replicates, never a mean."""
+        if self.epsilon is not None:
+            over = max(one.epsilon for one in found) - self.epsilon
+        else:
+            assert self.accuracy is not None
+            over = self.accuracy - self.score(found)
+        return min(over, LARGEST_VIOLATION)
+
+    def __str__(self) -> str:
+        """The goal in words."""
+        if self.epsilon is not None:
+            best = "largest" if SCORES[self.column] else "smallest"
+            return f"{best} {self.column} with ε at most {self.epsilon:g}"
+        return f"least ε with a mean accuracy of at least {self.accuracy:g}"

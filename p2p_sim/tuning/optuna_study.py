@@ -1,0 +1,202 @@
+"""The trials of a search: chosen by Optuna, and kept in its journal, from which a stopped search goes on.
+
+Trial t is chosen from the results of all earlier batches and from the settings of earlier trials of its own batch, by a
+sampler whose seed is derived from the scenario's and from t. So it does not depend on the number of workers, on the
+order in which results come, or on interruptions.
+"""
+
+import hashlib
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from p2p_sim.base.errors import InputError, needs
+from p2p_sim.base.whole_files import repair_jsonl
+from p2p_sim.tuning.search_space import Dimension, Settings, Space
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.storages import BaseStorage
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+JOURNAL = "trials.journal"
+FIRST = 10
+"""Trials that are drawn at random before the sampler learns."""
+_AGAIN, _AT_RANDOM = 12, 24
+"""How often a setting that was tried before is drawn anew; by the sampler, then at random."""
+State = Literal["running", "finished", "stopped", "failed"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting that was chosen.
+
+    number: from 0, in the order of choice. state: "stopped": hopeless before its last replicate; "failed": it cannot
+    be run. loss, violation: of the replicates so far, once it has ended. replicates: how many those are.
+    """
+
+    number: int
+    settings: Settings
+    state: State = "running"
+    loss: float | None = None
+    violation: float | None = None
+    replicates: int = 0
+
+
+class Trials:
+    """The trials of one search. `path`: of the journal; None: they are kept in memory alone."""
+
+    def __init__(self, space: Space, seed: int, path: Path | None = None) -> None:
+        try:
+            import optuna
+        except ImportError:
+            raise InputError(f"tune: {needs('Optuna', 'tune')}") from None
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._space, self._seed = space, seed
+        self._distributions = {one.key: _distribution(one) for one in space.dimensions}
+        storage: BaseStorage = optuna.storages.InMemoryStorage() if path is None else _journal(path)
+        try:
+            self._study = optuna.create_study(storage=storage, study_name="tune", load_if_exists=True)
+            self.all = [self._trial(frozen) for frozen in self._study.get_trials()]
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: damaged ({error})") from None
+
+    def begin(self, number: int) -> Trial:
+        """The trial of a number, chosen and noted as running if it is not there yet; all before it must be there."""
+        if number < len(self.all):
+            return self.all[number]
+        assert number == len(self.all)
+        first = number - number % self._space.batch  # results of this trial's own batch are not looked at
+        before = [*self.all[:first], *(Trial(one.number, one.settings) for one in self.all[first:])]
+        trial = Trial(number, self._choose(number, before))
+        self._study.add_trial(self._frozen(trial))
+        self.all.append(trial)
+        return trial
+
+    def end(self, trial: Trial) -> None:
+        """Note how a running trial ended."""
+        from optuna.trial import TrialState
+
+        storage, known = self._study._storage, self._study.get_trials(deepcopy=False)[trial.number]
+        if trial.loss is not None:
+            storage.set_trial_intermediate_value(known._trial_id, trial.replicates, trial.loss)
+            storage.set_trial_system_attr(known._trial_id, "constraints:goal", trial.violation)
+        ended = {"finished": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}[trial.state]
+        values = [trial.loss] if trial.state == "finished" and trial.loss is not None else None
+        storage.set_trial_state_values(known._trial_id, ended, values)  # last: until then the trial runs again
+        self.all[trial.number] = trial
+
+    def _choose(self, number: int, before: Sequence[Trial]) -> Settings:
+        tried = {_key(one.settings) for one in before}
+        settings: Settings = {}
+        for attempt in range(_AT_RANDOM):
+            settings = self._drawn(number, attempt, before)
+            if _key(settings) not in tried:
+                break
+        return settings
+
+    def _drawn(self, number: int, attempt: int, before: Sequence[Trial]) -> Settings:
+        """A setting by the sampler, of which each call has a seed of its own."""
+        import optuna
+
+        text = f"tune {self._seed} {number} {attempt}"
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+        at_random = number < FIRST or attempt >= _AGAIN
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # some options of the sampler are marked as new
+            sampler = (
+                optuna.samplers.RandomSampler(seed)
+                if at_random
+                else optuna.samplers.TPESampler(seed=seed, n_startup_trials=FIRST, multivariate=True)
+            )
+            study: Study = optuna.create_study(sampler=sampler)
+            if not at_random:
+                study.add_trials([self._frozen(one) for one in before])
+            asked = study.ask(self._distributions)
+        return self._settings(asked.params)
+
+    def _frozen(self, trial: Trial) -> "FrozenTrial":
+        """A trial as Optuna has it."""
+        from optuna.trial import TrialState, create_trial
+
+        states = {"running": TrialState.RUNNING, "finished": TrialState.COMPLETE, "stopped": TrialState.PRUNED}
+        state = states.get(trial.state, TrialState.FAIL)
+        known = trial.loss is not None and trial.violation is not None
+        return create_trial(
+            state=state,
+            value=trial.loss if trial.state == "finished" else None,
+            params={one.key: _place(one, trial.settings[one.key]) for one in self._space.dimensions},
+            distributions=self._distributions,
+            intermediate_values={trial.replicates: float(trial.loss or 0.0)} if known else {},
+            constraints={"goal": float(trial.violation or 0.0)} if known else None,
+        )
+
+    def _trial(self, frozen: "FrozenTrial") -> Trial:
+        """A trial of the journal."""
+        from optuna.trial import TrialState
+
+        settings = self._settings(frozen.params)
+        states: dict[TrialState, State] = {TrialState.COMPLETE: "finished", TrialState.PRUNED: "stopped"}
+        if frozen.state == TrialState.FAIL:
+            return Trial(frozen.number, settings, "failed")
+        if frozen.state not in states:
+            return Trial(frozen.number, settings)
+        replicates, loss = max(frozen.intermediate_values.items())
+        return Trial(frozen.number, settings, states[frozen.state], loss, frozen.constraints["goal"], replicates)
+
+    def _settings(self, params: dict[str, Any]) -> Settings:
+        return {one.key: _value(one, params[one.key]) for one in self._space.dimensions}
+
+
+def _journal(path: Path) -> "BaseStorage":
+    """Optuna's journal in a file; a line that a killed run left half written is cut off."""
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+    class Held(JournalFileOpenLock):
+        """The results directory is locked already."""
+
+        def acquire(self) -> bool:
+            return True
+
+        def release(self) -> None:
+            return None
+
+    repair_jsonl(path)
+    return JournalStorage(JournalFileBackend(str(path), lock_obj=Held(str(path))))
+
+
+def _distribution(one: Dimension) -> "BaseDistribution":
+    """Where Optuna draws a dimension from: numbers of a list by their place in ascending order."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if one.values:
+        return IntDistribution(0, len(one.values) - 1) if _ordered(one) else CategoricalDistribution(one.values)
+    if one.whole:
+        return IntDistribution(int(one.low), int(one.high), log=one.log)
+    return FloatDistribution(one.low, one.high, log=one.log)
+
+
+def _ordered(one: Dimension) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in one.values)
+
+
+def _place(one: Dimension, value: Any) -> Any:
+    return sorted(one.values).index(value) if one.values and _ordered(one) else value
+
+
+def _value(one: Dimension, place: Any) -> Any:
+    """A value of a dimension; of a continuous range with six digits, so that tables and files show all of it."""
+    if one.values:
+        return sorted(one.values)[place] if _ordered(one) else place
+    if one.whole:
+        return place
+    return min(max(float(f"{place:.6g}"), one.low), one.high)
+
+
+def _key(settings: Settings) -> str:
+    return json.dumps(settings, sort_keys=True)

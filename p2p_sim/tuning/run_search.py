@@ -1,0 +1,256 @@
+"""The driver of a search: runs what is missing, measures the best setting anew, and writes what was found."""
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.notebook_view import count
+from p2p_sim.base.overrides import EITHER, drop_key
+from p2p_sim.replicate.advice import advice
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.selection_scores import row_judged
+from p2p_sim.results.rows import Row, Store, open_store, write_manifest
+from p2p_sim.scenario import MODEL_VERSION, Scenario
+from p2p_sim.sweeps.default_directory import default_directory
+from p2p_sim.sweeps.interrupts import counted
+from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, done, perform
+from p2p_sim.tuning.chosen_on import check_goal, check_look
+from p2p_sim.tuning.goal import Goal, Measured
+from p2p_sim.tuning.optuna_study import JOURNAL, Trial, Trials
+from p2p_sim.tuning.search import Search, best, nearest
+from p2p_sim.tuning.search_outcome import write_outcome
+from p2p_sim.tuning.search_space import USUAL, Dimension, Space, calibrated, noise_key, usual_space
+from p2p_sim.tuning.trial_runs import LOOK, TRIAL, Runs
+
+Told = Callable[[int, int], None]
+"""Called with (trials ended, trials wanted)."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A search ready to run.
+
+    base: the scenario, with its noise calibrated where that is fixed. space: what is varied. goal: what for.
+    look: what the choice looks at. data_dir: where data files are.
+    """
+
+    base: Scenario
+    space: Space
+    goal: Goal
+    look: str = "public"
+    data_dir: Path | None = None
+
+    @property
+    def identity(self) -> str:
+        """Hash of all that the search depends on but the number of trials, so that more trials extend it."""
+        tree = self.base.canonical()
+        for key in self.space.keys:
+            for name in EITHER if key in EITHER else (key,):
+                drop_key(tree, name)
+        whole = {
+            "base": tree,
+            "data": list(Case(self.base, data_dir=self.data_dir).checksums),
+            "model": MODEL_VERSION,
+            "replicates": self.base.replicates,
+            "search": self.described,
+        }
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The search as its manifest says it."""
+        goal = {"column": self.goal.column, "epsilon": self.goal.epsilon, "accuracy": self.goal.accuracy}
+        space = [one.described() for one in self.space.dimensions]
+        return {"goal": goal, "space": space, "batch": self.space.batch, "look": self.look}
+
+    @property
+    def searched(self) -> int:
+        """Replicates that the search looks at: of released labels or of a curator's there is one set."""
+        return self.base.replicates if self.look in ("public", "oracle") else 1
+
+    @property
+    def truth(self) -> Goal:
+        """The goal as a simulation can judge it: on true labels."""
+        return replace(self.goal, judged=False)
+
+    @property
+    def directory(self) -> Path:
+        """Where its results go if nothing else is said."""
+        return default_directory(f"{self.base.name}-tune", self.identity)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The setting that was found.
+
+    trial: the best one. score: its mean in the search. fresh: rows of replicates that the search did not look at.
+    epsilon: the largest certified ε over the replicates of both; its statement is that of `row`.
+    """
+
+    trial: Trial
+    score: float
+    fresh: tuple[Row, ...]
+    epsilon: float
+    row: Row
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A finished search: its directory, trials, what was found, the files that were written."""
+
+    directory: Path
+    trials: tuple[Trial, ...]
+    found: Found
+    files: tuple[Path, ...]
+
+
+def make_tuning(
+    scenario: Scenario, goal: Goal, space: Space | None, look: str = "public", data_dir: Path | None = None
+) -> Tuning:
+    """A search of a scenario, checked.
+
+    With a largest ε, noise that is not searched is calibrated to it where the mechanism allows that.
+
+    Args:
+        space: what is varied; None: the usual keys.
+
+    Raises:
+        InputError: a key, a range or a look that does not fit; one line.
+    """
+    check_goal(look, goal)
+    base, own = scenario, noise_key(scenario)
+    noisy = space is not None and any(key in EITHER for key in space.keys)
+    fixed = None if goal.epsilon is None or noisy else calibrated(scenario, goal.epsilon)
+    if fixed is not None:
+        base = fixed
+    elif goal.epsilon is None and not noisy and space is not None and own is not None:
+        warnings.warn(f"--accuracy: the search does not vary {own}, which decides ε", stacklevel=2)
+    penalty = Space((Dimension("learner.l2", *USUAL["learner.l2"]),))  # all that one release leaves open
+    chosen = space or (penalty if look == "released" else usual_space(scenario, noise=fixed is None))
+    check_look(look, base, chosen.keys)
+    if look == "released":  # one release, whatever learner a trial tries: nothing of it follows the learner any more
+        base = base.replace(mechanism=base.mechanism.beside(base.learner).model_dump(mode="json"))
+    chosen.check(base)
+    return Tuning(base, chosen, replace(goal, judged=look == "released"), look, data_dir)
+
+
+def tune(
+    tuning: Tuning,
+    trials: int,
+    out: Path | None = None,
+    executor: Executor | None = None,
+    told: Told = lambda done, total: None,
+    work: Perform | None = None,
+) -> Tuned:
+    """Run what is missing of a search and write what it found; running again goes on, more trials extend it.
+
+    The result is the same for any number of workers and after any interruption.
+
+    Args:
+        tuning: the search. trials: how many. out: results directory. executor: where to run; default: here.
+        told: called as trials end. work: what runs a batch of tasks; default: as the look asks.
+
+    Raises:
+        InputError: no setting that was tried meets the goal; says how near one comes. Its rows and tables are kept.
+    """
+    if tuning.look == "curator":
+        raise InputError("tune: a curator's choice is a private selection; call tune_privately")
+    directory, identity, base = out or tuning.directory, tuning.identity, tuning.base
+    work = work or (perform_judged if tuning.look == "released" else perform)
+    for line in advice(Case(base, data_dir=tuning.data_dir)):
+        warnings.warn(line, stacklevel=2)
+
+    def check(row: Row) -> None:
+        if any(key not in row for key in (*tuning.space.keys, TRIAL, LOOK)):
+            raise InputError(f"{directory}: holds a row of another search")
+
+    standing = [0, trials]
+
+    def noted(done: int, total: int) -> None:
+        standing[:] = [done, total]
+        told(done, total)
+
+    with open_store(directory, identity, check) as store, ExitStack() as stop:
+        stop.enter_context(counted(lambda: (standing[0], standing[1])))
+        manifest = directory, base.name, base, identity, base.replicates, base.packages
+        if not store.done:
+            write_manifest(*manifest, {**tuning.described, "kind": "tune"})
+            stop.callback(_unless_begun, store, directory / JOURNAL)
+        study = Trials(tuning.space, base.seed, directory / JOURNAL)
+        runs = Runs(base, tuning.goal, tuning.look, store, executor or Serial(), tuning.data_dir, work)
+        early = tuning.look == "public"
+        search = Search(tuning.space, tuning.goal, tuning.searched, study, runs.measure, early, noted)
+        ended = search.run(trials)
+        if not any(trial.replicates for trial in ended):
+            raise InputError(f"{directory}: no trial could be run; the first error is: {runs.first_error[:300]}")
+        found = _confirmed(tuning, runs, ended)
+        order = {trial.number: trial.number for trial in ended}
+        axes = [{"keys": [key], "values": _taken(key, ended), "labels": None} for key in tuning.space.keys]
+        write_manifest(*manifest, {**tuning.described, "kind": "tune", "axes": axes})
+        store.finish(lambda row: order.get(row[TRIAL], len(order)), lambda row: row[TRIAL] in order)
+        measured = {trial.number: _figures(tuning, runs, trial) for trial in ended}
+        scenario = None if found is None else (found.trial.settings, found.epsilon)
+        files = write_outcome(directory, tuning.base, tuning.goal, tuning.look, ended, measured, scenario)
+    if found is None:
+        raise InputError(f"--{_missed(tuning, runs, ended)}; {directory} holds all trials")
+    return Tuned(directory, tuple(ended), found, tuple(files))
+
+
+def perform_judged(batch: Batch) -> list[Done]:
+    """Run tasks one after another, and judge each by released labels that are held back."""
+    return [done(task, lambda one: row_judged(one.case)) for task in batch]
+
+
+def _unless_begun(store: Store, journal: Path) -> None:
+    """Remove the journal of a search of which no replicate could be run."""
+    if not store.done:
+        journal.unlink(missing_ok=True)
+
+
+def _confirmed(tuning: Tuning, runs: Runs, ended: list[Trial]) -> Found | None:
+    """The best trial whose condition on ε holds in replicates that the search did not look at as well."""
+    count = tuning.searched
+    for trial in best(ended):
+        fresh = range(count, count + tuning.base.replicates)
+        got = runs.measure([replace(trial, state="running")], fresh)[trial.number]
+        searched = runs.rows(trial, range(count))
+        rows = runs.rows(trial, fresh)
+        every = [*searched, *rows]
+        worst = max(every, key=lambda row: tuning.goal.measured(row).epsilon)
+        epsilon = tuning.goal.measured(worst).epsilon
+        if None in got.values() or (tuning.goal.epsilon is not None and epsilon > tuning.goal.epsilon):
+            continue
+        score = tuning.goal.score([tuning.goal.measured(row) for row in searched])
+        return Found(trial, score, tuple(rows), epsilon, worst)
+    return None
+
+
+def _figures(tuning: Tuning, runs: Runs, trial: Trial) -> Measured | None:
+    """Mean score and largest ε of a trial over the replicates that the search looked at."""
+    found = [tuning.goal.measured(row) for row in runs.rows(trial, range(trial.replicates))]
+    return Measured(tuning.goal.score(found), max(one.epsilon for one in found)) if found else None
+
+
+def _taken(key: str, trials: list[Trial]) -> list[list[Any]]:
+    """The values of a key that trials have, each once."""
+    values = {json.dumps(trial.settings[key]): trial.settings[key] for trial in trials}.values()
+    return [[value] for value in sorted(values, key=lambda value: (isinstance(value, str), value))]
+
+
+def _missed(tuning: Tuning, runs: Runs, ended: list[Trial]) -> str:
+    """How near the trials come to a goal that none meets, and by what."""
+    goal, close = tuning.goal, next(iter(best(ended)), nearest(ended))
+    assert close is not None
+    figures = _figures(tuning, runs, replace(close, replicates=tuning.searched + tuning.base.replicates))
+    assert figures is not None
+    by = ", ".join(f"{key} = {value}" for key, value in close.settings.items())
+    near = f"none of {count(len(ended), 'trial')} meets it; the nearest is"
+    if goal.epsilon is not None:
+        return f"epsilon {goal.epsilon:g}: {near} {figures.epsilon:.4g}, by {by}"
+    return f"accuracy {goal.accuracy:g}: {near} {figures.score:.4g}, by {by}"

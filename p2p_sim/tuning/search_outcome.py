@@ -1,0 +1,124 @@
+"""What a finished search leaves behind: its trials as tables, its figure, and the found scenario as a file."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from p2p_sim.base.errors import RunFailed
+from p2p_sim.base.spreadsheet import without_formulas
+from p2p_sim.base.whole_files import in_place_of, write_whole, writing
+from p2p_sim.exchange.adversaries import NOBODY
+from p2p_sim.report.scenario_listing import toml
+from p2p_sim.scenario import Scenario, load_scenario
+from p2p_sim.tuning.chosen_on import COSTS
+from p2p_sim.tuning.goal import SCORES, Goal, Measured
+from p2p_sim.tuning.optuna_study import Trial
+from p2p_sim.tuning.search import is_met
+from p2p_sim.tuning.search_space import Settings
+from p2p_sim.tuning.trial_runs import LOOK, TRIAL, scenario_with
+
+TRIALS_CSV, TRIALS_TABLE, FIGURE, SCENARIO = "trials.csv", "trials.parquet", "tune.png", "found.toml"
+
+
+def trials_table(
+    trials: Sequence[Trial], measured: Mapping[int, Measured | None], goal: Goal, look: str
+) -> pd.DataFrame:
+    """A row for each trial: its number, state, replicates and settings, mean score, largest ε, and the search's look.
+
+    Args:
+        measured: mean score and largest ε over the replicates of each trial, by number; None where it could not be run.
+    """
+    rows = []
+    for trial in trials:
+        figures = measured[trial.number]
+        rows.append(
+            {
+                TRIAL: trial.number,
+                "state": trial.state,
+                "replicates": trial.replicates,
+                **trial.settings,
+                goal.column: None if figures is None else figures.score,
+                "epsilon_upper": None if figures is None else figures.epsilon,
+                "meets_goal": is_met(trial),
+                LOOK: look,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def write_outcome(
+    directory: Path,
+    base: Scenario,
+    goal: Goal,
+    look: str,
+    trials: Sequence[Trial],
+    measured: Mapping[int, Measured | None],
+    found: tuple[Settings, float] | None,
+) -> list[Path]:
+    """Write tables, figure and, if a setting was found, its scenario; return the files.
+
+    Args:
+        found: the settings, and their largest ε over all replicates.
+    """
+    from p2p_sim.figures.tuning_search import plot_search
+
+    table = trials_table(trials, measured, goal, look)
+    with writing(directory):
+        with in_place_of(directory / TRIALS_CSV) as partial:
+            without_formulas(table).to_csv(partial, index=False)
+        with in_place_of(directory / TRIALS_TABLE) as partial:
+            table.to_parquet(partial, index=False)
+        with in_place_of(directory / FIGURE) as partial:
+            plot_search(
+                table, goal.column, SCORES[goal.column], goal.accuracy is not None, f"{base.name}: {goal}", partial
+            )
+        files = [directory / name for name in (TRIALS_CSV, TRIALS_TABLE, FIGURE)]
+        (directory / SCENARIO).unlink(missing_ok=True)  # an earlier call may have found another one
+        if found is not None:
+            write_scenario(directory / SCENARIO, scenario_with(base, found[0]), goal, look, found[1])
+            files.append(directory / SCENARIO)
+    return files
+
+
+def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilon: float) -> None:
+    """Write a scenario that `p2p-sim run` takes, with comments that say where it comes from.
+
+    Args:
+        epsilon: its largest certified ε over all replicates.
+    """
+    said = [f"Found by p2p-sim tune: {goal}.", f"The search's look: {look}: {COSTS[look]}."]
+    if look == "oracle":
+        said.append("Do not publish this ε as that of the whole procedure: the search itself was not paid for.")
+    if look == "curator":
+        said.append(
+            f"ε of the whole selection, score and choice included: {epsilon:.6g}; the ε below is that of one run."
+        )
+    else:
+        said.append(f"Largest certified ε of the learner over the replicates that were run: {epsilon:.6g}.")
+    if scenario.adversaries.coalition != NOBODY.coalition:
+        said.append("The search is about the learner alone, not about the learner together with the coalition.")
+    text = "".join(f"# {line}\n" for line in said) + scenario_toml(scenario)
+    write_whole(path, text.encode())
+    if load_scenario(path).content_hash() != scenario.content_hash():
+        path.unlink()
+        raise RunFailed(f"{path}: the scenario cannot be written as a file")
+
+
+def scenario_toml(scenario: Scenario) -> str:
+    """A scenario in full as TOML; data files that lie beside the scenario's own file are named by their whole path."""
+    tree = _placed(scenario.model_dump(mode="json"), scenario.folder)
+    return toml(tree) + "\n"
+
+
+def _placed(tree: Any, folder: Path) -> Any:
+    if isinstance(tree, list):
+        return [_placed(entry, folder) for entry in tree]
+    if not isinstance(tree, dict):
+        return tree
+    found = {key: _placed(value, folder) for key, value in tree.items()}
+    path = found.get("path")
+    if isinstance(path, str) and (folder / path).exists():
+        found["path"] = str((folder / path).resolve())
+    return found

@@ -1,0 +1,205 @@
+"""The keys that a search varies, and the values that each may take."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from p2p_sim.base.configuration import Config, refusal
+from p2p_sim.base.errors import InputError
+from p2p_sim.base.overrides import EITHER, value_at
+from p2p_sim.base.toml import read_toml
+from p2p_sim.scenario import Scenario
+
+Settings = dict[str, Any]
+"""A value for each key of a search."""
+USUAL: Mapping[str, tuple[float, float, bool]] = {
+    "mechanism.sampling_rate": (0.1, 1.0, False),
+    "clusters.count": (2, 64, True),
+    "clusters.min_size": (2, 128, True),
+    "learner.l2": (1e-3, 1e3, True),
+}
+"""Lowest value, highest value and whether the scale is logarithmic, of the keys that are searched by default."""
+NOISE: Mapping[str, tuple[float, float, bool]] = {
+    "mechanism.target_epsilon": (0.05, 8.0, True),
+    "mechanism.flip_prob": (0.001, 0.45, False),
+    "mechanism.noise_multiplier": (0.2, 50.0, True),
+    "mechanism.randomizer.epsilon": (0.1, 8.0, True),
+}
+"""The same for the key that decides how much noise there is."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A key with its values.
+
+    low, high: ends of the range, both included; whole: of whole numbers; log: on a logarithmic scale.
+    values: in place of a range; numbers are searched in their order.
+    """
+
+    key: str
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+    whole: bool = False
+    values: tuple[Any, ...] = ()
+
+    @property
+    def size(self) -> float:
+        """How many values there are."""
+        if self.values:
+            return len(self.values)
+        return self.high - self.low + 1 if self.whole else math.inf
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """The values that are tried before a search begins."""
+        return self.values or ((int(self.low), int(self.high)) if self.whole else (self.low, self.high))
+
+    def described(self) -> dict[str, Any]:
+        """The dimension as a manifest says it."""
+        if self.values:
+            return {"key": self.key, "values": list(self.values)}
+        return {"key": self.key, "low": self.ends[0], "high": self.ends[1], "log": self.log}
+
+
+class SearchFile(Config):
+    """What a search file says: keys of the scenario, each in one of three tables."""
+
+    range: dict[str, Any] = Field(default_factory=dict)
+    """Keys with [low, high], both ends included; of whole numbers where both ends are whole."""
+    log: dict[str, Any] = Field(default_factory=dict)
+    """The same, searched on a logarithmic scale; low above 0."""
+    values: dict[str, Any] = Field(default_factory=dict)
+    """Keys with a list of at least two values."""
+    batch: int = Field(default=4, ge=1, le=1024)
+    """Trials that are chosen together and run at the same time, 1 to 1,024; the search depends on this number."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """All dimensions of a search; batch: trials that are chosen together."""
+
+    dimensions: tuple[Dimension, ...]
+    batch: int = 4
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """All searched keys."""
+        return tuple(one.key for one in self.dimensions)
+
+    @property
+    def size(self) -> float:
+        """How many settings there are; infinite where a dimension is continuous."""
+        return math.prod(one.size for one in self.dimensions)
+
+    def check(self, base: Scenario) -> None:
+        """Refuse a key or an end of a range that the scenario does not take."""
+        for one in self.dimensions:
+            faults = []
+            for value in one.ends:
+                try:
+                    base.replace(**{one.key: value})
+                except InputError as error:
+                    faults.append(f"{error}")
+            if faults:
+                raise InputError(f"--search: {one.key} = {json.dumps(one.ends[:8])}: {faults[0]}")
+
+
+def read_search(path: Path) -> Space:
+    """The space of a search file.
+
+    Raises:
+        InputError: one line that names the file or key, the value and what is allowed.
+    """
+    try:
+        given = SearchFile.model_validate_json(json.dumps(read_toml(path), default=str))
+    except ValidationError as error:
+        raise refusal(error, SearchFile).within(path) from None
+    found: list[Dimension] = []
+    for table in ("range", "log", "values"):
+        for key, value in _leaves(getattr(given, table)):
+            if key in ("name", "replicates", "seed") or key.startswith("privacy."):
+                raise InputError(f"{path}: {table}.{key}: is no setting that can be chosen; search something else")
+            if any(one.key == key for one in found):
+                raise InputError(f"{path}: {table}.{key}: is searched twice")
+            found.append(_dimension(f"{path}: {table}.{key}", table, key, value))
+    if not found:
+        raise InputError(f"{path}: names no key; give at least one in the tables range, log or values")
+    return Space(tuple(found), given.batch)
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys with what is not a table."""
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _dimension(where: str, table: str, key: str, value: Any) -> Dimension:
+    shown = json.dumps(value)
+    if not isinstance(value, list):
+        raise InputError(f"{where} = {shown}: must be a list")
+    if table == "values":
+        if (
+            len(value) < 2
+            or any(isinstance(v, list | dict) for v in value)
+            or len(set(map(json.dumps, value))) < len(value)
+        ):
+            raise InputError(f"{where} = {shown}: must be at least two different numbers, texts or truth values")
+        return Dimension(key, values=tuple(value))
+    if len(value) != 2 or not all(isinstance(v, int | float) and not isinstance(v, bool) for v in value):
+        raise InputError(f"{where} = {shown}: must be [low, high]")
+    low, high = value
+    if not low < high or (table == "log" and low <= 0) or not math.isfinite(high - low):
+        raise InputError(f"{where} = {shown}: low must be below high{', and above 0' if table == 'log' else ''}")
+    return Dimension(key, low, high, table == "log", isinstance(low, int) and isinstance(high, int))
+
+
+def noise_key(scenario: Scenario) -> str | None:
+    """The key by which the scenario says how much noise there is; None where it says so in another way."""
+    tree = scenario.model_dump(mode="json")
+    return next((key for key in EITHER if value_at(tree, key) is not None), None)
+
+
+def calibrated(scenario: Scenario, epsilon: float) -> Scenario | None:
+    """The scenario with its noise chosen for a target ε; None where the mechanism or the network does not allow it."""
+    key = "mechanism.target_epsilon"
+    if "target_epsilon" not in type(scenario.mechanism).model_fields:
+        return None
+    try:
+        return scenario.replace(**{key: epsilon})
+    except InputError:
+        return None
+
+
+def usual_space(scenario: Scenario, noise: bool) -> Space:
+    """What is searched if nothing else is said: noise, θ, clusters and penalty, where the scenario has them.
+
+    Args:
+        noise: whether the noise is searched; otherwise it follows from a target ε.
+
+    Raises:
+        InputError: the scenario has none of these keys.
+    """
+    tree = scenario.model_dump(mode="json")
+    keys = [key for key in USUAL if value_at(tree, key) is not None]
+    if "clusters.count" not in keys:
+        keys = [key for key in keys if key != "clusters.min_size"]  # it would only refuse the clusters that there are
+    ranges = {key: USUAL[key] for key in keys}
+    if noise and (own := noise_key(scenario)) is not None:
+        key = "mechanism.target_epsilon" if calibrated(scenario, 1.0) is not None else own
+        ranges = {key: NOISE[key], **ranges}
+    found = [
+        Dimension(key, low, high, log, isinstance(low, int) and isinstance(high, int))
+        for key, (low, high, log) in ranges.items()
+    ]
+    if not found:
+        raise InputError("--search: is needed; the scenario has none of the keys that are searched by default")
+    return Space(tuple(found))

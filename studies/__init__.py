@@ -1,1 +1,0 @@
-"""Studies that are published with the project: each is a function of a frame, and goes on where it was stopped."""

@@ -1,0 +1,250 @@
+"""What a plug-in returns is looked at where it enters the simulator: one line that names the package and the method."""
+
+import sys
+
+import pytest
+
+import p2p_sim
+from p2p_sim.base import plugins
+from p2p_sim.base.errors import InputError
+from p2p_sim.cli.main import main
+from p2p_sim.mechanisms.plug_in_results import check_accounted, check_outcome
+from p2p_sim.population.plug_in_sample import check_sample
+from p2p_sim.replicate.replicate import Case
+from p2p_sim.replicate.run import account, exchange
+from p2p_sim.scenario import Scenario, load_scenario
+from p2p_sim.sweeps.plan import make_plan
+from p2p_sim.sweeps.run_sweep import run_sweep
+from p2p_sim.sweeps.sweep_file import Axis
+from tests.conftest import ROOT
+from tests.plug_ins import install
+
+ENTRIES = {
+    "mechanisms": {"answers": "AnswersConfig", "vectors": "Vectors", "modelled": "ModelConfig"},
+    "learners": {"says": "SaysConfig"},
+    "populations": {"drawn": "DrawnConfig"},
+    "overlays": {"web": "WebConfig"},
+    "faults": {"noise": "NoiseConfig"},
+}
+
+
+@pytest.fixture
+def faulty(installed):
+    entries = {f"p2p_sim.{group}": {kind: f"faulty:{name}" for kind, name in kinds.items()}
+               for group, kinds in ENTRIES.items()}  # fmt: skip
+    install(installed, "faulty", "1.0", entries, (ROOT / "tests" / "wrong_results.py").read_text(encoding="utf-8"))
+    plugins.offers.cache_clear()
+    return installed
+
+
+def scenario(**tables) -> Scenario:
+    tree = {"name": "x", "replicates": 1, "population": {"kind": "moons", "users": 60},
+            "clusters": {"kind": "kmeans", "count": 2, "min_size": 5},
+            "mechanism": {"kind": "silent_response", "flip_prob": 0.2},
+            "learner": {"kind": "nearest_mean"}}  # fmt: skip
+    return Scenario.from_tree({**tree, **tables})
+
+
+def exchanged(**network) -> Scenario:
+    return scenario(mechanism={"kind": "label_exchange", "flip_prob": 0.2}, learner={"kind": "table"}, network=network,
+                    population={"kind": "synthetic", "users": 60, "num_clusters": 2, "heterogeneity": 0.0},
+                    clusters={"kind": "given"})  # fmt: skip
+
+
+def answers(fault: str) -> Scenario:
+    return scenario(mechanism={"kind": "answers", "flip_prob": 0.2, "fault": fault})
+
+
+def vectors(shape: str, fault: str) -> Scenario:
+    learner = {"kind": "one_vs_rest" if shape == "bits" else "soft_logistic_regression"}
+    return scenario(mechanism={"kind": "vectors", "flip_prob": 0.2, "shape": shape, "fault": fault}, learner=learner)
+
+
+def modelled(fault: str) -> Scenario:
+    return scenario(mechanism={"kind": "modelled", "flip_prob": 0.2, "fault": fault})
+
+
+def says(fault: str, when: str = "release") -> Scenario:
+    return scenario(learner={"kind": "says", "fault": fault, "when": when})
+
+
+def drawn(fault: str) -> Scenario:
+    return scenario(population={"kind": "drawn", "users": 60, "fault": fault})
+
+
+def web(fault: str) -> Scenario:
+    return exchanged(overlay={"kind": "web", "fault": fault})
+
+
+def noise(fault: str) -> Scenario:
+    return exchanged(in_transit=[{"kind": "noise", "fault": fault}])
+
+
+PAYLOAD = r"payload must be an array \(\d+,\) of classes in 0..1"
+MATRIX = r"payload must be an array \(\d+, 2\) of"
+FOUND = {
+    "VectorAnswers.release_on": [
+        (lambda: vectors("soft", "infinite"), rf"{MATRIX} shares .*, and holds infinity or no number"),
+        (lambda: vectors("soft", "doubled"), rf"{MATRIX} shares .*, and holds a row that is none"),
+        (lambda: vectors("soft", "minus"), rf"{MATRIX} shares .*, and holds a row that is none"),
+        (lambda: vectors("soft", "wide"), rf"{MATRIX} shares .*, not float64 \(\d+, 4\)"),
+        (lambda: vectors("signed", "infinite"), rf"{MATRIX} finite weights"),
+        (lambda: vectors("bits", "wide"), r"payload must be an array \(\d+, 1\) of packed bits, not uint8 \(\d+, 2\)"),
+        (lambda: vectors("bits", "words"), r"packed bits \(uint8\), not uint16"),
+    ],
+    "Answers.release_on": [
+        (lambda: answers("nan labels"), rf"{PAYLOAD}, not float64"),
+        (lambda: answers("column"), rf"{PAYLOAD}, not uint8 \(\d+, 1\)"),
+        (lambda: answers("few"), rf"{PAYLOAD}, not uint8"),
+        (lambda: answers("third class"), rf"{PAYLOAD}, not 2"),
+        (lambda: answers("one user"), "user must be ascending, each user at most once"),
+        (lambda: answers("descending"), "user must be ascending, each user at most once"),
+        (lambda: answers("strangers"), "user must lie in 0..59"),
+        (lambda: answers("negative"), "user must lie in 0..59"),
+        (lambda: answers("list of users"), r"user must be an array of integers \(m,\), not float64"),
+        (lambda: answers("soft"), "LabelRelease of kind 'hard', as its configuration declares, not .* of kind 'soft'"),
+        (lambda: answers("nothing"), "must give an Outcome with a LabelRelease of kind 'hard', .*, not NoneType"),
+        (lambda: answers("no release"), "must give an Outcome with a LabelRelease of kind 'hard', .*, not Outcome"),
+        (lambda: answers("model"), "LabelRelease of kind 'hard', as its configuration declares, not ModelRelease"),
+        (lambda: answers("nan times"), "arrival_s must be finite seconds"),
+    ],
+    "Answers.parameters": [
+        (lambda: answers("nan parameter"), "flip_prob must be a finite number, not nan"),
+        (lambda: answers("no dict"), "must give a dict, not NoneType"),
+    ],
+    "Answers.privacy": [
+        (lambda: answers("lower above"), r"epsilon_lower = 2.* must be at least 0 and at most epsilon_upper = 1"),
+        (lambda: answers("below nothing"), "epsilon_lower = -2 must be at least 0"),
+        (lambda: answers("martian"), "observer = 'martian': must be one of learner, "),
+        (lambda: answers("two worlds"), r"must give \d bounds|observer = 'martian'"),
+        (lambda: answers("other delta"), "its bound is at delta = 5e-06, not at 1e-05"),
+        (lambda: answers("adjacency"), "adjacency = 'planet': must be one of label, example"),
+        (lambda: answers("number"), "must give a PrivacyBound, not float"),
+        (lambda: answers("bound missing"), r"must give \d bounds, one for each cluster or size of cluster, not \d"),
+    ],
+    "Answers.account": [
+        (lambda: answers("no account"), "must give an Accounted whose statements have a PrivacyBound of epsilon_upper"),
+        (lambda: answers("no statement"), "must give an Accounted whose statements have"),
+        (lambda: answers("cluster missing"), "must give 2 bounds, one for each cluster or size of cluster, not 1"),
+        (lambda: answers("claims less"), "epsilon_upper = 1 is below that of a cluster, 1.38"),
+        (lambda: answers("local number"), "epsilon_local must be a statement with an ε of at least 0"),
+        (lambda: answers("local below"), "epsilon_local: epsilon_lower = 9 must be"),
+        (lambda: answers("martian cluster"), "observer = 'martian': must be one of"),
+    ],
+    "Modelled.release_on": [(lambda: modelled("no model"), "the released model must have a method probabilities")],
+    "Said.probabilities": [
+        (lambda: modelled("nan"), "must give probabilities: finite, at least 0, each row with the sum 1"),
+        (lambda: says("nan"), "must give probabilities: finite"),
+        (lambda: says("nan", "truth"), "must give probabilities: finite"),
+        (lambda: says("negative"), "must give probabilities: finite, at least 0"),
+        (lambda: says("sums"), "must give probabilities: .*, each row with the sum 1"),
+        (lambda: says("flat"), r"must give an array of floating-point numbers \(30, 2\), not float64 \(30,\)"),
+        (lambda: says("none"), r"must give an array of floating-point numbers \(30, 2\), not NoneType"),
+        (lambda: says("turned"), r"must give an array of floating-point numbers \(30, 2\), not float64 \(2, 30\)"),
+        (lambda: says("classes"), r"must give an array of floating-point numbers \(30, 2\), not float64 \(30, 3\)"),
+        (lambda: says("integers"), r"must give an array of floating-point numbers \(30, 2\), not int64"),
+    ],
+    "SaysConfig.learned": [(lambda: says("nobody"), "must give a predictor with a method probabilities, not NoneType")],
+    "DrawnConfig.sample": [
+        (lambda: drawn("nothing"), "population.kind = 'drawn': must give a Sample, not NoneType"),
+        (lambda: drawn("nan features"), "users: features must be finite"),
+        (lambda: drawn("nan held out"), "holdout: features must be finite"),
+        (lambda: drawn("list"), "users: labels must be uint8"),
+        (lambda: drawn("column"), "users: labels must be uint8"),
+        (lambda: drawn("nan labels"), "users: labels must be uint8"),
+        (lambda: drawn("fewer labels"), "users: labels must be uint8"),
+        (lambda: drawn("wider"), "holdout: features must have 2 columns, as those of users"),
+        (lambda: drawn("one class"), "num_classes must be a whole number from 2 to 256, not 1"),
+        (lambda: drawn("half a class"), "num_classes must be a whole number from 2 to 256, not 2.5"),
+        (lambda: drawn("cluster"), r"users: cluster must be integers \(60,\)"),
+        (lambda: drawn("row"), r"users: row must be integers \(60,\)"),
+        (lambda: drawn("unmeasured"), "must hold rows out, or give the law, by which errors are measured"),
+        (lambda: drawn("mass"), "law: mass must be probabilities"),
+        (lambda: drawn("negative mass"), "law: mass must be probabilities"),
+        (lambda: drawn("law of labels"), "law: label_distribution must be probabilities"),
+        (lambda: drawn("shape of law"), r"law: must have points \(P, 2\), mass \(P,\)"),
+        (lambda: drawn("far point"), r"point must be integers \(60,\) in 0..1, with a law"),
+        (lambda: drawn("no point"), r"point must be integers \(60,\) in 0..1, with a law"),
+        (lambda: drawn("values"), "values must be 2 finite numbers, increasing"),
+    ],
+    "WebConfig.graph": [
+        (lambda: web("floats"), r"kind = 'web': edges must be an array of integers \(m, 2\), not float64"),
+        (lambda: web("list"), r"edges must be an array of integers \(m, 2\), not list"),
+        (lambda: web("nothing"), r"edges must be an array of integers \(m, 2\), not NoneType"),
+        (lambda: web("triples"), r"edges must be an array of integers \(m, 2\), not int64 \(\d+, 3\)"),
+        (lambda: web("loop"), "edges must join two different nodes"),
+        (lambda: web("away"), "edges must join two different nodes"),
+        (lambda: web("twice"), "an edge occurs twice"),
+    ],
+    "WebConfig.expected_degree": [
+        (lambda: web("nan degree"), "expected_degree must be finite and at least 0"),
+        (lambda: web("negative degree"), "expected_degree must be finite and at least 0"),
+    ],
+    "NoiseConfig.delay_s": [(lambda: noise("nan"), "network.in_transit.kind = 'noise': delay_s must give finite")],
+    "NoiseConfig.lost": [(lambda: noise("floats"), "lost must give an array of bool")],
+    "NoiseConfig.corrupted": [(lambda: noise("labels"), "corrupted must give labels below 2")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "make", "message"), [(method, *case) for method, cases in FOUND.items() for case in cases]
+)
+def test_a_wrong_result_is_one_line_that_names_package_and_method(faulty, method, make, message):
+    with pytest.raises(InputError, match=f"^plug-in faulty 1.0: {method}: .*{message}") as caught:
+        p2p_sim.run(make())
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_right_passes(faulty):
+    """The control: each of these plug-ins without its fault."""
+    for fine in (
+        answers(""), vectors("soft", ""), vectors("signed", ""), vectors("bits", ""), modelled(""), says("", "truth"),
+        says(""), drawn(""), web(""), noise(""),
+    ):  # fmt: skip
+        row = p2p_sim.run(fine).row
+        assert 0.0 <= row["error_rate"] <= 1.0
+        assert 0.0 <= row["epsilon_lower"] <= row["epsilon_upper"]
+
+
+def test_corrupted_vectors_must_be_numbers(faulty):
+    tree = noise("vectors").model_dump(mode="json")
+    tree["mechanism"] = {"kind": "label_exchange", "randomizer": {"kind": "alibi", "epsilon": 1.0}}
+    given = Scenario.from_tree({**tree, "learner": {"kind": "soft_logistic_regression"}})
+    with pytest.raises(InputError, match=r"NoiseConfig.corrupted: .*corrupted must give finite numbers"):
+        p2p_sim.run(given)
+
+
+def test_the_command_ends_with_status_2_and_a_sweep_notes_the_line(faulty, tmp_path, monkeypatch, capsys):
+    line = "plug-in faulty 1.0: Answers.privacy: observer = 'martian'"
+    tables = {"population": 'kind = "moons"\nusers = 60', "clusters": 'kind = "kmeans"\ncount = 2\nmin_size = 5',
+              "mechanism": 'kind = "answers"\nflip_prob = 0.2\nfault = "martian"',
+              "learner": 'kind = "nearest_mean"'}  # fmt: skip
+    text = 'name = "x"\nreplicates = 1\n' + "".join(f"[{name}]\n{keys}\n" for name, keys in tables.items())
+    (tmp_path / "x.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["p2p-sim", "run", "x.toml"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    shown = capsys.readouterr().err.splitlines()
+    assert stop.value.code == 2
+    assert [each for each in shown if line in each] == shown[-1:]
+    plan = make_plan("x", answers("martian"), [Axis(key="mechanism.fault", values=("martian", ""))], 1, [])
+    result = run_sweep(plan, tmp_path / "out")
+    assert result.failed == 1
+    assert line in (tmp_path / "out" / "failures.jsonl").read_text()
+
+
+CURRENT = ("quickstart", "vectors", "curator", "cluster-labels", "noisy-aggregates",
+           "network/loss", "regression", "pate", "noise-shares", "dp-sgd")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CURRENT)
+def test_what_the_simulators_own_kinds_give_would_pass(name):
+    """The control: the checks refuse nothing that p2p-sim itself releases, states and draws."""
+    given = load_scenario(ROOT / "scenarios" / f"{name}.toml")
+    case = Case(given)
+    done = exchange(case)
+    check_outcome("", done.outcome, given.mechanism.releases, done.population)
+    account_of_run = account(case, done.population, done.mechanism, done.outcome)
+    check_accounted("", account_of_run, done.outcome, len(done.population.cluster_sizes), given.privacy.delta)
+    check_sample("", given.population.sample(case.places, case.streams))

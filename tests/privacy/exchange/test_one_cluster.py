@@ -1,0 +1,139 @@
+"""How one cluster's ε is found: which data sets are certified by which evaluation, and sums over some X only."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from p2p_sim.privacy import LabelExchange
+from p2p_sim.privacy.exchange.cluster_exchange import World
+from p2p_sim.privacy.exchange.delta_evaluator import Scan
+from p2p_sim.privacy.exchange.direct_sum import DirectViews
+from p2p_sim.privacy.exchange.grid_spacing import skipped, spacing
+from p2p_sim.privacy.exchange.one_cluster import Setting
+from p2p_sim.privacy.exchange.submission_counts import Submissions
+from p2p_sim.privacy.inversion import root
+
+
+def covered_by(setting, accepts, least=0):
+    """What each evaluation of a search certifies, and whether it came to an end; `accepts` says if revealing works."""
+    certified, step = [], least + 1
+
+    def fits(scan, ones):
+        if not accepts():
+            return False
+        b = setting.sources - scan.setting.sources
+        assert len(ones) == 1 or (b == 0 and list(ones) == list(range(ones[0], ones[-1] + 1)))
+        certified.append(range(ones[0], ones[-1] + b + 1))
+        return True
+
+    def include(scan, ones):
+        assert setting.sources - scan.setting.sources == least
+        certified.append(range(ones[0], ones[-1] + step))
+        return True
+
+    return certified, setting._cover(-14.0, fits, include, least)
+
+
+@pytest.mark.parametrize(("n", "alpha", "theta", "least"), [(37, 0.1, 0.5, 0), (200, 0.3, 1.0, 0), (2000, 0.1, 0.1, 0),
+                                                           (2000, 0.45, 1.0, 0), (3000, 0.1, 0.5, 30)])  # fmt: skip
+@pytest.mark.parametrize("accepted", [0.0, 0.6, 1.0])
+def test_every_data_set_is_certified(n, alpha, theta, least, accepted):
+    """Whatever is found on the way; control: each evaluation is needed."""
+    rng, wanted = random.Random(n), set(range(1 + least, (n - 1) // 2 + 1))
+    certified, done = covered_by(LabelExchange(n, alpha, theta).setting, lambda: rng.random() < accepted, least)
+    assert done
+    assert {m for part in certified for m in part} >= wanted
+    for left_out in range(len(certified)):
+        others = certified[:left_out] + certified[left_out + 1 :]
+        assert not {m for part in others for m in part} >= wanted
+
+
+@pytest.mark.parametrize(
+    ("sources", "alpha", "trials", "rate", "delta", "mixed"),
+    [(189, 0.3904, 33, 1.0, 9.8e-8, True), (15, 0.2293, 6, 1.0, 1.4e-3, True), (40, 0.2035, 15, 1.0, 9e-10, True),
+     (300, 0.1, 150, 1.0, 1e-9, True), (70, 0.2, 70, 0.5, 1e-6, False), (150, 0.02, 150, 0.1, 1e-5, False)],
+)  # fmt: skip
+@pytest.mark.slow_where(lambda sources: sources in {150, 300})
+def test_the_worst_data_set_decides(sources, alpha, trials, rate, delta, mixed):
+    """ε and δ are those of all data sets one by one; `mixed`: in the worst not all others hold the same label."""
+    setting = Setting(sources, alpha, trials, rate)
+    scan, everybody = Scan(setting, math.log(delta)), range((sources - 1) // 2 + 1)
+    found, attained = setting.epsilon(delta), [scan.attained(m, delta) for m in everybody]
+    assert found.lower == pytest.approx(max(attained), rel=1e-6)
+    assert max(attained) <= found.upper
+    assert found.upper == pytest.approx(max(scan.raised([m], delta, attained[m]) for m in everybody), rel=1e-8)
+    assert (attained[0] < max(attained) * (1.0 - 1e-6)) == mixed
+    one = setting.delta(0.9 * found.lower)
+    own = [Scan(setting, setting._log_delta(0.9 * found.lower)).at(m, 0.9 * found.lower) for m in everybody]
+    assert one.lower == pytest.approx(max(bracket.lower for bracket in own), rel=1e-9)
+    assert one.upper == pytest.approx(max(bracket.upper for bracket in own), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("sources", "ones", "alpha", "submissions"),
+    [(400, 0, 0.3, 200), (4000, 90, 0.2, 4000), (1500, 0, 0.1, 150), (4000, 1300, 0.4, 8000)],
+)
+def test_what_sums_over_some_values_of_x_miss(sources, ones, alpha, submissions):
+    """Any event is off by what `skipped` says at most; control: twice the step and more misses far more than that."""
+    world, budget = World(sources, sources - 1 - ones, ones, alpha), -36.0
+    at_once = Submissions((submissions,), np.ones(1), np.ones(1), 0.0)
+    step = spacing(world, submissions, budget)
+    assert step >= 3
+    assert skipped(world, submissions, step) <= math.exp(budget - 16.0) < skipped(world, submissions, step + 1)
+    full, sparse = (DirectViews.of([world], at_once, budget, sparse=sparse) for sparse in (False, True))
+    assert len(sparse.a) <= len(full.a) + 50
+    for a, b in ((full.a, sparse.a), (full.b, sparse.b)):
+        assert abs(a.sum() - 1.0) < 1e-12
+        assert abs(b.sum() - 1.0) < 1e-12
+    exact, found = (views.deltas(0.7, 0.9, 1e-15) for views in (full, sparse))
+    assert found[0] == pytest.approx(exact[0], rel=1e-10)
+    assert found[1] == pytest.approx(exact[1], rel=1e-10)
+    wide = skipped(world, submissions, 4 * step)
+    assert wide > 1e-3 * math.exp(budget)
+
+
+@pytest.mark.parametrize(
+    ("sources", "alpha", "submissions", "step"), [(30, 0.3, 12, 3), (40, 0.4, 40, 4), (40, 0.5, 10, 6)]
+)
+def test_what_is_skipped_bounds_every_event(sources, alpha, submissions, step):
+    """The errors of one sign over all k are the largest error of any event; it is large enough to be seen here."""
+    world = World(sources, sources - 1, 0, alpha)
+    first, pmf = world.spaced_ones(-math.inf, 1)
+    noisy = first + np.arange(len(pmf))
+    table = binom.pmf(np.arange(submissions + 1)[:, None], submissions, noisy[None, :] / sources) * pmf
+    for offset in range(step):
+        off = step * table[:, noisy % step == offset].sum(axis=1) - table.sum(axis=1)
+        largest = max(off[off > 0].sum(), -off[off < 0].sum())
+        assert largest <= skipped(world, submissions, step)
+    assert skipped(world, submissions, step) < 1e4 * largest + 1e-12
+
+
+def test_spaced_values_are_those_of_the_whole_law():
+    world = World(3000, 2000, 990, 0.2, known_ones=5)
+    first, pmf = world.noisy_ones(-40.0)
+    for step in (2, 7):
+        low, some = world.spaced_ones(-40.0, step)
+        assert low % step == 0
+        assert first <= low < first + step
+        assert some == pytest.approx(pmf[low - first :: step], rel=1e-12)
+
+
+@pytest.mark.parametrize("guess", [0.01, 0.4, 3.9])
+def test_root_brackets_the_crossing(guess):
+    """With few looks where the function is smooth; and where it falls off a cliff, or is infinite, still."""
+    looks = []
+
+    def smooth(x):
+        looks.append(x)
+        return 3.0 - 4.0 * x * x
+
+    low, high = root(smooth, 0.0, 4.0, (guess, smooth(guess)), -3.0, 1e-9)
+    assert smooth(low) > 0.0 >= smooth(high)
+    assert high - low <= 1e-9 * high
+    assert len(looks) < 25
+    for cliff in (lambda x: 5.0 if x < 1.0 else -math.inf, lambda x: 1e-12 if x < 1.0 else -1e300):
+        low, high = root(cliff, 0.0, 4.0, (guess, cliff(guess)), -3.0, 1e-9)
+        assert low < 1.0 <= high <= low * (1.0 + 2e-9)

@@ -1,1 +1,0 @@
-analysis/privacy/certificates/verify_certificate.py
