@@ -19,19 +19,17 @@ from p2p_sim.explorer.cell_values import shown_cell
 from p2p_sim.explorer.joined_results import RESULTS, Reading, gathered
 from p2p_sim.explorer.readable_directories import Place
 from p2p_sim.figures.column_labels import long, pairs, short, value
-from p2p_sim.figures.sweep_lines import (
-    MOST_FACETS,
-    MOST_SERIES,
+from p2p_sim.figures.point_series import (
     REFERENCES,
     View,
     caption,
     drawable,
     is_number,
-    plot_lines,
     replicates_text,
     series,
     wants_log,
 )
+from p2p_sim.figures.sweep_lines import MOST_FACETS, MOST_SERIES, plot_lines
 from p2p_sim.measures.point_means import HIGH, LOW, POINT, is_privacy, points
 from p2p_sim.measures.quality_column import quality
 from p2p_sim.report.scenario_listing import scenario_in_order, toml

@@ -10,8 +10,9 @@ from matplotlib.colors import LogNorm, Normalize
 from numpy.typing import NDArray
 
 from p2p_sim.figures.column_labels import long, value
+from p2p_sim.figures.point_series import replicates_text, wants_log
 from p2p_sim.figures.style import drawing, plain_log_ticks
-from p2p_sim.figures.sweep_lines import replicates_text, wants_log, wrapped
+from p2p_sim.figures.sweep_lines import wrapped
 from p2p_sim.measures.point_means import HIGH, LOW, is_privacy
 
 MOST_PRINTED = 60

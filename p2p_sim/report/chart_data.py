@@ -9,8 +9,7 @@ import pandas as pd
 
 from p2p_sim.base.notebook_view import count
 from p2p_sim.figures.column_labels import long, pairs, short, value
-from p2p_sim.figures.privacy_utility import statements
-from p2p_sim.figures.sweep_lines import (
+from p2p_sim.figures.point_series import (
     BASELINES,
     REFERENCES,
     View,
@@ -22,6 +21,7 @@ from p2p_sim.figures.sweep_lines import (
     series,
     wants_log,
 )
+from p2p_sim.figures.privacy_utility import statements
 from p2p_sim.measures.point_means import HIGH, LOW, is_privacy, points
 from p2p_sim.measures.quality_column import quality
 from p2p_sim.report.cell_text import LONGEST_CELL, plain, with_interval

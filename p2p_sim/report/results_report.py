@@ -83,8 +83,8 @@ def _mechanisms(rows: pd.DataFrame) -> dict[str, str]:
 
 def _pictures(results: Results) -> "list[Picture]":
     """The figure of a run; those that a sweep's author asked for, or what is learned and ε along the first axis."""
+    from p2p_sim.figures.point_series import reference_text
     from p2p_sim.figures.privacy_utility import plot_privacy_utility
-    from p2p_sim.figures.sweep_lines import reference_text
     from p2p_sim.report.chart_data import run_chart
 
     shown = quality(results.rows)

@@ -10,7 +10,8 @@ import pandas as pd
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.whole_files import in_place_of
 from p2p_sim.figures.column_labels import SAME, pairs, short
-from p2p_sim.figures.sweep_lines import is_number, plot_lines, series
+from p2p_sim.figures.point_series import is_number, series
+from p2p_sim.figures.sweep_lines import plot_lines
 from p2p_sim.measures.point_means import POINT, by_replicate, points
 from p2p_sim.results.figure_request import FIT_X, Chosen, Request, covered, filled, lines_of, request_of
 from p2p_sim.results.results_directory import Results, read_results

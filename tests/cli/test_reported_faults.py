@@ -13,7 +13,7 @@ import pytest
 import p2p_sim
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.figures.sweep_lines import View, drawable
+from p2p_sim.figures.point_series import View, drawable
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import KMeansClusters
 from p2p_sim.population.digits_and_adult import DigitsConfig

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.image import imread
 
 from docs.make_report_figures import take
-from p2p_sim.figures.sweep_lines import View
+from p2p_sim.figures.point_series import View
 from p2p_sim.measures.point_means import points
 from p2p_sim.report.chart_data import MOST_POINTS, said_value, sweep_chart
 from p2p_sim.report.page import TEMPLATES, report_page
