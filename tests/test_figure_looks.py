@@ -13,8 +13,9 @@ from p2p_sim.analysis.figures.curves import Curve, Panel, looks_of, plot_panels
 from p2p_sim.analysis.figures.overlay import plot_overlay
 from p2p_sim.analysis.figures.privacy_utility import plot_privacy_utility
 from p2p_sim.analysis.figures.report.table import points_table
+from p2p_sim.analysis.figures.series import View
 from p2p_sim.analysis.figures.style import COLOURS, GREY, drawing
-from p2p_sim.analysis.figures.sweeps import View, draw_lines, plot_lines
+from p2p_sim.analysis.figures.sweeps import draw_lines, plot_lines
 from p2p_sim.analysis.utility.points import HIGH, LOW, points
 from studies.clustering_figure1 import _cluster_panel
 from tests.conftest import ROOT

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from p2p_sim.analysis.figures.sweeps import View, drawable
+from p2p_sim.analysis.figures.series import View, drawable
 from p2p_sim.analysis.privacy import Eavesdropper, local_epsilon
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams

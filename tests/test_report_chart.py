@@ -13,7 +13,7 @@ from docs.make_report_figures import take
 from p2p_sim.analysis.figures.report.chart import MOST_POINTS, said_value, sweep_chart
 from p2p_sim.analysis.figures.report.choices import choices
 from p2p_sim.analysis.figures.report.page import TEMPLATES, report_page
-from p2p_sim.analysis.figures.sweeps import View
+from p2p_sim.analysis.figures.series import View
 from p2p_sim.analysis.utility.points import points
 from p2p_sim.outputs.report import write_report
 from tests.browser import violations

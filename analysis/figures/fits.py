@@ -10,19 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from p2p_sim.analysis.figures.labels import long
+from p2p_sim.analysis.figures.series import View, caption, drawable, series, wants_log
 from p2p_sim.analysis.figures.style import COLOURS, drawing
-from p2p_sim.analysis.figures.sweeps import (
-    View,
-    caption,
-    draw_reference,
-    draw_series,
-    drawable,
-    finish,
-    scale,
-    series,
-    wants_log,
-    wrapped,
-)
+from p2p_sim.analysis.figures.sweeps import draw_reference, draw_series, finish, scale, wrapped
 from p2p_sim.analysis.utility.scaling import Estimate, Fit
 
 FLOOR = "excess_risk_floor"

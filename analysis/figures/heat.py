@@ -10,8 +10,9 @@ from matplotlib.colors import LogNorm, Normalize
 from numpy.typing import NDArray
 
 from p2p_sim.analysis.figures.labels import long, value
+from p2p_sim.analysis.figures.series import replicates_text, wants_log
 from p2p_sim.analysis.figures.style import drawing, plain_log_ticks
-from p2p_sim.analysis.figures.sweeps import replicates_text, wants_log, wrapped
+from p2p_sim.analysis.figures.sweeps import wrapped
 from p2p_sim.analysis.utility.points import HIGH, LOW, is_privacy
 
 MOST_PRINTED = 60

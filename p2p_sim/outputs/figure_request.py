@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from p2p_sim.analysis.figures.sweeps import MOST_FACETS, MOST_SERIES, View, is_number, series
+from p2p_sim.analysis.figures.series import View, is_number, series
+from p2p_sim.analysis.figures.sweeps import MOST_FACETS, MOST_SERIES
 from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, is_privacy
 from p2p_sim.analysis.utility.quality import quality
 from p2p_sim.base.errors import InputError

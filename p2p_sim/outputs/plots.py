@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from p2p_sim.analysis.figures.labels import SAME, pairs, short
-from p2p_sim.analysis.figures.sweeps import is_number, plot_lines, series
+from p2p_sim.analysis.figures.series import is_number, series
+from p2p_sim.analysis.figures.sweeps import plot_lines
 from p2p_sim.analysis.utility.points import POINT, by_replicate, points
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.files import in_place_of

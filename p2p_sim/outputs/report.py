@@ -85,7 +85,7 @@ def _pictures(results: Results) -> "list[Picture]":
     """The figure of a run; those that a sweep's author asked for, or what is learned and ε along the first axis."""
     from p2p_sim.analysis.figures.privacy_utility import plot_privacy_utility
     from p2p_sim.analysis.figures.report.chart import run_chart
-    from p2p_sim.analysis.figures.sweeps import reference_text
+    from p2p_sim.analysis.figures.series import reference_text
 
     shown = quality(results.rows)
     if not results.axes:

@@ -11,7 +11,7 @@ from p2p_sim.analysis.figures.labels import long, pairs, short, value
 from p2p_sim.analysis.figures.privacy_utility import statements
 from p2p_sim.analysis.figures.report.statement import rounded_down, rounded_up
 from p2p_sim.analysis.figures.report.text import LONGEST_CELL, plain, with_interval
-from p2p_sim.analysis.figures.sweeps import (
+from p2p_sim.analysis.figures.series import (
     BASELINES,
     REFERENCES,
     View,

@@ -14,19 +14,17 @@ import pandas as pd
 
 from p2p_sim.analysis.figures.labels import long, pairs, short, value
 from p2p_sim.analysis.figures.report.listing import scenario_in_order, toml
-from p2p_sim.analysis.figures.sweeps import (
-    MOST_FACETS,
-    MOST_SERIES,
+from p2p_sim.analysis.figures.series import (
     REFERENCES,
     View,
     caption,
     drawable,
     is_number,
-    plot_lines,
     replicates_text,
     series,
     wants_log,
 )
+from p2p_sim.analysis.figures.sweeps import MOST_FACETS, MOST_SERIES, plot_lines
 from p2p_sim.analysis.utility.points import HIGH, LOW, POINT, is_privacy, points
 from p2p_sim.analysis.utility.quality import quality
 from p2p_sim.base.errors import InputError
