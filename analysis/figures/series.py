@@ -1,4 +1,4 @@
-"""What a figure of points shows: its view of the table, its lines and their places, and its caption. Nothing is drawn."""
+"""What a figure of points shows: its view of the table, its lines, their places, and its caption. Nothing is drawn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
