@@ -1,4 +1,4 @@
-"""Every mechanism of the house at equal (ε, δ), by whom it needs to trust: the figure at the top of the README.
+"""Every mechanism at equal (ε, δ), by whom it needs to trust: the figure at the top of the README.
 
 Run as `python -m analysis.comparison --data-dir DIR`; interrupted, it goes on where it stopped.
 """

@@ -2,7 +2,7 @@
 
 Many copies of one small cluster are as many independent trials, in two worlds: the target, the first user of each
 cluster, holds label a = 0 in one and b = 1 in the other. The attack counts how often her noisy label is a while the
-cluster's distribution q̃ is one of those that `analysis/privacy/others/centralised` shows to be e^(2/σ) times as likely
+cluster's distribution q̃ is one of those that `p2p_sim/privacy/rivals/centralised` shows to be e^(2/σ) times as likely
 in the first world: q̃ is τ everywhere but at a; or, for K >= 3, q̃(b) = τ and q̃(a) is little above τ. Which of them, and
 how little, is fixed before any trial, from draws of q̃ by the slow reference of `analysis`. So the two frequencies have
 Clopper-Pearson bounds, whose log-ratio is a lower bound of ε at the stated error, whatever the mechanism really does.

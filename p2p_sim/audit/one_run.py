@@ -1,7 +1,7 @@
 """An audit in one run: fair coins for labels, guessed from what the learner sees, at the scenario's own size.
 
 Held-out runs teach a classifier, a pilot run fixes what is guessed, and the run that counts follows; each has a seed of
-its own. The statistics are those of `analysis/privacy/attack/one_run`.
+its own. The statistics are those of `p2p_sim/privacy/audit_statistics`.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""What every room may use: configuration, files, errors, random streams, plug-ins, progress."""
+"""What every package may use: configuration, files, errors, random streams, plug-ins, progress."""

@@ -1,1 +1,1 @@
-"""The commands: they parse and print; everything else happens in the rooms below."""
+"""The commands: they parse and print; everything else happens in the packages below."""

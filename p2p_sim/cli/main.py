@@ -1,4 +1,4 @@
-"""The commands: they parse and print; everything else happens in the rooms below."""
+"""The commands: they parse and print; everything else happens in the packages below."""
 
 import atexit
 import gc

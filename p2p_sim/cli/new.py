@@ -1,4 +1,4 @@
-"""The command that writes a first scenario: it parses and prints; the rest happens in the rooms below."""
+"""The command that writes a first scenario: it parses and prints; the rest happens in the packages below."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The commands that read results directories: they parse and print; everything else happens in the rooms below."""
+"""The commands that read results directories: they parse and print; everything else happens in the packages below."""
 
 from pathlib import Path
 from typing import Annotated

@@ -17,6 +17,7 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Adjacency, Bracket, PrivacyBound, common_observer
 from p2p_sim.privacy.composition_lower_end import composed_epsilon
 from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE, identifier_of
+from p2p_sim.privacy.loss_law import library_of_plds
 from p2p_sim.privacy.python_numbers import plain_arguments
 from p2p_sim.privacy.ranges import check_delta, check_epsilon
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
@@ -225,9 +226,7 @@ class Composition(Accountant):
 
 @lru_cache(maxsize=32)
 def _composed(composition: Composition, step: float) -> "PrivacyLossDistribution":
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    whole: PrivacyLossDistribution = pld.identity(step)
+    whole: PrivacyLossDistribution = library_of_plds().identity(step)
     for release, count in zip(composition.releases, composition.times, strict=True):
         whole = whole.compose(release.pld(step).self_compose(count))
     return whole

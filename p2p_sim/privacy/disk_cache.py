@@ -65,8 +65,10 @@ def folder() -> Path | None:
         return None
     if named:
         return Path(named)
-    from platformdirs import user_cache_path
-
+    try:
+        from platformdirs import user_cache_path
+    except ModuleNotFoundError:  # NumPy and SciPy are all that figures need
+        return None
     return user_cache_path("p2p-sim")
 
 

@@ -18,7 +18,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,21 @@ TAIL = 1e-18
 _BINS, _STEEP = 1000, 30.0
 _PARTS = 9
 _SMALLEST_MU, _LARGEST_MU = 1e-6, 1e3
+
+
+def library_of_plds() -> Any:
+    """The module of dp-accounting that composes privacy loss distributions.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed.
+    """
+    try:
+        from dp_accounting.pld import privacy_loss_distribution
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"a privacy loss distribution needs the package dp-accounting: pip install dp-accounting ({error})"
+        ) from None
+    return privacy_loss_distribution
 
 
 @dataclass(frozen=True)
@@ -96,9 +111,7 @@ class LossLaw:
         Args:
             interval: width of the bins of the loss, above 0; default: a thousandth of the largest finite loss.
         """
-        from dp_accounting.pld import pld_pmf
-        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
+        library = library_of_plds()
         step = interval or max(self.top, 1e-9) / _BINS
         losses, masses = self._both
         low = np.floor(losses / step).astype(np.int64)
@@ -109,7 +122,7 @@ class LossLaw:
         np.add.at(bins, low - first + 1, masses * high_share)
         used = np.flatnonzero(bins)
         table = dict(zip((used + first).tolist(), bins[used].tolist(), strict=True))
-        return PrivacyLossDistribution(pld_pmf.create_pmf(table, step, self.infinite, True))
+        return library.PrivacyLossDistribution(library.pld_pmf.create_pmf(table, step, self.infinite, True))
 
     def tradeoff(self, type_one: Sequence[float] | Floats) -> Floats:
         """Certified lower bound on the type II error of any test of one data set against a neighbouring one.

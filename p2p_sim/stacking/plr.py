@@ -40,7 +40,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
     """Logistic regression whose weights are ε-differentially private, features included (Algorithm 1, PLR).
 
     The weights minimise (1/n) Σᵢ ln(1 + e^(-yᵢ w·xᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|² with labels ±1 inside, noise
-    b and Δ from `analysis/privacy/others/objective_perturbation`, which has the proof of privacy. Each row is clipped
+    b and Δ from `p2p_sim/privacy/rivals/objective_perturbation`, which has the proof of privacy. Each row is clipped
     to norm 1 separately; no scale depends on the data. There is no intercept (without a penalty there is no proof for
     it): add a constant column if you need one. n and the two classes are treated as public.
 

@@ -201,7 +201,7 @@ class FeatureStacking(GroupStacking):
 
     The rows of group k are clipped at their norm bound and scaled to norm q_k, the noise is the same for all groups: so
     group k gets the part q_k ε' of the budget, and the low level costs their sum, ε (the theorem in
-    `analysis/privacy/others/objective_perturbation`). The high level uses other rows, so the total is ε. λ_k = λ q_k²,
+    `p2p_sim/privacy/rivals/objective_perturbation`). The high level uses other rows, so the total is ε. λ_k = λ q_k²,
     the same penalty for every group in units of its own rows.
 
     Importance and groups must not come from the data. No program can check this, so importance must be declared public.

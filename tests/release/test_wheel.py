@@ -17,7 +17,7 @@ from tests.wheels import built, copied, names, unpacked
 
 SCRIPT = """
 import contextlib, importlib.util, io, pathlib, sys
-import p2p_sim, analysis
+import p2p_sim
 from p2p_sim.cli.main import main
 
 def p2p(*arguments):
@@ -32,7 +32,7 @@ def p2p(*arguments):
 
 if __name__ == "__main__":
     site = pathlib.Path(sys.argv[1])
-    assert all(pathlib.Path(module.__file__).is_relative_to(site) for module in (p2p_sim, analysis))
+    assert pathlib.Path(p2p_sim.__file__).is_relative_to(site)
     assert importlib.util.find_spec("analysis") is None
     print(p2p("--version").split(",")[0], len(p2p("scenarios").splitlines()), "lines")
     fast = ("--engine", "vectorised", "--set", "replicates=1")
@@ -62,12 +62,31 @@ def test_the_wheel_adds_one_package_with_all_that_is_shipped(wheel):
     files = names(wheel)
     tops = {name.split("/")[0] for name in files}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"p2p_sim"}
-    here = {path.relative_to(ROOT / "p2p_sim").as_posix() for path in shipped().values()}
-    modules = {
-        f"analysis/{path.relative_to(ROOT / 'analysis').as_posix()}" for path in (ROOT / "analysis").rglob("*.py")
-    }
+    here = {path.relative_to(ROOT).as_posix() for path in shipped().values()}
+    modules = {path.relative_to(ROOT / "p2p_sim").as_posix() for path in (ROOT / "p2p_sim").rglob("*.py")}
     others = {"scenarios/network/friends.edges", "examples/own_mechanism/pyproject.toml", "population/data_sets.toml"}
     assert [name for name in sorted(here | modules | others) if f"p2p_sim/{name}" not in files] == []
+
+
+def test_an_editable_installation_reads_the_checkout(source, tmp_path):
+    files = names(built(source, "build_editable", tmp_path))
+    assert [name for name in files if name.startswith(("p2p_sim/", "scenarios/", "examples/"))] == []
+    script = "from p2p_sim.base.shipped_files import EXAMPLES, SCENARIOS; print(SCENARIOS, EXAMPLES, sep='\\n')"
+    call = [sys.executable, "-S", "-c", script]
+    done = subprocess.run(call, cwd=source, env={"PYTHONPATH": str(source)}, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [str(source / "scenarios"), str(source / "examples")]
+
+
+def test_folders_beside_the_package_are_read_only_if_they_are_of_this_project(source, tmp_path):
+    """Where a package of another project stands beside p2p_sim, as in site-packages."""
+    (tmp_path / "p2p_sim").symlink_to(source / "p2p_sim")
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "another"\n')
+    script = "from p2p_sim.base.shipped_files import SCENARIOS; print(SCENARIOS)"
+    call = [sys.executable, "-S", "-c", script]
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(tmp_path / "p2p_sim" / "scenarios")
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def shell(environment: Path, commands: str, folder: Path) -> str:
 
 @pytest.mark.slow
 def test_the_installation_is_whole(environment, tmp_path):
-    found = shell(environment, "python -c 'import analysis; print(analysis.__file__)'", tmp_path)
+    found = shell(environment, "python -c 'import p2p_sim; print(p2p_sim.__file__)'", tmp_path)
     assert Path(found.strip()).is_relative_to(environment)
     assert "ModuleNotFoundError" in shell(environment, "! python -c 'import analysis'", tmp_path)
     listed = shell(environment, "p2p-sim scenarios", tmp_path).splitlines()

@@ -111,7 +111,7 @@ def test_a_mutant_is_found_again_by_what_it_changes():
         assert found is not None
         assert found.code == mutant.code
         assert find(mutant.change | {"old": "what nobody wrote"}) is None
-    assert find(mutant.change | {"file": "analysis/no_such_file.py"}) is None
+    assert find(mutant.change | {"file": "p2p_sim/privacy/no_such_file.py"}) is None
 
 
 def test_killed_late_and_survived():
@@ -132,7 +132,7 @@ def test_killed_late_and_survived():
 
 
 def test_a_survivor_without_a_verdict_counts_as_not_equivalent():
-    found = (("analysis/privacy/a", "failed"), ("analysis/privacy/b", "survived"), ("c", "survived"))
+    found = (("p2p_sim/privacy/a", "failed"), ("p2p_sim/privacy/b", "survived"), ("c", "survived"))
     rows = [{"mutant": name, "result": result, "first": result, "seconds": 1.0} for name, result in found]
     score = Score(rows, {"c": "equivalent"}, 10, 1)
     assert score.share == 0.5

@@ -30,6 +30,7 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.conditions import REAL_NOISE, Condition
 from p2p_sim.privacy.exchange.calibration import smallest_of_three_digits
+from p2p_sim.privacy.loss_law import library_of_plds
 from p2p_sim.privacy.python_numbers import plain_arguments
 from p2p_sim.privacy.ranges import check_delta, check_epsilon, check_positive_epsilon
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
@@ -169,10 +170,10 @@ def _check_schedule(sampling_rate: float, steps: int) -> None:
 @lru_cache(maxsize=32)
 def _composed(steps: DpSgd) -> Any:
     """dp-accounting's privacy loss distribution of all steps, rounded up; symmetric because the pair is."""
+    library = library_of_plds()
     from dp_accounting import NeighboringRelation
-    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
-    one = from_gaussian_mechanism(
+    one = library.from_gaussian_mechanism(
         steps.noise_multiplier,
         sensitivity=1.0,
         pessimistic_estimate=True,

@@ -7,10 +7,5 @@ of its own. `python -m tests.validation.mutation --help`.
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ("analysis/privacy", "p2p_sim/protocol")
+PACKAGES = ("p2p_sim/privacy", "p2p_sim/exchange")
 """What is mutated, below `ROOT`."""
-
-
-def imported(module: str) -> str:
-    """The file as Python imports it: `p2p_sim/analysis` is a link to `analysis`."""
-    return f"p2p_sim/{module}" if module.startswith("analysis/") else module

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tests.validation.mutation import PACKAGES, ROOT, imported
+from tests.validation.mutation import PACKAGES, ROOT
 from tests.validation.mutation.mutants import Mutant, modules, source
 from tests.validation.mutation.worker import measure
 
@@ -46,7 +46,7 @@ def files() -> list[str]:
     """Test files that name what is mutated, and its doctests: of what `make test` collects, the part nearest to it."""
     names = re.compile("|".join(package.replace("/", r"\.") for package in PACKAGES))
     found = [p for p in sorted(ROOT.glob("tests/test_*.py")) if names.search(p.read_text(encoding="utf-8"))]
-    found += [ROOT / imported(module) for module in modules() if ">>>" in source(module)]
+    found += [ROOT / module for module in modules() if ">>>" in source(module)]
     return [str(p.relative_to(ROOT)) for p in found]
 
 

@@ -1,7 +1,7 @@
 """All mutants of a module: one operator of cosmic-ray, or of the two below, at one place.
 
 Left alone, since no test of behaviour should tell: type annotations, decorators (caches, frozen data classes), what
-stands inside of strings, and in `analysis/privacy/claims` the numbers of the grids on which a claim is checked, in the
+stands inside of strings, and in `p2p_sim/privacy/claims` the numbers of the grids on which a claim is checked, in the
 heads of loops and outside of functions. No operator changes a string, docstrings and messages included.
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.validation.mutation import ROOT, imported
+from tests.validation.mutation import ROOT
 from tests.validation.mutation.worker import OPTIONS, Clock, Outcome, forked, outcome
 
 Runner = Callable[[list[str], dict[str, float], str, str, str], Outcome]
@@ -56,7 +56,7 @@ def change(module: str, function: str, code: str) -> None:
         LookupError: there is not exactly one such function, or it closes over other names.
     """
     path = str(ROOT / module)
-    found: Any = importlib.import_module(imported(module).removesuffix(".py").replace("/", "."))
+    found: Any = importlib.import_module(module.removesuffix(".py").replace("/", "."))
     for name in function.split("."):
         found = vars(found)[name]
     for inner in ("fget", "func", "__func__"):  # of a property, a cached one, a class or static method

@@ -88,7 +88,7 @@ def run(tests: list[str], limits: dict[str, float], module: str = "", code: str 
     """
 
     def work(log: Path) -> int:
-        for name in [name for name in sys.modules if name.split(".")[0] in ("p2p_sim", "studies", "tests")]:
+        for name in [name for name in sys.modules if name.split(".")[0] in ("p2p_sim", "analysis", "tests")]:
             del sys.modules[name]  # who judges inside of a test run has imported them
         if code:
             _replace(str(ROOT / module), code)
