@@ -7,7 +7,10 @@ from analysis.comparison.__main__ import EPSILON, PANELS, TRUST
 from docs.values.forms import published
 from p2p_sim.privacy.guess_sentences import of_hundred
 
-SOURCE = ("python -m analysis.advantage", "test_published.py::test_the_comparison_by_what_is_learned_of_a_label")
+SOURCE = (
+    "python -m analysis.advantage",
+    "analysis/test_published.py::test_the_comparison_by_what_is_learned_of_a_label",
+)
 
 _points = published("advantage").assign(more=lambda rows: 100.0 * rows[ADVANTAGE])
 more = _points.pivot(index=["panel", EPSILON], columns="mechanism", values="more")

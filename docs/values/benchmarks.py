@@ -6,13 +6,16 @@ from benchmarks.page import engine_shares, full, jobs, summary
 from benchmarks.table import FASTER, read
 from docs.values.forms import PUBLISHED
 
-SOURCE = ("make bench", "test_benchmarks.py::test_a_small_run_leaves_a_table_figures_and_a_manifest")
+SOURCE = ("make bench", "release/test_benchmarks.py::test_a_small_run_leaves_a_table_figures_and_a_manifest")
 SOURCES = {
-    "whole": ("make bench", "test_whole_jobs.py::test_a_whole_job_is_split_into_its_parts"),
-    "engine_part": ("make bench", "test_whole_jobs.py::test_a_whole_job_is_split_into_its_parts"),
+    "whole": ("make bench", "release/test_whole_jobs.py::test_a_whole_job_is_split_into_its_parts"),
+    "engine_part": ("make bench", "release/test_whole_jobs.py::test_a_whole_job_is_split_into_its_parts"),
     **dict.fromkeys(
         ("lost", "heap", "heap_faults", "loop", "loop_faults"),
-        ("python -m benchmarks --only anchor", "test_whole_jobs.py::test_cpp_counts_what_the_event_engine_counts"),
+        (
+            "python -m benchmarks --only anchor",
+            "release/test_whole_jobs.py::test_cpp_counts_what_the_event_engine_counts",
+        ),
     ),
 }
 

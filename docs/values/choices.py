@@ -9,7 +9,7 @@ from p2p_sim.privacy.rivals.selection_run_laws import RunLaw
 
 SOURCE = (
     "pytest --doctest-glob='*.md' docs/choices.md",
-    "test_selection.py::test_dp_accounting_agrees_on_the_theorems_and_is_never_below_ours",
+    "privacy/test_private_selection.py::test_dp_accounting_agrees_on_the_theorems_and_is_never_below_ours",
 )
 DELTA, BEST, CHANCE = 1e-6, 0.05, 0.5
 

@@ -2,7 +2,7 @@
 
 from docs.values.forms import published, up
 
-SOURCE = ("python -m analysis.closed_form", "test_published_privacy.py::test_the_closed_form_study")
+SOURCE = ("python -m analysis.closed_form", "analysis/test_published_privacy.py::test_the_closed_form_study")
 REGIMES = ("ε < .7 θ", "ε > 1.5 θ", "between")
 
 _found = published("closed-form")

@@ -7,7 +7,7 @@ from docs.values.forms import interval, published, short
 
 SOURCE = (
     "python -m analysis.clustering_choices",
-    "test_published.py::test_choices_of_the_clustering_guide_on_digits",
+    "analysis/test_published.py::test_choices_of_the_clustering_guide_on_digits",
 )
 GUESS = "mechanism.heterogeneity"
 

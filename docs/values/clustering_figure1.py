@@ -6,7 +6,7 @@ from docs.values.forms import published, short, up
 
 SOURCE = (
     "python -m analysis.clustering_figure1",
-    "test_published.py::test_figure_1_of_the_clustering_paper_on_digits",
+    "analysis/test_published.py::test_figure_1_of_the_clustering_paper_on_digits",
 )
 RESPONSE, EXCHANGE, SGD = "UniformRR (nobody)", "label exchange (nobody)", "DP-SGD (curator)"
 HONEST, PRINTED = "ClusterRR, honest ε (curator)", "ClusterRR as printed: costs up to 3ε"

@@ -2,7 +2,7 @@
 
 from docs.values.forms import interval, published, short
 
-SOURCE = ("python -m analysis.heterogeneity", "test_published.py::test_the_mechanisms_on_a_known_law")
+SOURCE = ("python -m analysis.heterogeneity", "analysis/test_published.py::test_the_mechanisms_on_a_known_law")
 KEYS = ["mechanism", "population.heterogeneity", "mechanism.target_epsilon"]
 
 points = published("clustering-synthetic").set_index(KEYS).sort_index()

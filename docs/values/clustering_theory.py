@@ -10,7 +10,7 @@ from docs.values.forms import ROOT, interval, short, up
 
 SOURCE = (
     "python -m docs.make_clustering_figures",
-    "test_published.py::test_the_figures_of_the_clustering_guide_come_with_their_numbers",
+    "analysis/test_published.py::test_the_figures_of_the_clustering_guide_come_with_their_numbers",
 )
 
 _whole = pd.read_csv(ROOT / "docs" / "figures" / "label-association.csv").set_index(["panel", "curve", "x"])

@@ -7,7 +7,7 @@ from analysis.clusterings.scale import CLUSTERS
 from docs.values.forms import interval, only, published, short
 from p2p_sim.measures.intervals import mean_interval
 
-SOURCE = ("python -m analysis.clusterings --data-dir DIR", "test_clusterings.py::test_the_study")
+SOURCE = ("python -m analysis.clusterings --data-dir DIR", "population/test_clusterings.py::test_the_study")
 SHOWN = 20
 """Clusters asked for in the table of the page."""
 

@@ -5,7 +5,10 @@ import pandas as pd
 from analysis.comparison.__main__ import EPSILON, PANELS, TRUST
 from docs.values.forms import published, short
 
-SOURCE = ("python -m analysis.comparison --data-dir DIR", "test_published.py::test_the_comparison_of_all_mechanisms")
+SOURCE = (
+    "python -m analysis.comparison --data-dir DIR",
+    "analysis/test_published.py::test_the_comparison_of_all_mechanisms",
+)
 
 means = published("comparison").pivot(index=["panel", EPSILON], columns="mechanism", values="relative_accuracy")
 """Relative accuracy, a row for each panel and ε, a column for each mechanism."""

@@ -7,7 +7,7 @@ from docs.values.forms import interval, only, published, short, word
 
 SOURCE = (
     "python -m analysis.comparison_paid --data-dir DIR",
-    "test_comparison_paid.py::test_every_mechanism_with_its_choices_paid_for",
+    "analysis/test_comparison_paid.py::test_every_mechanism_with_its_choices_paid_for",
 )
 
 _all = published(NAME)

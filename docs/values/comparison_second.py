@@ -19,7 +19,7 @@ from docs.values.forms import only, published, short
 
 SOURCE = (
     "python -m analysis.comparison_second --data-dir DIR",
-    "test_comparison_second.py::test_every_mechanism_with_the_best_of_its_learners",
+    "analysis/test_comparison_second.py::test_every_mechanism_with_the_best_of_its_learners",
 )
 
 points = published(NAME).set_index(["panel", EPSILON, "mechanism"]).sort_index()

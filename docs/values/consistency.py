@@ -4,7 +4,7 @@ import pandas as pd
 
 from docs.values.forms import interval, published, short
 
-SOURCE = ("python -m analysis.consistency", "test_published.py::test_the_consistency_study")
+SOURCE = ("python -m analysis.consistency", "analysis/test_published.py::test_the_consistency_study")
 HISTOGRAM, PCL, EXCHANGE = "histogram, not private", "PCL, (1, 0)", "label exchange in cells, (1, n^-2)"
 PCDE, DIVIDED = "PCDE, (1, n^-2), normalised", "PCDE, (1, n^-2), divided by n"
 

@@ -5,7 +5,7 @@ import pandas as pd
 from analysis.curators.__main__ import ALIBI, DP_SGD, EPSILON, EPSILONS, PATE, PRINTED, PRO, RESPONSE
 from docs.values.forms import interval, published, short, signed
 
-SOURCE = ("python -m analysis.curators", "test_published.py::test_what_curators_claim")
+SOURCE = ("python -m analysis.curators", "analysis/test_published.py::test_what_curators_claim")
 
 claims, means = published("curators", "claims.csv"), published("curators")
 replicates, users = means["replicates"].min(), published("curators/mnist", "rows.parquet")["num_users"].max()

@@ -11,7 +11,7 @@ from docs.values.forms import interval, published
 from docs.values.vector import SOURCE as VECTOR_SOURCE
 from p2p_sim.measures.intervals import mean_interval
 
-SOURCE = ("python -m analysis.stacking", "test_stacking_study.py::test_the_study_on_stand_ins")
+SOURCE = ("python -m analysis.stacking", "analysis/test_stacking_study.py::test_the_study_on_stand_ins")
 SOURCES = {
     "clustering_cells": clustering.SOURCE,
     "vector_cells": VECTOR_SOURCE,

@@ -5,7 +5,7 @@ import pandas as pd
 from analysis.groups.__main__ import DRAWN, EPSILON, LESS, MORE, OPEN, PANELS, intervals, mechanisms_of
 from docs.values.forms import interval, only, published, short
 
-SOURCE = ("python -m analysis.groups --data-dir DIR", "test_groups.py::test_who_pays_at_reduced_size")
+SOURCE = ("python -m analysis.groups --data-dir DIR", "measures/test_groups.py::test_who_pays_at_reduced_size")
 
 LOSS = "excess_error_rate"
 table = published("groups").astype({"group": str})

@@ -11,15 +11,16 @@ from p2p_sim.base.streams import BLOCK
 from p2p_sim.exchange.arrival_quantiles import EXACT
 from p2p_sim.privacy.exchange.one_cluster import EXHAUSTIVE
 
-SOURCE = ("python -m analysis.internet_scale", "test_internet_scale.py::test_the_study")
+SOURCE = ("python -m analysis.internet_scale", "analysis/test_internet_scale.py::test_the_study")
 SOURCES = {
     "beyond": (
-        "python -m analysis.internet_scale.beyond", "test_internet_scale.py::test_a_run_in_shares_is_the_same_run",
+        "python -m analysis.internet_scale.beyond",
+        "analysis/test_internet_scale.py::test_a_run_in_shares_is_the_same_run",
     ),
     **dict.fromkeys(
         ("whole", "whole_users", "whole_clusters", "whole_smallest", "whole_largest", "whole_cost", "whole_draw"),
         ("python -m analysis.internet_scale.whole_runs",
-         "test_internet_scale.py::test_a_whole_run_in_parts_is_the_same_run"),
+         "analysis/test_internet_scale.py::test_a_whole_run_in_parts_is_the_same_run"),
     ),
 }  # fmt: skip
 NAMES, USERS = ("plain", "retries"), privacy_growth.USERS

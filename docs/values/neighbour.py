@@ -6,7 +6,7 @@ from p2p_sim.privacy.guess_sentences import of_hundred
 USERS, ALPHA, THETA, MEMBERS, SMALL = 100, 0.1, 0.5, 3, 10
 SOURCE = (
     f"p2p-sim privacy --cluster-size {USERS} --flip-prob {ALPHA} --sampling-rate {THETA} --delta 1e-6",
-    "test_advantage.py::test_the_page_for_neighbours_says_what_the_accountants_say",
+    "privacy/test_advantage.py::test_the_page_for_neighbours_says_what_the_accountants_say",
 )
 SHARE = 0.4
 """Of the rarer label in the page's second example."""

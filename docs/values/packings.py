@@ -2,7 +2,7 @@
 
 import p2p_sim
 
-SOURCE = ("p2p-sim sweep consistency-packings", "test_sweep.py::test_the_first_point_of_every_sweep_runs")
+SOURCE = ("p2p-sim sweep consistency-packings", "sweeps/test_sweep.py::test_the_first_point_of_every_sweep_runs")
 
 
 def _errors(packing: str, periods: int) -> str:

@@ -10,7 +10,7 @@ from p2p_sim.privacy.exchange.one_cluster import EXHAUSTIVE
 from p2p_sim.privacy.rivals import resampled_classes
 from p2p_sim.privacy.rivals.resampled_counts import LARGEST_CLUSTER
 
-SOURCE = ("python -m analysis.privacy_tables", "test_published_privacy.py::test_the_privacy_study")
+SOURCE = ("python -m analysis.privacy_tables", "analysis/test_published_privacy.py::test_the_privacy_study")
 
 certified_users, certified_submissions = LARGEST_N, LARGEST_TRIALS
 exhaustive, in_full, resampled_to, local = EXHAUSTIVE, SUMMED_IN_FULL, LARGEST_CLUSTER, local_epsilon(0.1)

@@ -6,7 +6,7 @@ from analysis.regression.__main__ import CONSTANT, DELTA, NONPRIVATE, ON_DIABETE
 from analysis.regression.methods import BINS, DEBIASED, EXCHANGED, KNOWING, METHODS, PAID, UNBIASED
 from docs.values.forms import published
 
-SOURCE = ("python -m analysis.regression", "test_regression_study.py::test_the_study_of_regression_labels")
+SOURCE = ("python -m analysis.regression", "analysis/test_regression_study.py::test_the_study_of_regression_labels")
 
 _losses, _points, _paired = published("regression", "losses.csv"), published("regression"), published(
     "regression", "differences.csv"

@@ -2,8 +2,8 @@
 
 from docs.values.forms import published
 
-SOURCE = ("python -m analysis.shipped", "test_published_shipped.py::test_the_shipped_study")
-SOURCES = {"quickstart": ("make run", "test_cli.py::test_quickstart_shows_what_the_readme_says")}
+SOURCE = ("python -m analysis.shipped", "analysis/test_published_shipped.py::test_the_shipped_study")
+SOURCES = {"quickstart": ("make run", "cli/test_commands.py::test_quickstart_shows_what_the_readme_says")}
 
 runs = published("shipped").set_index("panel")
 quickstart, batch = runs.loc["quickstart"], runs.loc["batch"]

@@ -5,7 +5,7 @@ from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of, vector
 
 SOURCE = (
     "pytest --doctest-glob='*.md' docs/label-mechanisms.md",
-    "test_exchanged_vectors.py::test_the_total_variation_is_that_of_the_law_and_the_bound_holds",
+    "exchange/test_exchanged_vectors.py::test_the_total_variation_is_that_of_the_law_and_the_bound_holds",
 )
 
 _beta = vector_delta(bit_flip_prob_of(1.0), epsilon=0.0).upper

@@ -9,15 +9,15 @@ from docs.values.forms import bold, published, short, signed, up
 from tests.audit.test_stacking_audit import PROVEN
 from tests.privacy.test_objective_perturbation import ATTAINED
 
-SOURCE = ("python -m analysis.stacking", "test_stacking_study.py::test_the_study_on_stand_ins")
-_PERTURBATION = "test_objective_perturbation.py"
+SOURCE = ("python -m analysis.stacking", "analysis/test_stacking_study.py::test_the_study_on_stand_ins")
+_PERTURBATION = "privacy/test_objective_perturbation.py"
 _COMMAND = f"pytest tests/{_PERTURBATION}"
 SOURCES = {
     "moves": (_COMMAND, f"{_PERTURBATION}::test_in_one_dimension_the_noise_covers_twice_what_moves"),
     "attained": (_COMMAND, f"{_PERTURBATION}::test_without_a_prior_most_of_the_bound_is_attained"),
     "proven": (
         "pytest tests/audit/test_stacking_audit.py",
-        "test_stacking_audit.py::test_plr_with_transfer_shows_nearly_all_that_is_allowed",
+        "audit/test_stacking_audit.py::test_plr_with_transfer_shows_nearly_all_that_is_allowed",
     ),
 }
 _w, _z = np.meshgrid(np.linspace(0.0, 40.0, 4001), np.linspace(-1.0, 1.0, 401), indexing="ij")

@@ -3,7 +3,7 @@
 from analysis.validation.__main__ import MECHANISMS, OFFSETS, RANGES, UNBIASED
 from docs.values.forms import only, published, short
 
-SOURCE = ("python -m analysis.validation", "test_validation_estimate.py::test_the_study_of_coverage")
+SOURCE = ("python -m analysis.validation", "learning/test_released_accuracy.py::test_the_study_of_coverage")
 
 _found = published("validation").set_index(["mechanism", "predictor"])
 users = OFFSETS[-1]

@@ -5,7 +5,7 @@ from docs.values.forms import published
 
 SOURCE = (
     "python -m analysis.vector",
-    "test_published.py::test_the_synthetic_study_of_the_vector_approximation_paper",
+    "analysis/test_published.py::test_the_synthetic_study_of_the_vector_approximation_paper",
 )
 
 _points = published("vector", "theorem2.csv").query("panel == 'scaled'")

@@ -7,7 +7,7 @@ from docs.values.forms import published
 
 SOURCE = (
     "p2p-sim sweep scenarios/sweeps/vector/mnist.toml",
-    "test_convolutional.py::test_the_reference_can_be_left_out_and_is_otherwise_trained_once",
+    "learning/test_convolutional.py::test_the_reference_can_be_left_out_and_is_otherwise_trained_once",
 )
 LOCAL = (VECTOR, RESPONSE, TWO_STAGES, ALIBI)
 

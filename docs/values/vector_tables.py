@@ -10,7 +10,10 @@ from analysis.vector.__main__ import ALIBI, RESPONSE, TWO_STAGES, VECTOR
 from docs.values import vector
 from docs.values.forms import published, short, up, word
 
-SOURCE = ("python -m analysis.vector_tables", "test_published.py::test_the_tables_of_the_guide_to_label_mechanisms")
+SOURCE = (
+    "python -m analysis.vector_tables",
+    "analysis/test_published.py::test_the_tables_of_the_guide_to_label_mechanisms",
+)
 SOURCES = {"bayes": vector.SOURCE}
 EPSILON, CLASSES = "mechanism.target_epsilon", "population.num_classes"
 EXCHANGED, ALONE = ("exchanged vectors", "exchanged ALIBI", "exchanged labels"), ("vectors", "ALIBI", "labels")

@@ -215,7 +215,8 @@ def test_a_plug_in_that_fails_in_a_worker_is_named(here, installed, monkeypatch)
 def test_ctrl_c_ends_the_workers_and_says_what_is_kept(here):
     script = (  # a job in the background ignores the signal by default
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from p2p_sim.sweeps import local; local.ALONE_S = 0.01\nfrom p2p_sim.cli.main import main; main()"
+        "from p2p_sim.sweeps import local_workers; local_workers.ALONE_S = 0.01\n"
+        "from p2p_sim.cli.main import main; main()"
     )
     arguments = ["run", "small.toml", "--out", "out", "--workers", "2", "--set", "replicates=100000"]
     process = subprocess.Popen([sys.executable, "-c", script, *arguments], stderr=subprocess.PIPE, text=True)

@@ -48,6 +48,8 @@ def runs(command: str) -> bool:
     program, *words = shlex.split(command)
     if program == "python" and words[:1] == ["-m"]:
         spec = importlib.util.find_spec(words[1])
+        if spec is not None and spec.submodule_search_locations:
+            spec = importlib.util.find_spec(f"{words[1]}.__main__")
         return spec is not None and '__name__ == "__main__"' in open(spec.origin or "", encoding="utf-8").read()
     if program == "make":
         return re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE) is not None
