@@ -11,8 +11,8 @@ from p2p_sim.sweeps import worker
 from p2p_sim.sweeps.task_queue import TaskQueue
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial
 
-ALONE_S = 2.0
-"""Seconds that a run may take before it starts workers, which need about as long until they are ready."""
+ALONE_S = 3.0
+"""Seconds that a run may take before it starts workers: as long as these need to load all and to compute a first ε."""
 _STILLBORN = 5
 """Workers that may die one after another before any becomes ready."""
 
