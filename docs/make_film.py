@@ -5,7 +5,7 @@ from pathlib import Path
 
 from docs.chromium import chromium
 from p2p_sim.film import film_html
-from p2p_sim.replicate.network_record import observe
+from p2p_sim.replicate.observed_network import observe
 from p2p_sim.scenario import Scenario
 
 ROOT = Path(__file__).parent.parent

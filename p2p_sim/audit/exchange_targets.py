@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.exchange.run_facts import RealisedShard
+from p2p_sim.exchange.network_record import RealisedShard
 from p2p_sim.mechanisms.audited_users import target_deltas
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
 from p2p_sim.mechanisms.mechanism import Mechanism

@@ -25,7 +25,7 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan
 from p2p_sim.privacy.audit_statistics.power import ERROR
 from p2p_sim.privacy.bound import PrivacyBound, together
-from p2p_sim.privacy.exchange.cluster_exchange import World
+from p2p_sim.privacy.exchange.other_users import World
 from p2p_sim.privacy.rivals.centralised import ClusterResampling
 from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.replicate.replicate import Case

@@ -13,8 +13,8 @@ from p2p_sim.audit.submitter_scores import Submitters, largest_parity
 from p2p_sim.base.threads import one_thread
 from p2p_sim.privacy.audit_statistics.one_run_plan import Seen
 from p2p_sim.privacy.binomial_windows import bernstein_window
-from p2p_sim.privacy.exchange.cluster_exchange import World
 from p2p_sim.privacy.exchange.direct_sum import likelihoods
+from p2p_sim.privacy.exchange.other_users import World
 
 Floats = NDArray[np.float64]
 Score = Callable[[Batch], Floats]

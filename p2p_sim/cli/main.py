@@ -231,7 +231,7 @@ def network(
     from p2p_sim.base.whole_files import write_whole, writing
     from p2p_sim.cli.printing.network_summary import print_network, print_network_json
     from p2p_sim.film import film_html
-    from p2p_sim.replicate.network_record import check, draw, observe, record
+    from p2p_sim.replicate.observed_network import check, draw, observe, record
     from p2p_sim.results.rows import NETWORK
     from p2p_sim.sweeps.default_directory import directory_of
 

@@ -15,8 +15,8 @@ from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.learner_link import Finished, served
 from p2p_sim.exchange.message_trace import Trace
+from p2p_sim.exchange.network_record import RealisedShard, realised
 from p2p_sim.exchange.randomizer import Message
-from p2p_sim.exchange.run_facts import RealisedShard, realised
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import Messages, Transcript
 from p2p_sim.exchange.vectorised_draw import exchange_shard

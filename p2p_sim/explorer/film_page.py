@@ -11,7 +11,7 @@ from p2p_sim.base.shipped_files import find_scenario, shipped
 from p2p_sim.base.toml import parsed, read_toml
 from p2p_sim.explorer.fault_fields import set_faults
 from p2p_sim.film import film_html
-from p2p_sim.replicate.network_record import observe
+from p2p_sim.replicate.observed_network import observe
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.catalogue import catalogue, is_here
 

@@ -18,7 +18,7 @@ from p2p_sim.film.layout import LEARNER_RADIUS, Floats, Integers
 from p2p_sim.film.moment import DID, busiest, doing, flying
 from p2p_sim.film.story import LABELS, SHAPES, USER, Story, at_most, mark_of, peers_of, story_of
 from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.replicate.network_record import ObservedNetwork
+from p2p_sim.replicate.observed_network import ObservedNetwork
 
 FILES = Path(__file__).parent / "page_files"
 SCRIPTS = ("data.js", "stage.js", "panel.js", "story.js", "film.js")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from p2p_sim.exchange.message_trace import Sent
 from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST
 from p2p_sim.film.layout import Floats, Integers, Places, places_of
-from p2p_sim.replicate.network_record import ObservedNetwork, books
+from p2p_sim.replicate.observed_network import ObservedNetwork, books
 
 MOST_USERS, MOST_MESSAGES = 300, 3_000
 """Users whom a film shows, and messages of theirs; of a larger run it shows a sample."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.network.overlay_graph import Overlay
-from p2p_sim.replicate.network_record import ObservedNetwork
+from p2p_sim.replicate.observed_network import ObservedNetwork
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

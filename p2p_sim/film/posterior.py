@@ -19,7 +19,7 @@ import numpy as np
 from p2p_sim.privacy.exchange.delta_evaluator import Scan
 from p2p_sim.privacy.exchange.direct_sum import likelihoods
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.replicate.network_record import ObservedNetwork
+from p2p_sim.replicate.observed_network import ObservedNetwork
 
 LARGEST = 2_000
 """Most users of a cluster for which the posterior is computed, which then takes a second."""

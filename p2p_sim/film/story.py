@@ -13,7 +13,7 @@ from p2p_sim.film.film_record import Film
 from p2p_sim.film.layout import Integers
 from p2p_sim.film.posterior import LARGEST, Learned, learned_of
 from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.replicate.network_record import ObservedNetwork
+from p2p_sim.replicate.observed_network import ObservedNetwork
 
 USER, PEER = "Ada", "Ben"
 """What the user of the opening is called, and the user whose label she gets."""

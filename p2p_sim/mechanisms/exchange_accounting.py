@@ -10,8 +10,8 @@ import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.exchange.fetch_laws import Capped, Table, Uniform, Unknown
+from p2p_sim.exchange.network_record import RealisedShard
 from p2p_sim.exchange.randomizer import Message
-from p2p_sim.exchange.run_facts import RealisedShard
 from p2p_sim.mechanisms.faulty_networks import GivenNetwork, NoiseAlone, NothingSeen
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import REALISED, PrivacyBound, together

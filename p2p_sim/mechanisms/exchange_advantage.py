@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from p2p_sim.exchange.network_record import RealisedShard
 from p2p_sim.exchange.randomizer import Message
-from p2p_sim.exchange.run_facts import RealisedShard
 from p2p_sim.mechanisms.exchange_accounting import _clusters, _model
 from p2p_sim.mechanisms.faulty_networks import NoiseAlone
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange.arrival_quantiles import Arrivals
-from p2p_sim.exchange.run_facts import RealisedShard
+from p2p_sim.exchange.network_record import RealisedShard
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.exchange.transcript import Transcript
 from p2p_sim.network.overlay import Overlay

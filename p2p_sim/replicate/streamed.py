@@ -8,7 +8,7 @@ import numpy as np
 
 from p2p_sim.base.threads import one_thread
 from p2p_sim.exchange.arrival_quantiles import Arrivals
-from p2p_sim.exchange.run_facts import RealisedShard
+from p2p_sim.exchange.network_record import RealisedShard
 from p2p_sim.exchange.traffic import Traffic
 from p2p_sim.mechanisms.mechanism import Mechanism, MechanismBase
 from p2p_sim.mechanisms.outcome import Outcome, Tally

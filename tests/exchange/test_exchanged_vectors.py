@@ -27,7 +27,7 @@ from p2p_sim.privacy.finite_randomizer import law_delta
 from p2p_sim.privacy.rivals.rr_with_prior import top_k_law
 from p2p_sim.privacy.rivals.shuffled_messages import ShuffledMessages
 from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of, vector_law
-from p2p_sim.replicate.network_record import observe
+from p2p_sim.replicate.observed_network import observe
 from p2p_sim.replicate.run import run
 from p2p_sim.results.release_export import export_release, export_transcript
 from p2p_sim.scenario import Scenario

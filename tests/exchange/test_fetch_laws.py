@@ -11,7 +11,7 @@ from p2p_sim.exchange import fetch_laws
 from p2p_sim.exchange.adversaries import AdversariesConfig, FreeRiders
 from p2p_sim.exchange.fetch_laws import Capped, FetchLaw, Table, Uniform, Unknown
 from p2p_sim.exchange.message_timing import Journey
-from p2p_sim.exchange.run_facts import realised
+from p2p_sim.exchange.network_record import realised
 from p2p_sim.network.availability import Always, OnOff
 from p2p_sim.network.latency import Exponential
 from p2p_sim.network.network_config import GossipView, NetworkConfig, OnTimeout, RandomWalk
@@ -320,5 +320,5 @@ def test_the_comparison_sees_a_planted_mistake(mistake, monkeypatch):
                 )
             return right_law(journey, submitted, late)
 
-    monkeypatch.setattr("p2p_sim.exchange.run_facts.fetch_law", forgetful)
+    monkeypatch.setattr("p2p_sim.exchange.network_record.fetch_law", forgetful)
     assert any(fault(replace(NAMED[name], seed=seed)) for seed in range(6))

@@ -172,7 +172,7 @@ def test_each_users_figure_is_that_of_the_noise(faulty):
 
 def test_a_key_of_the_network_that_nobody_listed_leaves_the_noise_alone():
     """Its fetches would else count as those of a network without it: the control."""
-    from p2p_sim.exchange.run_facts import realised
+    from p2p_sim.exchange.network_record import realised
 
     planted = create_model("Planted", __base__=NetworkConfig, corruption=(float, 0.0))
     for config, anything in ((planted(corruption=0.5), True), (planted(), False)):

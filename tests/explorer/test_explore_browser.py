@@ -17,7 +17,7 @@ from docs import make_explore_figures
 from p2p_sim.cli.printing import numbers as values
 from p2p_sim.explorer.film_page import chosen
 from p2p_sim.film.film_record import COUNTS
-from p2p_sim.replicate.network_record import observe
+from p2p_sim.replicate.observed_network import observe
 from tests.browser import violations
 from tests.commands import command
 from tests.conftest import ROOT

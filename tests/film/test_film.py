@@ -15,9 +15,9 @@ from p2p_sim.exchange.transcript import REPLY
 from p2p_sim.film import film_html, film_of
 from p2p_sim.film.film_record import COUNTS, counts_at
 from p2p_sim.film.moment import doing, flying
-from p2p_sim.replicate.network_record import books, observe
+from p2p_sim.replicate.observed_network import books, observe
 from tests.conftest import ROOT
-from tests.replicate.test_network_record import COALITION, NETWORKS, scenario
+from tests.replicate.test_observed_network import COALITION, NETWORKS, scenario
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ OPTIONS = ["--set", "population.users=40", "--set", "population.num_clusters=2"]
 
 
 def command(monkeypatch, *arguments):
-    monkeypatch.setattr("p2p_sim.replicate.network_record.draw", lambda *_: [])
+    monkeypatch.setattr("p2p_sim.replicate.observed_network.draw", lambda *_: [])
     monkeypatch.setattr(sys, "argv", ["p2p-sim", "network", "network/retry", *OPTIONS, *map(str, arguments)])
     main()
 

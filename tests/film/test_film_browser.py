@@ -7,9 +7,9 @@ import pytest
 
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
 from p2p_sim.film import film_html, film_of
-from p2p_sim.replicate.network_record import observe
+from p2p_sim.replicate.observed_network import observe
 from tests.browser import violations
-from tests.replicate.test_network_record import COALITION, scenario
+from tests.replicate.test_observed_network import COALITION, scenario
 
 SHOWN = "users => users.map(user => Number(user.getAttribute('class').match(/seen(\\d)/)[1]))"
 NAMES = ("sent", "duplicated", "lost", "undelivered", "delivered", "submitted", "expired", "retries", "unanswered")

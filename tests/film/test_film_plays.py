@@ -9,8 +9,8 @@ import pytest
 from p2p_sim.film import film_html, film_of
 from p2p_sim.film.posterior import learned_of
 from p2p_sim.film.story import protagonist, story_of
-from p2p_sim.replicate.network_record import observe
-from tests.replicate.test_network_record import COALITION, scenario
+from p2p_sim.replicate.observed_network import observe
+from tests.replicate.test_observed_network import COALITION, scenario
 
 COVERED = """() => {
   const r = Math.floor(58 * scale), [x, y] = film.learner.map((value) => Math.round(value * scale) - r), wide = 2 * r;

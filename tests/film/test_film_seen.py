@@ -7,9 +7,9 @@ import pytest
 
 from p2p_sim.exchange.transcript import REPLY, SUBMISSION
 from p2p_sim.film import film_html
-from p2p_sim.replicate.network_record import observe
+from p2p_sim.replicate.observed_network import observe
 from tests.film.test_film import data_of
-from tests.replicate.test_network_record import COALITION, NETWORKS, scenario
+from tests.replicate.test_observed_network import COALITION, NETWORKS, scenario
 
 LATE = ("churn", "queue")
 """Networks with a deadline: some submissions come too late."""

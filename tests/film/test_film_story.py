@@ -11,11 +11,11 @@ from p2p_sim.film import film_html, film_of
 from p2p_sim.film.posterior import learned_of, posterior_of
 from p2p_sim.film.story import peers_of, protagonist, story_of
 from p2p_sim.privacy import LabelExchange
-from p2p_sim.replicate.network_record import observe
+from p2p_sim.replicate.observed_network import observe
 from p2p_sim.scenario import Scenario
 from tests.film.test_film import data_of
 from tests.reference.enumeration import NOTHING, law, views
-from tests.replicate.test_network_record import COALITION, NETWORKS, scenario
+from tests.replicate.test_observed_network import COALITION, NETWORKS, scenario
 
 CIRCLE = {"kind": "circle", "users": 60, "num_classes": 4, "holdout": 10}
 """A population with four labels."""

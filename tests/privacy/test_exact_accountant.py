@@ -11,9 +11,9 @@ from scipy.stats import binom
 
 from p2p_sim.privacy import LabelExchange, calibrate_flip_prob, lemma9_epsilon, local_epsilon, theorem3
 from p2p_sim.privacy.exchange.calibration import best_sampling_rate, calibrate_each
-from p2p_sim.privacy.exchange.cluster_exchange import World
 from p2p_sim.privacy.exchange.direct_sum import likelihoods
 from p2p_sim.privacy.exchange.kary import KaryExchange
+from p2p_sim.privacy.exchange.other_users import World
 from p2p_sim.privacy.exchange.submission_counts import Submissions
 from tests.reference import direct_sum, enumeration, high_precision
 

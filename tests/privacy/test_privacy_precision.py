@@ -11,9 +11,9 @@ from scipy.stats import binom
 
 from p2p_sim.privacy import LabelExchange, local_epsilon
 from p2p_sim.privacy.binomial_windows import UNIT
-from p2p_sim.privacy.exchange.cluster_exchange import World
 from p2p_sim.privacy.exchange.delta_evaluator import Scan
 from p2p_sim.privacy.exchange.direct_sum import DirectViews
+from p2p_sim.privacy.exchange.other_users import World
 from p2p_sim.privacy.exchange.submission_counts import Submissions
 from p2p_sim.privacy.exchange.tail_difference import CutOffViews
 

@@ -15,9 +15,9 @@ import numpy as np
 from p2p_sim.privacy.audit_statistics.target_apart import split, split_cells, split_weights
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, binomial_pmf
 from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.exchange.cluster_exchange import World
 from p2p_sim.privacy.exchange.direct_sum import likelihoods
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.exchange.other_users import World
 from p2p_sim.privacy.inversion import bisect
 from p2p_sim.privacy.randomized_response import local_epsilon, outward, worth
 from p2p_sim.privacy.ranges import LARGEST_EPSILON

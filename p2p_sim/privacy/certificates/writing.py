@@ -19,8 +19,8 @@ from p2p_sim.privacy.certificates.verify_certificate import (
     Refused,
     verify,
 )
-from p2p_sim.privacy.exchange.cluster_exchange import World
 from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.exchange.other_users import World
 from p2p_sim.privacy.randomized_response import worth
 from p2p_sim.privacy.ranges import check_delta, check_epsilon
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, bernstein_window, some
 from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.exchange.cluster_exchange import World
 from p2p_sim.privacy.exchange.direct_sum import DirectViews
 from p2p_sim.privacy.exchange.grid_spacing import spacing
+from p2p_sim.privacy.exchange.other_users import World
 from p2p_sim.privacy.exchange.reveal_estimate import Reach
 from p2p_sim.privacy.exchange.submission_counts import NARROW, Submissions
 from p2p_sim.privacy.exchange.tail_difference import CutOffViews

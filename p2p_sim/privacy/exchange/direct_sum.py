@@ -16,8 +16,8 @@ from p2p_sim.privacy.binomial_windows import (
     rounding,
     tail_mass,
 )
-from p2p_sim.privacy.exchange.cluster_exchange import World
 from p2p_sim.privacy.exchange.grid_spacing import skipped, spacing
+from p2p_sim.privacy.exchange.other_users import World
 from p2p_sim.privacy.exchange.submission_counts import Submissions
 
 _FURTHER = 12.0

@@ -16,7 +16,7 @@ h-1 terms has w = 2π/h.
 
 import math
 
-from p2p_sim.privacy.exchange.cluster_exchange import World
+from p2p_sim.privacy.exchange.other_users import World
 
 _BELOW = 16.0
 """By so much the logarithm of what is skipped lies below that of a truncation."""

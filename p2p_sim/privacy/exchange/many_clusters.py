@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
-from p2p_sim.privacy.exchange.cluster_exchange import World
 from p2p_sim.privacy.exchange.direct_sum import DirectViews
 from p2p_sim.privacy.exchange.one_cluster import Setting
+from p2p_sim.privacy.exchange.other_users import World
 from p2p_sim.privacy.exchange.submission_counts import Submissions
 from p2p_sim.privacy.randomized_response import local_epsilon, outward, worth
 

@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, Floats, tail_mass
-from p2p_sim.privacy.exchange.cluster_exchange import World
+from p2p_sim.privacy.exchange.other_users import World
 from p2p_sim.privacy.exchange.submission_counts import Submissions
 
 NODES = 6

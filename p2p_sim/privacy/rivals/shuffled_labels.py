@@ -22,10 +22,10 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, Floats, rounding, tail_mass
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
-from p2p_sim.privacy.exchange.cluster_exchange import World
 from p2p_sim.privacy.exchange.delta_evaluator import SUMMED_IN_FULL
 from p2p_sim.privacy.exchange.kary import ShuffledLabels
 from p2p_sim.privacy.exchange.one_cluster import EXHAUSTIVE
+from p2p_sim.privacy.exchange.other_users import World
 from p2p_sim.privacy.inversion import invert
 from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, outward, worth
 from p2p_sim.privacy.ranges import check_delta, check_epsilon

@@ -8,11 +8,11 @@ import pytest
 from scipy.stats import binom
 
 from p2p_sim.privacy import LabelExchange
-from p2p_sim.privacy.exchange.cluster_exchange import World
 from p2p_sim.privacy.exchange.delta_evaluator import Scan
 from p2p_sim.privacy.exchange.direct_sum import DirectViews
 from p2p_sim.privacy.exchange.grid_spacing import skipped, spacing
 from p2p_sim.privacy.exchange.one_cluster import Setting
+from p2p_sim.privacy.exchange.other_users import World
 from p2p_sim.privacy.exchange.submission_counts import Submissions
 from p2p_sim.privacy.inversion import root
 

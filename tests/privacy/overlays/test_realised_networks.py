@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sparse
 
 from p2p_sim.exchange.adversaries import AdversariesConfig, Coalition, FreeRiders, Liars
-from p2p_sim.exchange.run_facts import RealisedShard, realised
+from p2p_sim.exchange.network_record import RealisedShard, realised
 from p2p_sim.mechanisms import exchange_accounting
 from p2p_sim.mechanisms.audited_users import target_deltas
 from p2p_sim.mechanisms.exchange_accounting import cluster_privacy, decisive

@@ -13,7 +13,7 @@ from p2p_sim.exchange.transcript import LEARNER, REPLY
 from p2p_sim.figures import message_times as figures
 from p2p_sim.network.overlay_graph import from_pairs
 from p2p_sim.replicate import network_record as module
-from p2p_sim.replicate.network_record import books, look, observe, record, worst_part
+from p2p_sim.replicate.observed_network import books, look, observe, record, worst_part
 from p2p_sim.replicate.replicate import Case
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario, load_scenario
